@@ -389,6 +389,7 @@ typedef enum ln_pointwise {
     LN_POINTWISE_ADD,          /* scale (x + gate) */
     LN_POINTWISE_XIELU,        /* xIELU(x) */
     LN_POINTWISE_LIMITED_SILU, /* min(silu(gate), limit) clamp(x, -limit, limit) */
+    LN_POINTWISE_CLAMP,        /* clamp(x, -limit, limit) */
     LN_POINTWISE_QUERY_SCALE   /* x times the query scale of the token; rows are tokens */
 } ln_pointwise;
 

@@ -159,6 +159,10 @@ static void put_attention(const putter *p) {
         put_real(p, "attention.scale", (double)a->scale);
     if (a->v_scale != 1 && !folded)
         put_real(p, "attention.value_scale", (double)a->v_scale);
+    if (a->clip > 0)
+        put_real(p, "attention.clamp_kqv", (double)a->clip);
+    if (spec->positions == LN_POSITIONS_ALIBI && p->plan->target->gguf_clips)
+        put_real(p, "attention.max_alibi_bias", 8);
     if (a->softcap > 0)
         put_real(p, "attn_logit_softcapping", (double)a->softcap);
     for (size_t i = 0; i < spec->n_layers; i++)

@@ -157,7 +157,17 @@ bool ln_hf_config_find(const ln_hf_config *hf, const char *key, ln_meta_value *v
     return found != NULL;
 }
 
+/* The same in an object, or in one inside it that the dotted key names. */
+static bool is_null_in(const json_t *object, const char *key) {
+    const char *dot = strrchr(key, '.');
+    char path[128];
+    if (dot == NULL || (size_t)(dot - key) >= sizeof path)
+        return json_is_null(json_object_get(object, key));
+    memcpy(path, key, (size_t)(dot - key));
+    path[dot - key] = '\0';
+    return json_is_null(json_object_get(ln_json_find(object, path), dot + 1));
+}
+
 bool ln_hf_config_is_null(const ln_hf_config *hf, const char *key) {
-    return json_is_null(json_object_get(hf->config, key)) ||
-           json_is_null(json_object_get(ln_json_find(hf->config, "text_config"), key));
+    return is_null_in(hf->config, key) || is_null_in(ln_json_find(hf->config, "text_config"), key);
 }

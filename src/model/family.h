@@ -140,6 +140,7 @@ typedef struct ln_binding {
     bool hf_transposed; /* stored [in][out] */
     bool hf_either;     /* stored [out][in] or, where that does not fit, [in][out] */
     bool encoder;       /* of the encoder's layers, not the decoder's */
+    bool bare;          /* a norm without weights, which has no names */
 } ln_binding;
 
 /* Which layers see only a window when config.json does not list layer_types. */
@@ -184,6 +185,7 @@ struct ln_family {
     const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
     const char *refused; /* flags of config.json that must not be true ('!': false), or "" */
     ln_norm_kind norm, gguf_norm;
+    bool norms_add_one; /* folders: to their weights, where the kind does not say it */
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
     ln_qk_norm qk_norm;
@@ -212,6 +214,7 @@ struct ln_family {
     size_t window_period;
     size_t gguf_scale_layers; /* GGUF: with so many layers scores are scaled by heads of dim /
                                  n_heads */
+    bool turns_back;          /* rotations are by negative angles */
     bool scale_embedding;     /* by sqrt(dim) */
     bool divide_logits;       /* the logit scale divides */
     bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three numbers */
@@ -261,11 +264,13 @@ struct ln_family {
     bool gguf_folds_scales; /* GGUF: weights contain what results are multiplied with */
     bool gguf_rope_flag;    /* GGUF: rope.scaling.finetuned says whether layers rotate */
     bool still_latents;     /* what rotates in latent attention elsewhere does not turn */
+    double norm_eps;        /* folders: of norms, whatever config.json says; 0: as it says */
     double latent_eps;      /* folders: of the norms of latents; 0: as of all others */
     bool unit_scale;        /* attention scores are q.k as they are */
     bool tied_by_default;   /* the output is the embedding unless the checkpoint says no */
     bool scale_tied_logits; /* by 1 / sqrt(dim), unless config.json says that it is not tied */
     size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
+    bool gguf_clips;          /* GGUF has keys for limits of q, k and v, and for ALiBi's */
     size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
     const char *head_stem;  /* folders: where the layer of the head is, or NULL: behind the last */
     bool head_hidden_first; /* the head's input is the hidden state, then the embedding */
@@ -311,6 +316,9 @@ const ln_family *ln_family_of(ln_checkpoint_format format, const char *type, siz
 enum { LN_NEAREST_BYTES = 256 };
 void ln_family_nearest(ln_checkpoint_format format, const char *type, size_t n_bytes,
                        char names[LN_NEAREST_BYTES]);
+
+/* Whether the role is a norm without weights. */
+bool ln_family_is_bare(const ln_family *family, ln_role role);
 
 /* Whether one of the role's tensors is there, plainly or in a quantised form. */
 bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_tensor_id id);

@@ -48,6 +48,36 @@ static void norm_values(recorder *r, const ln_attention_spec *spec, const ln_nor
     };
 }
 
+/* Norms of q and k over all heads, where what they give is clamped before it rotates. */
+static void norm_whole(recorder *r, const ln_layer_weights *w) {
+    norm(r, &w->q_norm, r->a->q, NULL, r->a->q);
+    norm(r, &w->k_norm, r->a->k, NULL, r->a->k);
+}
+
+static void clamp(recorder *r, float *x, size_t dim, float limit) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_CLAMP,
+        .n_rows = r->batch->n_tokens,
+        .dim = dim,
+        .x = x,
+        .limit = limit,
+        .out = x,
+    };
+}
+
+/* q, k and v within the limit that they may have; *qk_norm: what is still to be done. */
+static void clip_heads(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                       ln_qk_norm *qk_norm) {
+    if (spec->clip == 0.0f)
+        return;
+    if (spec->qk_norm == LN_QK_NORM_FULL)
+        norm_whole(r, w);
+    *qk_norm = LN_QK_NORM_NONE;
+    clamp(r, r->a->q, spec->n_heads * spec->k_dim, spec->clip);
+    clamp(r, r->a->k, spec->n_kv_heads * spec->k_dim, spec->clip);
+    clamp(r, r->a->v, spec->n_kv_heads * spec->v_dim, spec->clip);
+}
+
 /* q, k and v, finished and cached; q alone where the cache is an earlier layer's. */
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                     const float *x) {
@@ -64,12 +94,14 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     }
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
+    ln_qk_norm qk_norm = spec->qk_norm;
+    clip_heads(r, spec, w, &qk_norm);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
         .q = a->q,
         .k = spec->borrows_kv ? NULL : a->k,
         .v = spec->borrows_kv ? NULL : a->v,
         .n_heads = spec->n_heads,
-        .qk_norm = spec->qk_norm,
+        .qk_norm = qk_norm,
         .q_norm = &w->q_norm,
         .k_norm = &w->k_norm,
         .norm_after_rope = spec->norm_after_rope,

@@ -250,6 +250,8 @@ static ln_status ropes(ln_loader *l) {
             return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory making the RoPE tables");
         if (l->writable != NULL) /* planning reads no tensor data */
             rope->magnitude = ln_rope_fill(spec, l->options.ctx_tokens, factors, inv_freq);
+        for (size_t j = 0; j < spec->n_dims / 2 && l->spec->family->turns_back; j++)
+            inv_freq[j] = -inv_freq[j];
         ln_status status = ln_load_table(l, inv_freq, spec->n_dims / 2, &rope->inv_freq);
         free(inv_freq);
         LN_TRY(status);

@@ -256,16 +256,48 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
     return LINNET_OK;
 }
 
+/* The weights of a norm times `factor`, plus `offset`. */
+static ln_status changed_weights(ln_loader *l, ln_tensor_id id, size_t dim, float factor,
+                                 float offset, const float **out) {
+    ln_weight_request request;
+    LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, dim, &request, l->err));
+    const ln_tensor *tensor = request.sources[0].tensor;
+    if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
+        return ln_fail(
+            l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: a norm of type %s is not supported",
+            ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
+    float *weights = calloc(dim, sizeof *weights);
+    if (weights == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
+    if (l->unread != NULL)
+        ln_unread_mark_request(l->unread, &request);
+    if (l->writable != NULL)
+        ln_dequantize_row(tensor->dtype, tensor->data, weights, dim);
+    for (size_t i = 0; i < dim; i++)
+        weights[i] = weights[i] * factor + offset;
+    ln_status status = ln_load_table(l, weights, dim, out);
+    free(weights);
+    return status;
+}
+
 ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out) {
+    const ln_family *family = l->spec->family;
     ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
     ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer, .stem = l->stem};
-    const ln_binding *binding = ln_family_binding(l->spec->family, format, id, 0);
+    const ln_binding *binding = ln_family_binding(family, format, id, 0);
     *out = (ln_norm){0};
-    if (binding == NULL ||
-        (binding->optional && ln_family_find(l->spec->family, l->checkpoint, id, &binding) == NULL))
+    bool is_bare = ln_family_is_bare(family, role);
+    if (!is_bare &&
+        (binding == NULL ||
+         (binding->optional && ln_family_find(family, l->checkpoint, id, &binding) == NULL)))
         return LINNET_OK;
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
-    LN_TRY(ln_load_vector(l, id, dim, &out->weight));
+    if (is_bare)
+        return LINNET_OK;
+    if (family->norms_add_one && format == LN_FORMAT_HF)
+        LN_TRY(changed_weights(l, id, dim, 1.0f, 1.0f, &out->weight));
+    else
+        LN_TRY(ln_load_vector(l, id, dim, &out->weight));
     id.is_bias = true;
     return ln_load_vector(l, id, dim, &out->bias);
 }
@@ -323,24 +355,6 @@ ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t 
 ln_status ln_load_scaled_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, float factor,
                               ln_norm *out) {
     ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem};
-    ln_weight_request request;
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
-    LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, dim, &request, l->err));
-    const ln_tensor *tensor = request.sources[0].tensor;
-    if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
-        return ln_fail(
-            l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: a norm of type %s is not supported",
-            ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
-    float *weights = calloc(dim, sizeof *weights);
-    if (weights == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
-    if (l->unread != NULL)
-        ln_unread_mark_request(l->unread, &request);
-    if (l->writable != NULL)
-        ln_dequantize_row(tensor->dtype, tensor->data, weights, dim);
-    for (size_t i = 0; i < dim; i++)
-        weights[i] *= factor;
-    ln_status status = ln_load_table(l, weights, dim, &out->weight);
-    free(weights);
-    return status;
+    return changed_weights(l, id, dim, factor, 0.0f, &out->weight);
 }

@@ -263,8 +263,9 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     if (is_nested)
         LN_TRY(read_kind(&r, rope));
     LN_TRY(read_dims(&r, source, rope));
-    LN_TRY(ln_config_real(config, (ln_key){"rope_theta|rotary_emb_base", "rope.freq_base"}, 1e-3,
-                          1e15, &rope->theta, err));
+    LN_TRY(ln_config_real(
+        config, (ln_key){"rope_theta|rotary_emb_base|attn_config.rope_theta", "rope.freq_base"},
+        1e-3, 1e15, &rope->theta, err));
     LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
                           err));
     double ratio = 1; /* ChatGLM */

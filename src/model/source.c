@@ -48,6 +48,9 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
         dims[n_dims++] = cols;
     if (tensor->n_dims == 1 && n_dims == 2 && rows == 1 && tensor->dims[0] == cols)
         return LINNET_OK; /* GGUF drops outer dimensions of 1 */
+    if (tensor->n_dims == 2 && n_dims == 3 && tensor->dims[0] == packed * rows &&
+        tensor->dims[1] == cols)
+        return LINNET_OK; /* one below the other */
     int n_ones = 0;       /* outermost, where one head or expert is stored as one of many */
     while (n_ones < tensor->n_dims - n_dims && tensor->dims[n_ones] == 1)
         n_ones++;

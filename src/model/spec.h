@@ -65,6 +65,7 @@ typedef struct ln_attention_spec {
     float scale, softcap;
     float in_scale; /* of what attention reads; with a mixer beside it */
     float v_scale;  /* what values are multiplied with */
+    float clip;     /* of q, k and v before they rotate: clamp(x, -clip, clip); 0: none */
     ln_query_scale q_scale;
     size_t window; /* tokens; 0: all */
     size_t chunk;  /* tokens; 0: all */

@@ -31,7 +31,8 @@ static size_t largest_of(const ln_meta_value *list) {
 static ln_status read_kv_heads(const ln_config *config, bool has_mixers, size_t n_heads,
                                size_t *n_kv_heads, ln_error *err) {
     static const ln_key key = {
-        "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|num_attention_groups",
+        "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|num_attention_groups|"
+        "attn_config.kv_n_heads",
         "attention.head_count_kv"};
     ln_meta_value value;
     bool multi_query = false; /* Falcon says it in two flags, and first said it in one */
@@ -66,8 +67,9 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
                           err));
     double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
-    LN_TRY(ln_config_real(config, (ln_key){"attention_multiplier", "attention.scale"}, 1e-12, 1e12,
-                          &scale, err));
+    LN_TRY(ln_config_real(
+        config, (ln_key){"attention_multiplier|attn_config.softmax_scale", "attention.scale"},
+        1e-12, 1e12, &scale, err));
     double of_keys = 1.0, of_input = 1.0;
     LN_TRY(ln_config_real(config, (ln_key){"key_multiplier", ""}, -1e9, 1e9, &of_keys, err));
     LN_TRY(
@@ -132,6 +134,10 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
                           1e9, &softcap, err));
     attention->softcap = (float)softcap;
+    double clip = 0;
+    LN_TRY(ln_config_real(config, (ln_key){"clip_qkv|attn_config.clip_qkv", "attention.clamp_kqv"},
+                          0, 1e9, &clip, err));
+    attention->clip = (float)clip;
     return read_attention_scale(config, spec, attention, err);
 }
 

@@ -78,6 +78,27 @@ static ln_status read_expert_size(const ln_config *config, const ln_family *fami
                           &moe->n_latent, err);
 }
 
+/* Whether the weights of the chosen add up to one: by a flag, or as DBRX says it, by the order of
+ * the norm that they are divided by. */
+static ln_status read_normalize(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
+    double order = moe->normalize ? 1 : 0;
+    LN_TRY(ln_config_flag(
+        config,
+        (ln_key){"norm_topk_prob|norm_expert_weight|moe_renormalize", "expert_weights_norm"},
+        &moe->normalize, err));
+    ln_key order_key = {"ffn_config.moe_normalize_expert_weights", ""};
+    ln_meta_value value;
+    if (!ln_config_find(config, order_key, &value, NULL))
+        return LINNET_OK;
+    LN_TRY(ln_config_real(config, order_key, 0, 1e9, &order, err));
+    moe->normalize = order == 1;
+    if (order == 0 || order == 1)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: weights of experts divided by their norm of order %g",
+                   ln_checkpoint_path(config->checkpoint), order);
+}
+
 ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,
                            ln_moe_spec *moe, ln_error *err) {
     *moe = (ln_moe_spec){.router = family->router,
@@ -88,22 +109,21 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     LN_TRY(ln_config_flag(config, (ln_key){"enable_moe_block", ""}, &is_on, err));
     if (!is_on)
         return LINNET_OK;
-    LN_TRY(ln_config_size(
-        config,
-        (ln_key){"num_local_experts|num_experts|n_routed_experts|moe_num_experts", "expert_count"},
-        0, MAX_EXPERTS, &moe->n_experts, err));
+    LN_TRY(ln_config_size(config,
+                          (ln_key){"num_local_experts|num_experts|n_routed_experts|moe_num_experts|"
+                                   "ffn_config.moe_num_experts",
+                                   "expert_count"},
+                          0, MAX_EXPERTS, &moe->n_experts, err));
     if (moe->n_experts == 0)
         return LINNET_OK;
     LN_TRY(ln_config_need_size(config,
                                (ln_key){"num_experts_per_tok|num_experts_per_token|experts_per_"
-                                        "token|moe_k|moe_topk|moe_top_k|top_k_experts",
+                                        "token|moe_k|moe_topk|moe_top_k|top_k_experts|"
+                                        "ffn_config.moe_top_k",
                                         "expert_used_count"},
                                1, moe->n_experts, &moe->n_used, err));
     LN_TRY(read_expert_size(config, family, moe, err));
-    LN_TRY(ln_config_flag(
-        config,
-        (ln_key){"norm_topk_prob|norm_expert_weight|moe_renormalize", "expert_weights_norm"},
-        &moe->normalize, err));
+    LN_TRY(read_normalize(config, moe, err));
     double scale = 1.0;
     LN_TRY(ln_config_real(
         config,

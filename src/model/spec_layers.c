@@ -53,7 +53,7 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
                                  ln_error *err) {
     static const ln_key key = {
         "hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
-        "mlp_hidden_act",
+        "mlp_hidden_act|ffn_config.ffn_act_fn.name",
         ""};
     ln_meta_value value;
     char name[128];
@@ -179,13 +179,13 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
         *windowed = item.boolean;
         return LINNET_OK;
     }
-    if (ln_config_find(config, (ln_key){"layer_types", ""}, &types, name)) {
+    if (ln_config_find(config, (ln_key){"layer_types|attention_layers", ""}, &types, name)) {
         if (!ln_meta_item(&types, layer, &item) || item.kind != LN_META_STRING)
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
                            ln_checkpoint_path(config->checkpoint), name, layer);
-        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention";
+        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention|local";
         *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
-        if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention",
+        if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention|global",
                                        item.string.data, item.string.bytes))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
@@ -338,10 +338,11 @@ static ln_status read_ffn_scales(const ln_config *config, ln_ffn_spec *ffn, ln_e
  * keep_block reads. */
 static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool encoder,
                              ln_ffn_spec *ffn, ln_error *err) {
-    ln_key key = {encoder ? "encoder_ffn_dim|d_ff"
-                          : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
-                            "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim",
-                  "feed_forward_length"};
+    ln_key key = {
+        encoder ? "encoder_ffn_dim|d_ff"
+                : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
+                  "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim|ffn_config.ffn_hidden_size",
+        "feed_forward_length"};
     ffn->n_hidden = 4 * spec->dim;
     if (config->is_gguf && spec->family->one_block)
         return LINNET_OK;

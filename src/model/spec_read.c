@@ -14,7 +14,8 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aya_vision|cohere2_vision|exaone4_5|fast_vlm|gemma3|gemma3n|gemma4|glm46v|glm4v|"
+    "aya_vision|cohere2_vision|exaone4_5|fast_vlm|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|"
+    "glm4v|"
     "glm4v_moe|glmga|got_ocr2|idefics3|internvl|kimi_k25|lfm2_vl|lighton_ocr|llama4|llava|"
     "llava_next|llava_next_video|llava_onevision|mistral3|ovis2|perception_lm|qwen2_5_vl|"
     "qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_vl|qwen3_vl_moe|smolvlm|"
@@ -236,6 +237,19 @@ static ln_status read_relative(const ln_config *config, ln_spec *spec, ln_error 
     return LINNET_OK;
 }
 
+/* ALiBi's last slope is 2 to the power of -8; MPT's own code reads another power, of which the
+ * transformers library takes no notice. */
+static ln_status check_alibi(const ln_config *config, const ln_spec *spec, ln_error *err) {
+    double power = 8;
+    LN_TRY(ln_config_real(config,
+                          (ln_key){"attn_config.alibi_bias_max", "attention.max_alibi_bias"}, 0,
+                          1e9, &power, err));
+    if (spec->positions != LN_POSITIONS_ALIBI || power == 8)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: ALiBi up to a bias of %g is not supported",
+                   ln_checkpoint_path(config->checkpoint), power);
+}
+
 static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error *err) {
     const ln_family *family = spec->family;
     ln_meta_value value;
@@ -252,6 +266,7 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
                (value.kind != LN_META_STRING ||
                 ln_list_has("rope", value.string.data, value.string.bytes)))
         spec->positions = LN_POSITIONS_ROPE;
+    LN_TRY(check_alibi(config, spec, err));
     if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
         LN_TRY(read_relative(config, spec, err));
     if (spec->positions != LN_POSITIONS_LEARNED)
@@ -422,11 +437,14 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     spec->ctx_tokens = 2048;
     LN_TRY(
         ln_config_size(config,
-                       (ln_key){"max_position_embeddings|n_positions|model_max_length|seq_length",
+                       (ln_key){"max_position_embeddings|n_positions|model_max_length|seq_length|"
+                                "max_seq_len",
                                 "context_length"},
                        1, INT32_MAX, &spec->ctx_tokens, err));
     double eps = spec->norm_kind == LN_NORM_LAYER ? 1e-5 : 1e-6;
     LN_TRY(read_eps(config, &eps, err));
+    if (!config->is_gguf && spec->family->norm_eps > 0)
+        eps = spec->family->norm_eps;
     spec->norm_eps = (float)eps;
     if (!config->is_gguf && spec->family->latent_eps > 0)
         eps = spec->family->latent_eps;

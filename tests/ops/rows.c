@@ -367,6 +367,7 @@ static void pointwise_is_that_of_scalar(void **state) {
         {.function = LN_POINTWISE_ADD, .dim = 96, .n_gates = 96, .scale = 0.7f},
         {.function = LN_POINTWISE_XIELU, .dim = 301, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}},
         {.function = LN_POINTWISE_LIMITED_SILU, .dim = 83, .n_gates = 83, .limit = 0.25f},
+        {.function = LN_POINTWISE_CLAMP, .dim = 83, .limit = 0.25f},
         {.function = LN_POINTWISE_QUERY_SCALE, .dim = 301, .q_scale = {0.1f, 8.0f, 0.0f}},
         {.function = LN_POINTWISE_QUERY_SCALE, .dim = 24, .q_scale = {1.0f, 32.0f, 1.0f}},
     };

@@ -92,10 +92,12 @@ VARIANTS |= variants.VARIANTS | gemmas.VARIANTS | hybrids.VARIANTS
 
 def randomize(model: torch.nn.Module) -> None:
     """Weights of a size that makes logits differ clearly, exact in bf16."""
-    adds_one = ("gemma", "step3")  # families whose norms do
-    usual = 0.0 if any(n in model.config.model_type for n in adds_one) else 1.0
+    adds_one = ("gemma", "step3", "nemotron")  # families whose norms do
+    model_type = model.config.model_type
+    usual = 0.0 if any(n in model_type for n in adds_one) and model_type != "nemotron_h" else 1.0
     with torch.no_grad():
         for name, p in model.named_parameters():
+            name = name.replace("norm_attn_norm.attn", "attn")
             spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1
             if (p.ndim == 1 and "ln_" in name) or "norm" in name.lower():
                 p.copy_(torch.randn_like(p) * 0.1 + (usual if name.endswith("weight") else 0.0))

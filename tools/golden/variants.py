@@ -7,6 +7,8 @@ COMMON = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 SMALL = dict(COMMON, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
 HEADS = dict(SMALL, head_dim=16)
+TINY = dict(COMMON, vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
 MOE = dict(HEADS, num_experts_per_tok=2, moe_intermediate_size=32)
 
 
@@ -197,6 +199,37 @@ VARIANTS = {
         audio_config=dict(d_model=16, encoder_layers=1, encoder_attention_heads=1,
                           encoder_ffn_dim=16, output_dim=64, num_mel_bins=16,
                           downsample_hidden_size=16)),
+    "nemotron": lambda: hf.NemotronConfig(**TINY, norm_eps=1e-5),
+    "olmo": lambda: hf.OlmoConfig(**TINY, clip_qkv=1.0),
+    # q and k are normalised, then clamped
+    "olmoe_clip": lambda: hf.OlmoeConfig(
+        **dict(TINY, intermediate_size=24), num_experts=4, num_experts_per_tok=2, clip_qkv=1.0),
+    "flex_olmo": lambda: hf.AutoConfig.for_model(
+        "flex_olmo", **dict(TINY, intermediate_size=24), num_experts=4, num_experts_per_tok=2),
+    # slopes of a number of heads that is no power of two
+    "mpt": lambda: hf.MptConfig(
+        vocab_size=48, d_model=24, n_heads=6, n_layers=2, max_seq_len=512,
+        attn_config={"clip_qkv": 1.0, "softmax_scale": 0.3}),
+    "dbrx": lambda: hf.DbrxConfig(
+        vocab_size=48, d_model=32, n_heads=4, n_layers=2, max_seq_len=512,
+        attn_config={"kv_n_heads": 2, "clip_qkv": 1.0, "rope_theta": 500000.0},
+        ffn_config={"hidden_size": 32, "ffn_hidden_size": 24, "moe_num_experts": 4,
+                    "moe_top_k": 2}),
+    "persimmon": lambda: hf.PersimmonConfig(
+        vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=512),
+    "gpt_neo": lambda: hf.GPTNeoConfig(
+        vocab_size=48, hidden_size=32, num_layers=2, num_heads=4, intermediate_size=40,
+        attention_types=[[["global", "local"], 1]], window_size=16, max_position_embeddings=128),
+    "biogpt": lambda: hf.BioGptConfig(
+        vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=128),
+    "nanochat": lambda: hf.AutoConfig.for_model("nanochat", **TINY),
+    "vaultgemma": lambda: hf.AutoConfig.for_model(
+        "vaultgemma", **TINY, head_dim=8, query_pre_attn_scalar=8, sliding_window=16),
+    "hyperclovax": lambda: hf.AutoConfig.for_model(
+        "hyperclovax", **TINY, embedding_multiplier=3.0, residual_multiplier=0.4,
+        logits_scaling=0.5),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

@@ -5,17 +5,20 @@
 
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
-    X(afmoe) X(apertus) X(arcee) X(baichuan) X(bailing_moe) X(bamba) X(bart) X(bert) X(bloom) X(chatglm)   \
-    X(cohere) X(cohere2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(distilbert) X(dots1) X(electra) X(ernie4_5)        \
-    X(ernie4_5_moe) X(eurobert) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(gemma) X(gemma2) X(gemma3) X(gemma3n)     \
-    X(gemma4) X(glm) X(glm4) X(glm4_moe) X(glm4_moe_lite) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode)    \
-    X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(granitemoe) X(granitemoehybrid) X(helium)          \
-    X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(internlm2) X(jais2) X(jina_embeddings_v3) X(kimi_linear) X(lfm2) X(lfm2_moe)       \
-    X(llama) X(llama4) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm3) X(minimax_m2)              \
-    X(ministral3) X(mistral) X(mistral4) X(mixtral) X(modernbert) X(mpnet) X(nemotron_h) X(nomic_bert) X(olmo2) X(olmoe) X(opt)         \
-    X(phi) X(phi3) X(phimoe) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)                 \
-    X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(roberta) X(seed_oss) X(smollm3)   \
-    X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(youtu)
+    X(afmoe) X(apertus) X(arcee) X(baichuan) X(bailing_moe) X(bamba) X(bart) X(bert) X(biogpt)     \
+    X(bloom) X(chatglm) X(cohere) X(cohere2) X(dbrx) X(deepseek_v2) X(deepseek_v3)                 \
+    X(deepseek_v32) X(distilbert) X(dots1) X(electra) X(ernie4_5) X(ernie4_5_moe) X(eurobert)      \
+    X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo) X(gemma) X(gemma2) X(gemma3)      \
+    X(gemma3n) X(gemma4) X(glm) X(glm4) X(glm4_moe) X(glm4_moe_lite) X(glm_moe_dsa) X(gpt2)        \
+    X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(granitemoe)              \
+    X(granitemoehybrid) X(helium) X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hyperclovax)    \
+    X(internlm2) X(jais2) X(jina_embeddings_v3) X(kimi_linear) X(lfm2) X(lfm2_moe) X(llama)        \
+    X(llama4) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm3) X(minimax_m2)               \
+    X(ministral3) X(mistral) X(mistral4) X(mixtral) X(modernbert) X(mpnet) X(mpt) X(nanochat)      \
+    X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmoe) X(opt) X(persimmon) X(phi)   \
+    X(phi3) X(phimoe) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5) X(qwen3_5_moe)         \
+    X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(roberta) X(seed_oss) X(smollm3)       \
+    X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(vaultgemma) X(youtu)
 /* clang-format on */
 
 #define DECLARE(name) extern const ln_family ln_family_##name;
@@ -141,4 +144,11 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
     ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
     return ln_family_find(family, checkpoint, id, &binding) != NULL &&
            strstr(pattern_of(binding, format), "%e") != NULL;
+}
+
+bool ln_family_is_bare(const ln_family *family, ln_role role) {
+    for (size_t i = 0; i < family->n_bindings; i++)
+        if (family->bindings[i].role == role && family->bindings[i].bare)
+            return true;
+    return false;
 }

@@ -15,6 +15,7 @@ static float apply(const ln_op_pointwise *p, float x, float gate) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
     case LN_POINTWISE_LIMITED_SILU:
         return fminf(gate / (1.0f + expf(-gate)), p->limit) * fmaxf(fminf(x, p->limit), -p->limit);
+    case LN_POINTWISE_CLAMP: return fmaxf(fminf(x, p->limit), -p->limit);
     case LN_POINTWISE_SCALE:
     case LN_POINTWISE_QUERY_SCALE: return x * gate;
     case LN_POINTWISE_ADD: return p->scale * (x + gate);

@@ -1,4 +1,5 @@
-/* Granite 3: llama with multipliers on embedding, attention, residual and logits. */
+/* Granite 3: llama with multipliers on embedding, attention, residual and logits. HyperCLOVA X: the
+ * same, whose logits are multiplied, with norms behind the blocks, too. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
@@ -20,4 +21,24 @@ const ln_family ln_family_granite = {
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .divide_logits = true,
     LN_BINDINGS(bindings),
+};
+
+static const ln_binding clova_bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_norm1", .optional = true},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_norm2", .optional = true},
+};
+
+const ln_family ln_family_hyperclovax = {
+    .name = "hyperclovax",
+    .hf_types = "hyperclovax",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(clova_bindings),
 };

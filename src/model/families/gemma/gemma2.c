@@ -1,5 +1,5 @@
 /* Gemma 2: norms before and after each block, soft-capped scores and logits, every other layer
- * windowed. */
+ * windowed. VaultGemma: the same without the norms behind blocks. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
@@ -31,4 +31,29 @@ const ln_family ln_family_gemma2 = {
     .gguf_scale_layers = 46, /* the 27B; its files do not say it */
     .scale_embedding = true,
     LN_BINDINGS(bindings),
+};
+
+static const ln_binding vault_bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_feedforward_layernorm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_vaultgemma = {
+    .name = "vaultgemma",
+    .hf_types = "vaultgemma",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS_PLUS_ONE,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU_TANH,
+    .fixed_activation = true,
+    .hf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_PERIOD,
+    .window_period = 2,
+    .scale_embedding = true,
+    .tied_by_default = true,
+    LN_BINDINGS(vault_bindings),
 };

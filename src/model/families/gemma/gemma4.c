@@ -66,6 +66,9 @@ static const ln_config_default defaults[] = {
     LN_DEFAULT("num_key_value_heads", 4),
     LN_DEFAULT("head_dim", 256),
     LN_DEFAULT("global_head_dim", 512),
+    LN_DEFAULT_OF("gemma4_unified_text", "max_position_embeddings", 262144),
+    LN_DEFAULT_OF("gemma4_unified_text", "sliding_window", 1024),
+    LN_DEFAULT_OF("gemma4_unified_text", "hidden_size_per_layer_input", 0),
     LN_DEFAULT("max_position_embeddings", 131072),
     LN_DEFAULT("sliding_window", 512),
     LN_DEFAULT("hidden_size_per_layer_input", 256),
@@ -77,7 +80,7 @@ static const ln_config_default defaults[] = {
 
 const ln_family ln_family_gemma4 = {
     .name = "gemma4",
-    .hf_types = "gemma4|gemma4_text",
+    .hf_types = "gemma4|gemma4_text|gemma4_unified|gemma4_unified_text",
     .gguf = "gemma4",
     .defaults = defaults,
     .refused = "",

@@ -1,0 +1,34 @@
+/* nanochat: no norm has weights; q and k are normalised behind the rotation, which turns the other
+ * way; squared relu without gate, soft-capped logits. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_EMBEDDING_NORM, .bare = true},
+    {.role = LN_ROLE_OUTPUT_NORM, .bare = true},
+    {.role = LN_ROLE_ATTENTION_NORM, .bare = true},
+    {.role = LN_ROLE_FFN_NORM, .bare = true},
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.fc1"},
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.fc2"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("final_logit_softcapping", 15), {0}};
+
+const ln_family ln_family_nanochat = {
+    .name = "nanochat",
+    .hf_types = "nanochat",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_RELU_SQUARED,
+    .plain_ffn = true,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .bare_qk_norm = true,
+    .norm_after_rope = true,
+    .hf_rope = LN_ROPE_HALF,
+    .turns_back = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,34 @@
+/* BioGPT: OPT with a scaled embedding and GELU. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "biogpt.embed_tokens"},
+    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "biogpt.embed_positions"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "biogpt.layer_norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "output_projection"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "biogpt.layers.%d.self_attn_layer_norm"},
+    {.role = LN_ROLE_Q, .hf = "biogpt.layers.%d.self_attn.q_proj"},
+    {.role = LN_ROLE_K, .hf = "biogpt.layers.%d.self_attn.k_proj"},
+    {.role = LN_ROLE_V, .hf = "biogpt.layers.%d.self_attn.v_proj"},
+    {.role = LN_ROLE_O, .hf = "biogpt.layers.%d.self_attn.out_proj"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "biogpt.layers.%d.final_layer_norm"},
+    {.role = LN_ROLE_UP, .hf = "biogpt.layers.%d.fc1"},
+    {.role = LN_ROLE_DOWN, .hf = "biogpt.layers.%d.fc2"},
+};
+
+const ln_family ln_family_biogpt = {
+    .name = "biogpt",
+    .hf_types = "biogpt",
+    .hf_prefix = "biogpt.",
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .norm_eps = 1e-5,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU,
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_LEARNED,
+    .learned_offset = 2,
+    .scale_embedding = true,
+    .tied_by_default = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,38 @@
+/* GPT-Neo: learned positions, every other layer windowed, scores that are not divided. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    {.role = LN_ROLE_Q, .hf = "transformer.h.%d.attn.attention.q_proj"},
+    {.role = LN_ROLE_K, .hf = "transformer.h.%d.attn.attention.k_proj"},
+    {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.attention.v_proj"},
+    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.attention.out_proj"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
+    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc"},
+    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("window_size", 256), {0}};
+
+const ln_family ln_family_gpt_neo = {
+    .name = "gpt_neo",
+    .hf_types = "gpt_neo",
+    .hf_prefix = "transformer.",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU_TANH,
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_LEARNED,
+    .window = LN_WINDOW_BEHIND,
+    .window_period = 2,
+    .chunk_key = "window_size",
+    .unit_scale = true,
+    .tied_by_default = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,67 @@
+/* DBRX: LayerNorms without bias, one matrix for q, k and v, which are clamped, and experts that lie
+ * one below the other, those of down transposed. */
+#include "model/family.h"
+
+#define QKV(r)                                                                                     \
+    {                                                                                              \
+        .role = r, .hf = "transformer.blocks.%d.norm_attn_norm.attn.Wqkv",                         \
+        .gguf = "blk.%d.attn_qkv", .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV                \
+    }
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte", .gguf = "token_embd"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.norm_f", .gguf = "output_norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "transformer.blocks.%d.norm_attn_norm.norm_1",
+     .gguf = "blk.%d.attn_norm"},
+    QKV(LN_ROLE_Q),
+    QKV(LN_ROLE_K),
+    QKV(LN_ROLE_V),
+    {.role = LN_ROLE_O,
+     .hf = "transformer.blocks.%d.norm_attn_norm.attn.out_proj",
+     .gguf = "blk.%d.attn_output"},
+    {.role = LN_ROLE_FFN_NORM,
+     .hf = "transformer.blocks.%d.norm_attn_norm.norm_2",
+     .gguf = "blk.%d.attn_output_norm"},
+    {.role = LN_ROLE_ROUTER,
+     .hf = "transformer.blocks.%d.ffn.router.layer",
+     .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_EXPERT_GATE,
+     .hf = "transformer.blocks.%d.ffn.experts.mlp.w1",
+     .gguf = "blk.%d.ffn_gate_exps",
+     .hf_bare = true},
+    {.role = LN_ROLE_EXPERT_UP,
+     .hf = "transformer.blocks.%d.ffn.experts.mlp.v1",
+     .gguf = "blk.%d.ffn_up_exps",
+     .hf_bare = true},
+    {.role = LN_ROLE_EXPERT_DOWN,
+     .hf = "transformer.blocks.%d.ffn.experts.mlp.w2",
+     .gguf = "blk.%d.ffn_down_exps",
+     .hf_bare = true,
+     .hf_transposed = true},
+};
+
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("ffn_config.moe_num_experts", 4),
+    LN_DEFAULT("ffn_config.moe_top_k", 1),
+    LN_DEFAULT("ffn_config.moe_normalize_expert_weights", 1),
+    {0}};
+
+const ln_family ln_family_dbrx = {
+    .name = "dbrx",
+    .hf_types = "dbrx",
+    .gguf = "dbrx",
+    .hf_prefix = "transformer.",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SOFTMAX,
+    .gguf_clips = true,
+    LN_BINDINGS(bindings),
+};

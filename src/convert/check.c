@@ -55,7 +55,7 @@ static ln_status check_windows(const ln_convert_plan *plan) {
         if (is_local &&
             (spec->layers[i].attention.rope == 1) != (spec->layers[i].attention.window > 0))
             return refuse(plan, "layers of the windowed kind without a window");
-    if (ln_convert_has_lists(plan)) /* a list says it */
+    if (ln_convert_has_lists(plan) || plan->target->gguf_window_list) /* a list says it */
         return LINNET_OK;
     for (size_t i = 0; i < spec->n_layers; i++)
         if (window_of(&spec->layers[i]) > 0)
@@ -137,8 +137,23 @@ static ln_status check_attention(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
+/* What its readers take for granted of Command A+. */
+static ln_status check_averages(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    for (size_t i = 0; i < spec->n_layers && plan->target->averages_shared; i++) {
+        const ln_layer_spec *layer = &spec->layers[i];
+        bool is_dense = layer->ffn.moe.n_experts == 0;
+        if (!is_dense && layer->ffn.moe.shared_hidden > 0 && layer->ffn.moe.shared_scale != 0.5f)
+            return refuse(plan, "a shared expert's sum with the others");
+        if ((layer->attention.rope >= 0) != (is_dense || layer->attention.window > 0))
+            return refuse(plan, "which layers rotate");
+    }
+    return LINNET_OK;
+}
+
 static ln_status check_layers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
+    LN_TRY(check_averages(plan));
     if (spec->n_streams > 0 && !spec->scales_stream)
         return refuse(plan, "layers' embeddings that read a stream as it is");
     ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);

@@ -124,6 +124,25 @@ static void put_indexer(const putter *p) {
                           spec->n_layers);
 }
 
+/* Which layers see a window, and of some families which rotate. */
+static void put_window_list(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    uint8_t windowed[LN_MAX_LAYERS], rotates[LN_MAX_LAYERS];
+    bool all_rotate = true;
+    if (!p->plan->target->gguf_window_list)
+        return;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        windowed[i] = spec->layers[i].attention.window > 0;
+        rotates[i] = spec->layers[i].attention.rope >= 0;
+        all_rotate = all_rotate && rotates[i];
+    }
+    ln_gguf_put_array(p->writer, key_of(p, "attention.sliding_window_pattern").text, LN_GGUF_BOOL,
+                      windowed, spec->n_layers);
+    if (p->plan->target->rope_rule == LN_ROPE_LISTED_BASES && !all_rotate)
+        ln_gguf_put_array(p->writer, key_of(p, "attention.rope_pattern").text, LN_GGUF_BOOL,
+                          rotates, spec->n_layers);
+}
+
 static void put_attention(const putter *p) {
     const ln_spec *spec = p->plan->spec;
     const ln_attention_spec *a = ln_convert_attention(spec);
@@ -173,6 +192,7 @@ static void put_attention(const putter *p) {
     if (!has_lists &&
         (window > 0 || is(p, "phi3"))) /* Phi 3's readers guess one unless it is said */
         put_size(p, "attention.sliding_window", window);
+    put_window_list(p);
     put_query_scale(p);
     put_indexer(p);
     if (spec->positions == LN_POSITIONS_RELATIVE)
@@ -266,7 +286,7 @@ static void put_experts(const putter *p) {
     if (p->plan->target->gguf_dense_first || moe->router == LN_ROUTER_SIGMOID) {
         put_size(p, "expert_shared_count", moe->shared_hidden / moe->n_hidden);
         put_size(p, "expert_gating_func", moe->router == LN_ROUTER_SIGMOID ? 2 : 1);
-        put_real(p, "expert_weights_scale", (double)moe->scale);
+        put_real(p, "expert_weights_scale", (double)moe->scale / (double)moe->shared_scale);
     }
     if (moe->shared_hidden > 0 && !is(p, "deepseek2"))
         put_size(p, "expert_shared_feed_forward_length", moe->shared_hidden);

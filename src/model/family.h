@@ -160,9 +160,11 @@ typedef enum ln_window_rule {
 /* Which layers rotate q and k. */
 typedef enum ln_rope_rule {
     LN_ROPE_ALL_LAYERS = 0,
-    LN_ROPE_WINDOWED_LAYERS, /* layers that see all have no positions */
-    LN_ROPE_WINDOWED_OR_ALL, /* the same, but all rotate in a model without windows */
-    LN_ROPE_LISTED_LAYERS    /* by no_rope_layers; else all but every 4th */
+    LN_ROPE_WINDOWED_LAYERS,  /* layers that see all have no positions */
+    LN_ROPE_WINDOWED_OR_ALL,  /* the same, but all rotate in a model without windows */
+    LN_ROPE_LISTED_LAYERS,    /* by no_rope_layers; else all but every 4th */
+    LN_ROPE_LISTED_BASES,     /* those whose base in layer_rope_theta is not 0 */
+    LN_ROPE_WINDOWED_OR_DENSE /* windowed layers, and dense ones before mixtures */
 } ln_rope_rule;
 
 /* Which layers have queries that grow with their position. */
@@ -185,7 +187,8 @@ struct ln_family {
     const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
     const char *refused; /* flags of config.json that must not be true ('!': false), or "" */
     ln_norm_kind norm, gguf_norm;
-    bool norms_add_one; /* folders: to their weights, where the kind does not say it */
+    bool rms_where_said; /* RMS norms where the checkpoint has an epsilon of those */
+    bool norms_add_one;  /* folders: to their weights, where the kind does not say it */
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
     ln_qk_norm qk_norm;
@@ -212,6 +215,7 @@ struct ln_family {
     ln_window_rule window;
     ln_window_rule gguf_window; /* where it is another in GGUF */
     size_t window_period;
+    bool gguf_window_list;    /* GGUF lists which layers these are */
     size_t gguf_scale_layers; /* GGUF: with so many layers scores are scaled by heads of dim /
                                  n_heads */
     bool turns_back;          /* rotations are by negative angles */
@@ -236,10 +240,13 @@ struct ln_family {
     bool scale_expert_inputs;
     const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
     const char *dense_hidden_key;  /* the same of a model without experts */
-    size_t n_shared_experts;       /* when the checkpoint does not say */
-    bool gguf_dense_first;         /* GGUF has keys for dense layers before mixtures */
-    bool gguf_dense_by_router;     /* GGUF: layers without a router are dense, whatever keys say */
-    bool gguf_dense_between;       /* GGUF has a key for the distance of mixtures */
+    const char *first_hidden_key;  /* the same of dense layers among mixtures, or NULL */
+    bool averages_shared;      /* a shared expert and the others count half each, unless config.json
+                                  says that they are summed */
+    size_t n_shared_experts;   /* when the checkpoint does not say */
+    bool gguf_dense_first;     /* GGUF has keys for dense layers before mixtures */
+    bool gguf_dense_by_router; /* GGUF: layers without a router are dense, whatever keys say */
+    bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;

@@ -246,6 +246,22 @@ static ln_status check_kinds(const ln_config *config, ln_error *err) {
     return LINNET_OK;
 }
 
+/* The first base that is not 0 in a list of one for each layer. */
+static void read_listed_theta(const ln_config *config, double *theta) {
+    ln_meta_value list, item;
+    if (!ln_config_find(config, (ln_key){"layer_rope_theta", ""}, &list, NULL))
+        return;
+    for (size_t i = 0; ln_meta_item(&list, i, &item); i++) {
+        double base = item.kind == LN_META_INT ? (double)item.integer : item.real;
+        if (item.kind != LN_META_INT && item.kind != LN_META_FLOAT)
+            return;
+        if (base > 0) {
+            *theta = base;
+            return;
+        }
+    }
+}
+
 ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln_arena *arena,
                        ln_rope_spec *rope, ln_error *err) {
     rope_reader r = {config, source->local, err};
@@ -268,6 +284,7 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
         1e-3, 1e15, &rope->theta, err));
     LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
                           err));
+    read_listed_theta(config, &rope->theta);
     double ratio = 1; /* ChatGLM */
     LN_TRY(ln_config_real(config, (ln_key){"rope_ratio", ""}, 1e-6, 1e9, &ratio, err));
     rope->theta *= ratio;

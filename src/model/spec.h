@@ -118,9 +118,10 @@ typedef struct ln_moe_spec {
     float jitter;         /* of the sparse mixer */
     size_t shared_hidden; /* 0: no shared expert */
     bool shared_gate;
-    float limit;       /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
-    bool scale_inputs; /* an expert's weight multiplies what it reads, not what it gives */
-    bool beside;       /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
+    float shared_scale; /* of what a shared expert gives */
+    float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
+    bool scale_inputs;  /* an expert's weight multiplies what it reads, not what it gives */
+    bool beside;        /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
 } ln_moe_spec;
 
 typedef struct ln_ffn_spec {

@@ -14,7 +14,8 @@ static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error
     if (number == 3)
         moe->router = LN_ROUTER_SOFTMAX_CHOSEN;
     static const ln_key scores = {
-        "scoring_func|score_function|score_func|moe_router_activation_func", ""};
+        "scoring_func|score_function|score_func|moe_router_activation_func|expert_selection_fn",
+        ""};
     if (ln_config_is(config, scores, "sigmoid"))
         moe->router = LN_ROUTER_SIGMOID;
     if (ln_config_is(config, scores, "softmax"))
@@ -81,7 +82,9 @@ static ln_status read_expert_size(const ln_config *config, const ln_family *fami
 /* Whether the weights of the chosen add up to one: by a flag, or as DBRX says it, by the order of
  * the norm that they are divided by. */
 static ln_status read_normalize(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
-    double order = moe->normalize ? 1 : 0;
+    double order = 0;
+    if (ln_config_is(config, (ln_key){"expert_selection_fn", ""}, "softmax"))
+        return LINNET_OK; /* over the chosen alone */
     LN_TRY(ln_config_flag(
         config,
         (ln_key){"norm_topk_prob|norm_expert_weight|moe_renormalize", "expert_weights_norm"},
@@ -144,6 +147,9 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     LN_TRY(read_groups(config, moe, err));
     LN_TRY(read_shared(config, family, dense_hidden, moe, err));
     moe->shared_gate = moe->shared_gate && moe->shared_hidden > 0;
+    bool sums = ln_config_is(config, (ln_key){"shared_expert_combination_strategy", ""}, "sum");
+    moe->shared_scale = family->averages_shared && moe->shared_hidden > 0 && !sums ? 0.5f : 1.0f;
+    moe->scale *= moe->shared_scale;
     return LINNET_OK;
 }
 

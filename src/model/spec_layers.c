@@ -93,6 +93,29 @@ static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind 
     return LINNET_OK;
 }
 
+/* By the layer's base, of which 0 is none and all others are the same; GGUF lists which rotate. */
+static ln_status rotates_by_base(const ln_config *config, const ln_spec *spec, size_t layer,
+                                 bool *rotates, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    if (!ln_config_find(config, (ln_key){"layer_rope_theta", "attention.rope_pattern"}, &list,
+                        name))
+        return LINNET_OK;
+    if (!ln_meta_item(&list, layer, &item))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    if (item.kind == LN_META_BOOL) {
+        *rotates = item.boolean;
+        return LINNET_OK;
+    }
+    double base = item.kind == LN_META_INT ? (double)item.integer : item.real;
+    *rotates = base != 0;
+    if (base == 0 || base == spec->ropes[0].theta)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: layers rotate by different bases",
+                   ln_checkpoint_path(config->checkpoint), name);
+}
+
 /* The table by which a layer rotates, or -1. */
 static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
                             size_t window, bool windowed, int *rope, ln_error *err) {
@@ -100,6 +123,7 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
     ln_meta_value list, item;
     char name[128];
     if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS ||
+        spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE ||
         (spec->family->rope_rule == LN_ROPE_WINDOWED_OR_ALL && window > 0))
         rotates = rotates && windowed;
     if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
@@ -116,6 +140,8 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
             rotates = item.integer != 0; /* the list names the layers that do rotate */
         }
     }
+    if (spec->family->rope_rule == LN_ROPE_LISTED_BASES)
+        LN_TRY(rotates_by_base(config, spec, layer, &rotates, err));
     *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
     return LINNET_OK;
 }
@@ -435,6 +461,25 @@ static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i
     return LINNET_OK;
 }
 
+/* How wide dense layers among mixtures are, where that has a key of its own. */
+static ln_status read_first_hidden(const ln_config *config, const ln_family *family,
+                                   size_t *n_hidden, ln_error *err) {
+    if (family->first_hidden_key == NULL)
+        return LINNET_OK;
+    return ln_config_size(config, (ln_key){family->first_hidden_key, ""}, 1, LN_MAX_DIM, n_hidden,
+                          err);
+}
+
+/* Dense layers before mixtures rotate, too, unless every so manieth of them sees all. */
+static ln_status rotate_dense(const ln_config *config, int *rope, ln_error *err) {
+    size_t period = 1;
+    LN_TRY(ln_config_size(config, (ln_key){"prefix_dense_sliding_window_pattern", ""}, 0,
+                          LN_MAX_LAYERS, &period, err));
+    if (period == 1)
+        *rope = 0;
+    return LINNET_OK;
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
@@ -444,13 +489,17 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = i};
     if (config->is_gguf && spec->family->gguf_dense_by_router)
         dense = !ln_family_has(spec->family, config->checkpoint, router);
-    if (dense)
+    if (dense) {
         layer->ffn.moe = (ln_moe_spec){0};
+        LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
+    }
     LN_TRY(read_own_mixer(config, spec, i, layer, err));
     if (attention->n_heads == 0)
         return LINNET_OK;
     LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));
     LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
+    if (dense && spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE)
+        LN_TRY(rotate_dense(config, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
     LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
     attention->kv_layer = spec->bidirectional ? 0 : i;

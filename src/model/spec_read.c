@@ -14,7 +14,7 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aya_vision|cohere2_vision|exaone4_5|fast_vlm|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|"
+    "aria|aya_vision|cohere2_vision|exaone4_5|fast_vlm|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|"
     "glm4v|"
     "glm4v_moe|glmga|got_ocr2|idefics3|internvl|kimi_k25|lfm2_vl|lighton_ocr|llama4|llava|"
     "llava_next|llava_next_video|llava_onevision|mistral3|ovis2|perception_lm|qwen2_5_vl|"
@@ -470,6 +470,11 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
     LN_TRY(check_refused(&config, spec->family, err));
     LN_TRY(check_quantised(&config, err));
     spec->norm_kind = config.is_gguf ? spec->family->gguf_norm : spec->family->norm;
+    ln_meta_value eps;
+    if (spec->family->rms_where_said &&
+        ln_config_find(&config, (ln_key){"rms_norm_eps", "attention.layer_norm_rms_epsilon"}, &eps,
+                       NULL))
+        spec->norm_kind = LN_NORM_RMS;
     LN_TRY(read_size(&config, spec, err));
     LN_TRY(read_common(&config, spec, err));
     return ln_spec_read_layers(&config, arena, spec, err);

@@ -20,6 +20,8 @@ static char whole[256], small[256];
 static const struct {
     const char *model, *message;
 } refused[] = {
+    {"aria_text", "aria_text"},
+    {"axk1", "axk1"},
     {"baichuan", "this kind of positions"},
     {"bart", "bart"},
     {"bart_scaled", "bart"},
@@ -33,6 +35,7 @@ static const struct {
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
     {"hyperclovax", "hyperclovax"},
+    {"kolibri1", "kolibri1"},
     {"llama_dynamic", "dynamic RoPE"},
     {"minicpm3", "minicpm3"},
     {"nanochat", "nanochat"},

@@ -7,7 +7,7 @@ COMMON = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 SMALL = dict(COMMON, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
 HEADS = dict(SMALL, head_dim=16)
-TINY = dict(COMMON, vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
+TINY = dict(COMMON, vocab_size=40, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
 MOE = dict(HEADS, num_experts_per_tok=2, moe_intermediate_size=32)
 
@@ -208,28 +208,52 @@ VARIANTS = {
         "flex_olmo", **dict(TINY, intermediate_size=24), num_experts=4, num_experts_per_tok=2),
     # slopes of a number of heads that is no power of two
     "mpt": lambda: hf.MptConfig(
-        vocab_size=48, d_model=24, n_heads=6, n_layers=2, max_seq_len=512,
+        vocab_size=40, d_model=24, n_heads=6, n_layers=2, max_seq_len=512,
         attn_config={"clip_qkv": 1.0, "softmax_scale": 0.3}),
     "dbrx": lambda: hf.DbrxConfig(
-        vocab_size=48, d_model=32, n_heads=4, n_layers=2, max_seq_len=512,
+        vocab_size=40, d_model=32, n_heads=4, n_layers=2, max_seq_len=512,
         attn_config={"kv_n_heads": 2, "clip_qkv": 1.0, "rope_theta": 500000.0},
         ffn_config={"hidden_size": 32, "ffn_hidden_size": 24, "moe_num_experts": 4,
                     "moe_top_k": 2}),
     "persimmon": lambda: hf.PersimmonConfig(
-        vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
+        vocab_size=40, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
         num_attention_heads=4, max_position_embeddings=512),
     "gpt_neo": lambda: hf.GPTNeoConfig(
-        vocab_size=48, hidden_size=32, num_layers=2, num_heads=4, intermediate_size=40,
-        attention_types=[[["global", "local"], 1]], window_size=16, max_position_embeddings=128),
+        vocab_size=40, hidden_size=32, num_layers=2, num_heads=4, intermediate_size=40,
+        attention_types=[[["global", "local"], 1]], window_size=16, max_position_embeddings=256),
     "biogpt": lambda: hf.BioGptConfig(
-        vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
-        num_attention_heads=4, max_position_embeddings=128),
+        vocab_size=40, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=256),
     "nanochat": lambda: hf.AutoConfig.for_model("nanochat", **TINY),
     "vaultgemma": lambda: hf.AutoConfig.for_model(
         "vaultgemma", **TINY, head_dim=8, query_pre_attn_scalar=8, sliding_window=16),
     "hyperclovax": lambda: hf.AutoConfig.for_model(
         "hyperclovax", **TINY, embedding_multiplier=3.0, residual_multiplier=0.4,
         logits_scaling=0.5),
+    # a layer that does not rotate, a shared expert
+    "granitemoe_swa": lambda: hf.AutoConfig.for_model(
+        "granitemoe_swa", **dict(TINY, intermediate_size=16), num_local_experts=3,
+        num_experts_per_tok=2, shared_intermediate_size=24, sliding_window=16,
+        layer_types=["full_attention", "sliding_attention"], layer_rope_theta=[0, 20000.0],
+        attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=2.0),
+    # dense, which rotates; windowed; seeing all, which does not rotate
+    "cohere2_moe": lambda: hf.AutoConfig.for_model(
+        "cohere2_moe", **dict(TINY, intermediate_size=16, num_hidden_layers=3), head_dim=8,
+        num_experts=3, num_experts_per_tok=2, num_shared_experts=1, sliding_window=16,
+        expert_selection_fn="sigmoid", prefix_dense_intermediate_size=24, logit_scale=0.25,
+        layer_types=["full_attention", "sliding_attention", "full_attention"],
+        mlp_layer_types=["dense", "sparse", "sparse"]),
+    "kolibri1": lambda: hf.AutoConfig.for_model(
+        "kolibri1", **TINY, head_dim=8, num_experts=3, num_experts_per_tok=2,
+        moe_intermediate_size=16, shared_expert_intermediate_size=16, sliding_window=16,
+        layer_types=["sliding_attention", "full_attention"]),
+    "axk1": lambda: hf.AutoConfig.for_model(
+        "axk1", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
+                       moe_intermediate_size=16, n_routed_experts=3, qk_nope_head_dim=8,
+                       v_head_dim=8, q_lora_rank=16)),
+    "aria_text": lambda: hf.AriaTextConfig(
+        **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
+        moe_num_shared_experts=1),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

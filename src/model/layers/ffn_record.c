@@ -173,6 +173,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out);
+        r->ops[r->n_ops - 1].linear.scale = moe->shared_scale;
     }
     if (moe->shared_gate)
         linear(r, &w->shared_router, x, a->shared_gate);

@@ -92,6 +92,48 @@ const ln_family ln_family_deepseek_v3 = {
     LN_BINDINGS(v3_bindings),
 };
 
+/* A.X K1: V3 with a norm behind each mixture. */
+static const ln_binding axk1_bindings[] = {
+    BINDINGS,
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.gate.e_score_correction_bias",
+     .hf_bare = true},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm", .optional = true},
+    {.role = LN_ROLE_FFN_POST_NORM,
+     .hf = "model.layers.%d.mlp.post_mlp_layernorm",
+     .optional = true},
+    LN_HEAD_BINDINGS,
+};
+
+static const ln_config_default axk1_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
+                                                  LN_DEFAULT("q_lora_rank", 1536),
+                                                  LN_DEFAULT("qk_nope_head_dim", 128),
+                                                  LN_DEFAULT("qk_rope_head_dim", 64),
+                                                  LN_DEFAULT("v_head_dim", 128),
+                                                  LN_DEFAULT("n_shared_experts", 1),
+                                                  LN_DEFAULT("n_routed_experts", 192),
+                                                  LN_DEFAULT("num_experts_per_tok", 8),
+                                                  LN_DEFAULT("n_group", 8),
+                                                  LN_DEFAULT("topk_group", 4),
+                                                  LN_DEFAULT("routed_scaling_factor", 2.5),
+                                                  LN_DEFAULT("first_k_dense_replace", 1),
+                                                  {0}};
+
+const ln_family ln_family_axk1 = {
+    .name = "axk1",
+    .hf_types = "axk1",
+    .defaults = axk1_defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .latent_eps = 1e-6,
+    LN_BINDINGS(axk1_bindings),
+};
+
 static const ln_config_default glm_lite_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
                                                       LN_DEFAULT("q_lora_rank", 768),
                                                       LN_DEFAULT("qk_nope_head_dim", 192),

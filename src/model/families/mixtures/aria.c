@@ -1,0 +1,39 @@
+/* Aria (text): llama with a mixture of experts, whose matrices are stored [in][out], and shared
+ * ones. */
+#include "model/family.h"
+
+#define INPUT(r)                                                                                   \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.mlp.experts.fc1", .hf_part = LN_PART_GATE_UP,            \
+        .hf_transposed = true                                                                      \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router"},
+    INPUT(LN_ROLE_EXPERT_GATE),
+    INPUT(LN_ROLE_EXPERT_UP),
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.mlp.experts.fc2", .hf_transposed = true},
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("intermediate_size", 4096),
+                                             LN_DEFAULT("moe_num_experts", 8),
+                                             LN_DEFAULT("moe_topk", 2),
+                                             LN_DEFAULT("moe_num_shared_experts", 2),
+                                             {0}};
+
+const ln_family ln_family_aria_text = {
+    .name = "aria_text",
+    .hf_types = "aria_text|aria",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SOFTMAX_CHOSEN,
+    LN_BINDINGS(bindings),
+};

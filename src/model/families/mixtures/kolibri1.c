@@ -1,0 +1,44 @@
+/* Kolibri 1: norms before and after each block, windowed layers that rotate and every fifth that
+ * sees all and does not; experts chosen by logits and a bias, weighed by sigmoid. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attn_norm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_self_attn_layernorm"},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_ffn_norm"},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
+    LN_EXPERT_BIAS("moe.router.expert_bias"),
+    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("sliding_window", 513),
+                                             LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("num_experts", 384),
+                                             LN_DEFAULT("num_experts_per_tok", 6),
+                                             LN_DEFAULT("moe_intermediate_size", 512),
+                                             LN_DEFAULT("shared_expert_intermediate_size", 512),
+                                             {0}};
+
+const ln_family ln_family_kolibri1 = {
+    .name = "kolibri1",
+    .hf_types = "kolibri1",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .hf_rope = LN_ROPE_HALF,
+    .rope_rule = LN_ROPE_WINDOWED_OR_ALL,
+    .window = LN_WINDOW_PERIOD,
+    .window_period = 5,
+    .router = LN_ROUTER_SIGMOID_CHOSEN,
+    LN_BINDINGS(bindings),
+};

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -176,7 +177,8 @@ int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from,
                                .n_threads = conversion->n_threads,
                                .progress = ln_cli_bar_show,
                                .user = &bar};
-    if (ln_checkpoint_open(from, false, &checkpoint, &err) != LINNET_OK)
+    if (ln_cli_resolve_model(&from, &err) != LINNET_OK ||
+        ln_checkpoint_open(from, false, &checkpoint, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
     int status = check_target(checkpoint, to);
     if (status == 0) {

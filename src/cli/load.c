@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "cli/hub/resolve.h"
 #include "cli/output.h"
 #include "engine/engine.h"
@@ -91,6 +92,7 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
         own.on_load = draw_bar;
         own.load_user = &bar;
     }
+    LN_TRY(ln_cli_resolve_model(&own.draft_model, err));
     linnet_status status = linnet_engine_create(model, &own, engine, err);
     if (bar.shown >= 0)
         fputs("\r\033[K", stderr);

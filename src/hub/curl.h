@@ -23,6 +23,7 @@
     X(slist_append)                                                                                \
     X(slist_free_all)                                                                              \
     X(multi_init)                                                                                  \
+    X(multi_setopt)                                                                                \
     X(multi_cleanup)                                                                               \
     X(multi_add_handle)                                                                            \
     X(multi_remove_handle)                                                                         \
@@ -34,6 +35,7 @@
 /* A header's macros hide the functions that take any arguments. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
+#undef curl_multi_setopt
 
 typedef struct ln_hub_curl {
 #define LN_HUB_CURL_FIELD(name) __typeof__(&curl_##name) name;

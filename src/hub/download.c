@@ -278,6 +278,8 @@ ln_status ln_hub_download(ln_hub_work *work, ln_error *err) {
                   .multi = curl->multi_init(),
                   .transfers = calloc(n_transfers, sizeof *d.transfers),
                   .err = &own};
+    if (d.multi) /* a connection each: one of HTTP/2 for all is as slow as one */
+        curl->multi_setopt(d.multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
     ln_status status =
         d.multi && d.transfers ? run(&d, &own) : ln_fail(&own, LINNET_ERR_NOMEM, "out of memory");
     for (size_t i = 0; d.transfers && i < n_transfers; i++) {

@@ -10,7 +10,8 @@ enum {
     CONNECT_SECONDS = 15,
     STALLED_SECONDS = 30,
     MAX_HEADER_BYTES = 4096,
-    N_TRIES = 3
+    N_TRIES = 3,
+    BUFFER_BYTES = 256 << 10
 };
 
 ln_status ln_hub_http_open(ln_hub_http *http, const ln_hub_settings *settings, ln_error *err) {
@@ -49,6 +50,7 @@ CURL *ln_hub_http_request(const ln_hub_http *http, const char *url) {
     curl->easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, is_secure ? "https" : "http,https");
     curl->easy_setopt(easy, CURLOPT_FAILONERROR, 1L);
     curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
     curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl->easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl->easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);

@@ -123,6 +123,16 @@ static void test_folder(void **state) {
     assert_int_equal(show.status, 0);
     assert_non_null(strstr(show.out, "llama"));
     spawn_free(&show);
+    spawn_result convert =
+        LINNET("convert", "test/tiny", path_in(home, "out.gguf"), "--no-tokenizer");
+    if (convert.status != 0)
+        fail_msg("%s", convert.err);
+    spawn_free(&convert);
+    spawn_result draft = LINNET("run", "test/tiny", "--ids", "1,2,3", "--print-ids", "-n", "4",
+                                "--draft-model", "test/tiny");
+    if (draft.status != 0)
+        fail_msg("%s", draft.err);
+    spawn_free(&draft);
     spawn_result list = LINNET("list", "--json");
     json_t *models = json_loads(list.out, 0, NULL);
     const char *name;

@@ -35,6 +35,7 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTER
 install(FILES python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python)
 install(FILES tools/demo-model/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools/demo-model)
 install(FILES bench/results/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench/results)
+install(DIRECTORY deploy DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES examples/hello.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 include(CMakePackageConfigHelpers)

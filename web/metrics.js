@@ -1,6 +1,6 @@
 // Figures out of /metrics, which is in Prometheus' text format.
 
-const LINE = /^linnet:(\w+)(?:\{(.*)\})? (\S+)$/;
+const LINE = /^(?:linnet|vllm):(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
 // {name: [{labels, value}, ...]}

@@ -36,6 +36,7 @@ enum {
     KEY_NO_LOG,
     KEY_STRICT_FIELDS,
     KEY_NO_WEB_PAGE,
+    KEY_METRICS_PREFIX,
     KEY_RESPONSE_STORE,
     KEY_MAX_RESPONSES,
     KEY_MAX_RESPONSE_BYTES,
@@ -86,6 +87,8 @@ static const struct argp_option options[] = {
      "Keep responses of /v1/responses in this SQLite file, not in memory", 1},
     {"strict-fields", KEY_STRICT_FIELDS, NULL, 0,
      "Refuse requests with unknown fields, which are ignored with a warning otherwise", 1},
+    {"metrics-prefix", KEY_METRICS_PREFIX, "linnet|vllm", 0,
+     "What names in /metrics begin with; vllm: for those that read vLLM's (linnet)", 1},
     {"no-web-page", KEY_NO_WEB_PAGE, NULL, 0, "Have no web page at / and /status", 1},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Speak TLS with this certificate chain (PEM)", 1},
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "The certificate's key (PEM)", 1},
@@ -238,6 +241,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_RESPONSE_STORE: server->response_store = arg; return 0;
     case KEY_STRICT_FIELDS: server->strict_fields = true; return 0;
     case KEY_NO_WEB_PAGE: server->has_web_page = false; return 0;
+    case KEY_METRICS_PREFIX:
+        if (strcmp(arg, "linnet") != 0 && strcmp(arg, "vllm") != 0)
+            argp_error(state, "--metrics-prefix: \"%s\" is neither linnet nor vllm", arg);
+        server->metrics_prefix = arg;
+        return 0;
     case KEY_TLS_CERT: server->address.certificate = arg; return 0;
     case KEY_TLS_KEY: server->address.key = arg; return 0;
     case KEY_LOG_JSON: server->logs_json = true; return 0;

@@ -18,6 +18,7 @@ typedef struct ln_context {
     ln_metrics metrics;
     ln_health health;
     ln_shutdown shutdown;
+    const char *metrics_prefix; /* of names in /metrics */
     bool has_web_page;
     bool refuses_unknown;  /* fields of bodies that nobody knows */
     size_t max_body_bytes; /* also of compressed ones, once they are not */

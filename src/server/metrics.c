@@ -1,6 +1,9 @@
 #include "server/metrics.h"
 
 #include <stdio.h>
+#include <time.h>
+
+#include "kv/block_pool.h"
 
 /* Upper bounds of buckets in seconds; 0 ends them. */
 static const double first_token_bounds[LN_HISTOGRAM_MAX_BOUNDS] = {
@@ -49,115 +52,134 @@ static void put_label(ln_strbuf *out, const char *value) {
     }
 }
 
-static void put_type(ln_strbuf *out, const char *name, const char *type, const char *help) {
-    ln_strbuf_printf(out, "# HELP linnet:%s %s\n# TYPE linnet:%s %s\n", name, help, name, type);
+/* What all lines have. */
+typedef struct page {
+    ln_strbuf *out;
+    const char *prefix, *model;
+} page;
+
+static void put_type(const page *p, const char *name, const char *type, const char *help) {
+    ln_strbuf_printf(p->out, "# HELP %s:%s %s\n# TYPE %s:%s %s\n", p->prefix, name, help, p->prefix,
+                     name, type);
 }
 
 /* A sample; `label` is NULL, or name="value" beside the model's. */
-static void put_sample(ln_strbuf *out, const char *name, const char *model, const char *label,
-                       double value) {
-    ln_strbuf_printf(out, "linnet:%s{model_name=\"", name);
-    put_label(out, model);
-    ln_strbuf_printf(out, "\"%s%s} %.15g\n", label != NULL ? "," : "", label != NULL ? label : "",
-                     value);
+static void put_sample(const page *p, const char *name, const char *label, double value) {
+    ln_strbuf_printf(p->out, "%s:%s{model_name=\"", p->prefix, name);
+    put_label(p->out, p->model);
+    ln_strbuf_printf(p->out, "\"%s%s} %.15g\n", label != NULL ? "," : "",
+                     label != NULL ? label : "", value);
 }
 
-static void put_one(ln_strbuf *out, const char *name, const char *type, const char *help,
-                    const char *model, double value) {
-    put_type(out, name, type, help);
-    put_sample(out, name, model, NULL, value);
+static void put_one(const page *p, const char *name, const char *type, const char *help,
+                    double value) {
+    put_type(p, name, type, help);
+    put_sample(p, name, NULL, value);
 }
 
-static void put_histogram(ln_strbuf *out, const char *name, const char *help, const char *model,
+static void put_histogram(const page *p, const char *name, const char *help,
                           const ln_histogram *histogram, const double *bounds) {
     char sample[96], label[32];
     uint64_t total = 0;
-    put_type(out, name, "histogram", help);
+    put_type(p, name, "histogram", help);
     snprintf(sample, sizeof sample, "%s_bucket", name);
     for (size_t i = 0; i < LN_HISTOGRAM_MAX_BOUNDS && bounds[i] > 0; i++) {
         total += histogram->counts[i];
         snprintf(label, sizeof label, "le=\"%g\"", bounds[i]);
-        put_sample(out, sample, model, label, (double)total);
+        put_sample(p, sample, label, (double)total);
     }
     total += histogram->counts[LN_HISTOGRAM_MAX_BOUNDS];
-    put_sample(out, sample, model, "le=\"+Inf\"", (double)total);
+    put_sample(p, sample, "le=\"+Inf\"", (double)total);
     snprintf(sample, sizeof sample, "%s_sum", name);
-    put_sample(out, sample, model, NULL, histogram->sum);
+    put_sample(p, sample, NULL, histogram->sum);
     snprintf(sample, sizeof sample, "%s_count", name);
-    put_sample(out, sample, model, NULL, (double)total);
+    put_sample(p, sample, NULL, (double)total);
 }
 
-static void put_finishes(ln_strbuf *out, const char *model, const ln_metrics *metrics) {
+static void put_finishes(const page *p, const ln_metrics *metrics) {
     static const char *const reasons[LN_METRICS_FINISHES] = {
         [LINNET_FINISH_STOP] = "stop",       [LINNET_FINISH_LENGTH] = "length",
         [LINNET_FINISH_CANCELLED] = "abort", [LINNET_FINISH_ERROR] = "error",
         [LINNET_FINISH_TIMEOUT] = "timeout",
     };
     char label[48];
-    put_type(out, "request_success_total", "counter", "Outputs that ended, by reason.");
+    put_type(p, "request_success_total", "counter", "Outputs that ended, by reason.");
     for (int i = 0; i < LN_METRICS_FINISHES; i++) {
         if (reasons[i] == NULL)
             continue;
         snprintf(label, sizeof label, "finished_reason=\"%s\"", reasons[i]);
-        put_sample(out, "request_success_total", model, label, (double)metrics->n_finished[i]);
+        put_sample(p, "request_success_total", label, (double)metrics->n_finished[i]);
     }
 }
 
-static void put_responses(ln_strbuf *out, const char *model, const ln_metrics *metrics) {
+static void put_responses(const page *p, const ln_metrics *metrics) {
     char label[32];
-    put_type(out, "http_responses_total", "counter", "Responses, by the class of their status.");
+    put_type(p, "http_responses_total", "counter", "Responses, by the class of their status.");
     for (int i = 1; i < LN_METRICS_STATUSES; i++) {
         snprintf(label, sizeof label, "status=\"%dxx\"", i);
-        put_sample(out, "http_responses_total", model, label, (double)metrics->n_responses[i]);
+        put_sample(p, "http_responses_total", label, (double)metrics->n_responses[i]);
     }
 }
 
-static void put_engine(ln_strbuf *out, const char *model, const linnet_engine_stats *engine) {
+static void put_engine(const page *p, const linnet_engine_stats *engine) {
     double n_blocks = engine->n_kv_blocks > 0 ? (double)engine->n_kv_blocks : 1;
-    put_one(out, "num_requests_running", "gauge", "Requests in the engine's steps.", model,
+    put_one(p, "num_requests_running", "gauge", "Requests in the engine's steps.",
             (double)engine->n_running);
-    put_one(out, "num_requests_waiting", "gauge", "Requests that wait for the engine.", model,
+    put_one(p, "num_requests_waiting", "gauge", "Requests that wait for the engine.",
             (double)engine->n_waiting);
-    put_one(out, "num_requests_swapped", "gauge", "Requests in the swap space.", model,
+    put_one(p, "num_requests_swapped", "gauge", "Requests in the swap space.",
             (double)engine->n_swapped);
-    put_one(out, "kv_cache_usage_perc", "gauge", "Share of KV blocks in use; 1 is all.", model,
+    put_one(p, "kv_cache_usage_perc", "gauge", "Share of KV blocks in use; 1 is all.",
             (double)engine->n_kv_used / n_blocks);
-    put_one(out, "prefix_cache_queries_total", "counter", "Tokens looked up in the prefix cache.",
-            model, (double)engine->n_prefix_query_tokens);
-    put_one(out, "prefix_cache_hits_total", "counter", "Tokens found in the prefix cache.", model,
+    put_one(p, "prefix_cache_queries_total", "counter", "Tokens looked up in the prefix cache.",
+            (double)engine->n_prefix_query_tokens);
+    put_one(p, "prefix_cache_hits_total", "counter", "Tokens found in the prefix cache.",
             (double)engine->n_prefix_hit_tokens);
-    put_one(out, "num_preemptions_total", "counter", "Preemptions, by swap or to recompute.", model,
+    put_one(p, "num_preemptions_total", "counter", "Preemptions, by swap or to recompute.",
             (double)(engine->n_swap_preemptions + engine->n_recompute_preemptions));
-    put_one(out, "engine_steps_total", "counter", "Forward passes.", model,
-            (double)engine->n_steps);
+    put_one(p, "engine_steps_total", "counter", "Forward passes.", (double)engine->n_steps);
+}
+
+/* What never changes but by its labels, as pickers of replicas read it. */
+static void put_infos(const page *p, const ln_metrics_now *now) {
+    put_type(p, "cache_config_info", "gauge", "The KV cache: tokens of a block, and blocks.");
+    ln_strbuf_printf(p->out, "%s:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%zu\"} 1\n",
+                     p->prefix, LN_KV_BLOCK_TOKENS, now->engine.n_kv_blocks);
+    if (now->max_adapters == 0)
+        return;
+    put_type(p, "lora_requests_info", "gauge", "Adapters that requests have; when that was so.");
+    ln_strbuf_printf(p->out, "%s:lora_requests_info{max_lora=\"%zu\",running_lora_adapters=\"",
+                     p->prefix, now->max_adapters);
+    put_label(p->out, now->used_adapters);
+    ln_strbuf_printf(p->out, "\",waiting_lora_adapters=\"\"} %lld\n", (long long)time(NULL));
 }
 
 void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out) {
-    const char *model = now->model;
-    put_one(out, "num_requests_open", "gauge", "Sequences admitted and not over.", model,
+    const page whole = {out, now->prefix, now->model}, *p = &whole;
+    put_one(p, "num_requests_open", "gauge", "Sequences admitted and not over.",
             (double)now->n_open);
-    put_one(out, "http_connections", "gauge", "Open connections.", model,
-            (double)now->n_connections);
-    put_engine(out, model, &now->engine);
-    put_one(out, "prompt_tokens_total", "counter", "Tokens of prompts.", model,
+    put_one(p, "http_connections", "gauge", "Open connections.", (double)now->n_connections);
+    put_engine(p, &now->engine);
+    put_infos(p, now);
+    put_one(p, "prompt_tokens_total", "counter", "Tokens of prompts.",
             (double)metrics->n_prompt_tokens);
-    put_one(out, "generation_tokens_total", "counter", "Tokens of output.", model,
+    put_one(p, "generation_tokens_total", "counter", "Tokens of output.",
             (double)metrics->n_output_tokens);
-    put_finishes(out, model, metrics);
-    put_one(out, "requests_refused_total", "counter", "Requests refused with 429.", model,
+    put_finishes(p, metrics);
+    put_one(p, "requests_refused_total", "counter", "Requests refused with 429.",
             (double)metrics->n_refused);
-    put_one(out, "requests_cut_total", "counter", "Exchanges whose client went before their end.",
-            model, (double)metrics->n_cut);
-    put_one(out, "request_fields_ignored_total", "counter",
-            "Fields of requests that nobody knows and that were ignored.", model,
+    put_one(p, "requests_cut_total", "counter", "Exchanges whose client went before their end.",
+            (double)metrics->n_cut);
+    put_one(p, "request_fields_ignored_total", "counter",
+            "Fields of requests that nobody knows and that were ignored.",
             (double)metrics->n_ignored_fields);
-    put_one(out, "log_lines_dropped_total", "counter", "Lines of the log that nobody read in time.",
-            model, (double)now->n_dropped_lines);
-    put_responses(out, model, metrics);
-    put_histogram(out, "time_to_first_token_seconds", "From the request to its first token.", model,
+    put_one(p, "log_lines_dropped_total", "counter", "Lines of the log that nobody read in time.",
+            (double)now->n_dropped_lines);
+    put_responses(p, metrics);
+    put_histogram(p, "time_to_first_token_seconds", "From the request to its first token.",
                   &metrics->first_token, first_token_bounds);
-    put_histogram(out, "time_per_output_token_seconds", "From a token to the next.", model,
-                  &metrics->token, token_bounds);
-    put_histogram(out, "e2e_request_latency_seconds", "From the request to its last token.", model,
+    put_histogram(p, "time_per_output_token_seconds", "From a token to the next.", &metrics->token,
+                  token_bounds);
+    put_histogram(p, "e2e_request_latency_seconds", "From the request to its last token.",
                   &metrics->request, request_bounds);
 }

@@ -1,5 +1,5 @@
-/* What the server counts, and its text in Prometheus' format. Names are vLLM's, with the prefix
- * "linnet:". */
+/* What the server counts, and its text in Prometheus' format. Names are vLLM's, with a prefix and a
+ * colon. */
 #ifndef LN_SERVER_METRICS_H
 #define LN_SERVER_METRICS_H
 
@@ -28,11 +28,13 @@ typedef struct ln_metrics {
 
 /* What is so now. */
 typedef struct ln_metrics_now {
-    const char *model;
+    const char *prefix, *model;
     size_t n_open; /* sequences admitted and not over */
     size_t n_connections;
     uint64_t n_dropped_lines; /* of the log */
     linnet_engine_stats engine;
+    size_t max_adapters;       /* that can be loaded; 0: none, and nothing is said of them */
+    const char *used_adapters; /* by requests: names with commas between */
 } ln_metrics_now;
 
 void ln_metrics_first_token(ln_metrics *metrics, double seconds);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "model/model.h"
 
 static void choose_name(ln_served_model *served) {
@@ -23,6 +24,7 @@ void ln_served_model_init(ln_served_model *served, const linnet_model *model, li
                                 .info = {.struct_bytes = sizeof served->info},
                                 .ctx_tokens = plan.ctx_tokens,
                                 .max_seqs = plan.max_seqs,
+                                .max_adapters = engine->plan.n_adapters,
                                 .has_gpu = plan.device_bytes > 0,
                                 .has_ranks = plan.n_ranks > 1,
                                 .name = name};

@@ -13,7 +13,7 @@ typedef struct ln_served_model {
     linnet_engine *engine;
     const ln_tokenizer *tokenizer; /* the model's; NULL: none */
     linnet_model_info info;
-    size_t ctx_tokens, max_seqs;
+    size_t ctx_tokens, max_seqs, max_adapters;
     bool has_gpu;     /* the engine's, as are ranks */
     bool has_ranks;   /* several */
     const char *name; /* to clients */

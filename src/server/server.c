@@ -44,6 +44,7 @@ void ln_server_options_init(ln_server_options *options) {
         .max_responses = 1000,
         .max_response_bytes = 64 << 20,
         .has_web_page = true,
+        .metrics_prefix = "linnet",
         .drain_ms = 30000,
         .hang_ms = 60000,
     };
@@ -161,6 +162,7 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                               .cors_origin = options->cors_origin}};
     server->context.generations = &server->generations;
     server->context.has_web_page = options->has_web_page;
+    server->context.metrics_prefix = options->metrics_prefix;
     server->context.refuses_unknown = options->strict_fields;
     server->context.max_body_bytes = options->limits.max_body_bytes;
     ln_admission_init(&server->context.admission);

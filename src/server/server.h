@@ -21,12 +21,13 @@ typedef struct ln_server_options {
                                          beside localhost and addresses, where it asks for no
                                          key and listens at a loopback address; "*": any */
     size_t n_allowed_hosts;
-    const char *served_name; /* of the model; NULL: the checkpoint's, without spaces */
-    const char *cors_origin; /* "*" or one origin; NULL: none */
-    size_t max_waiting;      /* sequences that may wait beside the running ones */
-    uint32_t drain_ms;       /* how long SIGTERM waits for running requests */
-    uint32_t hang_ms;        /* without progress of the engine before /health says so; after twice
-                                as long on a GPU the server ends */
+    const char *served_name;    /* of the model; NULL: the checkpoint's, without spaces */
+    const char *metrics_prefix; /* of names in /metrics: "linnet", or "vllm" */
+    const char *cors_origin;    /* "*" or one origin; NULL: none */
+    size_t max_waiting;         /* sequences that may wait beside the running ones */
+    uint32_t drain_ms;          /* how long SIGTERM waits for running requests */
+    uint32_t hang_ms; /* without progress of the engine before /health says so; after twice
+                         as long on a GPU the server ends */
     const char *response_store; /* file of stored responses; NULL: they are kept in memory */
     size_t max_responses, max_response_bytes; /* that are stored */
     bool strict_fields; /* unknown fields of bodies are refused, not ignored with a warning */

@@ -369,6 +369,39 @@ static void ignores_unknown_fields(void **state) {
     server_stop(&strict);
 }
 
+static void tells_pickers_its_load(void **state) {
+    (void)state;
+    test_server server = SERVER("--threads=1", "--max-seqs=1", "--metrics-prefix=vllm",
+                                "--backend=cpu", "--max-adapters=2");
+    http_response heard = get(&server, "/metrics");
+    static const char *const lines[] = {
+        "\nvllm:num_requests_waiting{",
+        "\nvllm:num_requests_running{",
+        "\nvllm:kv_cache_usage_perc{",
+        "\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"",
+        "\nvllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"\",",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strstr(heard.body, lines[i]) == NULL)
+            fail_msg("no %s in %s", lines[i], heard.body);
+    assert_null(strstr(heard.body, "linnet:"));
+    response_free(&heard);
+    heard = ask(&server, "GET", "/version", "endpoint-load-metrics-format: TEXT\r\n", NULL);
+    assert_string_equal(
+        response_header(&heard, "endpoint-load-metrics"),
+        "TEXT named_metrics.kv_cache_usage_perc=0, named_metrics.num_requests_waiting=0");
+    response_free(&heard);
+    heard = ask(&server, "GET", "/version", "endpoint-load-metrics-format: json\r\n", NULL);
+    assert_string_equal(response_header(&heard, "endpoint-load-metrics"),
+                        "JSON {\"named_metrics\": {\"kv_cache_usage_perc\": 0, "
+                        "\"num_requests_waiting\": 0}}");
+    response_free(&heard);
+    heard = ask(&server, "GET", "/version", "endpoint-load-metrics-format: BIN\r\n", NULL);
+    assert_null(response_header(&heard, "endpoint-load-metrics"));
+    response_free(&heard);
+    server_stop(&server);
+}
+
 /* Every chunk says how many tokens there are so far. */
 static void counts_while_it_streams(void **state) {
     (void)state;
@@ -516,6 +549,7 @@ int main(void) {
         cmocka_unit_test(allows_and_forbids_tokens),
         cmocka_unit_test(knows_other_names),
         cmocka_unit_test(ignores_unknown_fields),
+        cmocka_unit_test(tells_pickers_its_load),
         cmocka_unit_test(counts_while_it_streams),
         cmocka_unit_test(tells_its_version),
         cmocka_unit_test(refuses_long_prompts),

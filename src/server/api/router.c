@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/api/load_report.h"
 #include "server/api/routes.h"
 #include "server/http/response.h"
 #include "server/json/reply.h"
@@ -105,6 +106,8 @@ static void refuse(const ln_router *router, ln_exchange *exchange) {
 void ln_router_handle(const ln_router *router, ln_exchange *exchange) {
     const ln_route *found = exchange->route;
     add_cors(router, exchange);
+    if (found != NULL)
+        ln_load_report_add(router->context, exchange);
     if (exchange->method == LN_HTTP_OPTIONS && router->cors_origin != NULL) {
         ln_response_add_header(exchange, "Access-Control-Allow-Methods",
                                "GET, POST, DELETE, OPTIONS");

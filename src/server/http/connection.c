@@ -44,6 +44,7 @@ void ln_connection_reset(ln_connection *connection) {
     free(exchange->credential);
     free(exchange->origin);
     free(exchange->if_none_match);
+    free(exchange->load_format);
     ln_http_parser_free(&connection->parser);
     ln_strbuf_free(&exchange->body);
     ln_strbuf_free(&connection->headers);

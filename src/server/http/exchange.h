@@ -31,6 +31,7 @@ typedef struct ln_exchange {
     char *host, *origin; /* owned, NULL: none */
     char *asked_headers; /* of a preflight; owned, NULL: none */
     char *if_none_match; /* entity tags; owned, NULL: none */
+    char *load_format;   /* in which a report of the load is asked for; owned, NULL: none */
     bool wants_html;     /* Accept names text/html, as it does when a browser opens a page */
     bool accepts_gzip;   /* a response of this content coding */
     bool is_compressed;  /* the body: gzip or deflate */

@@ -94,6 +94,8 @@ static bool take_preference(ln_connection *connection, const ln_strbuf *name, co
         exchange->accepts_gzip = exchange->accepts_gzip || lists_gzip(value);
     else if (is(name, "if-none-match") && exchange->if_none_match == NULL)
         return keep(connection, &exchange->if_none_match, value, "");
+    else if (is(name, "endpoint-load-metrics-format") && exchange->load_format == NULL)
+        return keep(connection, &exchange->load_format, value, "");
     return true;
 }
 

@@ -49,8 +49,11 @@ static bool split(const char *text, name_parts *parts) {
 }
 
 bool ln_hub_is_name(const char *text) {
+    static const char ending[] = ".gguf";
+    size_t n_bytes = strlen(text), n_ending = sizeof ending - 1;
     name_parts parts;
-    return split(text, &parts);
+    bool is_file = n_bytes >= n_ending && strcmp(text + n_bytes - n_ending, ending) == 0;
+    return !is_file && split(text, &parts);
 }
 
 static void take(char out[LN_HUB_NAME_BYTES], const char *text, size_t n_bytes) {

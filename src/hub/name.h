@@ -15,7 +15,8 @@ typedef struct ln_hub_name {
     char revision[LN_HUB_NAME_BYTES]; /* a branch, tag or commit; "main" when not given */
 } ln_hub_name;
 
-/* Whether the text has the form of a name, so that it may be one where no such file exists. */
+/* Whether the text has the form of a name, so that it may be one where no such file exists. What
+ * ends in .gguf is meant as a file. */
 bool ln_hub_is_name(const char *text);
 /* LINNET_ERR_ARGUMENT when it has not. */
 ln_status ln_hub_name_parse(const char *text, ln_hub_name *name, ln_error *err);

@@ -214,6 +214,7 @@ static void test_hf(void **state) {
     }
     assert_int_equal(atomic_load(&hub.n_file_bytes), (long)n_bytes);
     hub_stop(&hub);
+    assert_fails(LINNET("run", "test/tiny.gguf", "-p", "Once"), 1, "No such file");
     setenv("HF_HUB_OFFLINE", "1", 1);
     assert_fails(LINNET("run", "--hf", "test/other", "-p", "Once"), 1, "the hub is not asked");
     assert_fails(LINNET("run", "--hf", "../other", "-p", "Once"), 2, "not the name of a model");

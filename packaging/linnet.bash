@@ -72,12 +72,12 @@ _linnet() {
             grammar) i="--check-lines $grammar" ;;
             template) i='--context --now' ;;
             bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --explain --json --serve-trace
-                --requests --concurrency --rate --shared $sampling $engine" ;;
+                --requests --concurrency --rate --shared $sampling $engine $model" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
-            eval) i="--file --compare --stride --chunks --json $engine" ;;
+            eval) i="--file --compare --stride --chunks --json $engine $model" ;;
             quantize) i='--type --keep --threads' ;;
-            embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine" ;;
-            logits) i="--lora --ids --encoder-ids --out $engine" ;;
+            embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine $model" ;;
+            logits) i="--lora --ids --encoder-ids --out $engine $model" ;;
             esac
             mapfile -t COMPREPLY < <(compgen -W "$i $general" -- "$word")
         else

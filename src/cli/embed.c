@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
@@ -66,7 +67,10 @@ static void check(const struct argp_state *state, const embed_args *args) {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     embed_args *args = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->engine;
+        state->child_inputs[1] = &args->model;
+        break;
     case KEY_TEXT:
         ln_cli_refuse_twice(state, "--text", args->text != NULL);
         args->text = arg;
@@ -82,15 +86,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_CLASSES: args->request.head = LINNET_HEAD_CLASSES; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
-    case ARGP_KEY_END: check(state, args); break;
+    case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
+        check(state, args);
+        break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
-                                             {0}};
+static const struct argp_child children[] = {
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
 
 static const struct argp embed_argp = {
     .options = options,

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/conversion.h"
 #include "cli/generate.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
@@ -51,15 +52,19 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     eval_args *args = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->engine;
+        state->child_inputs[1] = &args->model;
+        break;
     case KEY_FILE: args->file = arg; break;
     case KEY_COMPARE: args->compare = arg; break;
     case KEY_STRIDE: args->stride = ln_cli_parse_count(state, "--stride", arg, 1, INT32_MAX); break;
     case KEY_CHUNKS: args->chunks = true; break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
         if (!args->file)
             argp_error(state, "--file is missing");
         if (args->chunks && args->stride)
@@ -70,8 +75,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
-                                             {0}};
+static const struct argp_child children[] = {
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
 
 static const struct argp eval_argp = {
     .options = options,

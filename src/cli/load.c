@@ -35,6 +35,10 @@ static void draw_bar(void *user, size_t ready_bytes, size_t total_bytes) {
         return;
     bar->shown = percent;
     fprintf(stderr, "\rloading   [%-*.*s] %3d%%", WIDTH, percent * WIDTH / 100, full, percent);
+    if (percent > 0 && percent < 100) {
+        double s = (double)(ln_clock_ns() - bar->begin_ns) / 1e9 * (100 - percent) / percent;
+        fprintf(stderr, "  %d:%02d left\033[K", (int)s / 60, (int)s % 60);
+    }
 }
 
 /* Says that --quantize-on-load left matrices as they are. */

@@ -12,6 +12,7 @@
 #include "cli/adapters.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
+#include "cli/hub/resolve.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/options.h"
@@ -41,13 +42,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->adapters;
         state->child_inputs[1] = &args->engine;
+        state->child_inputs[2] = &args->model;
         break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
     case KEY_ENCODER_IDS: ln_cli_parse_ids(state, arg, false, &args->encoder_ids); break;
     case KEY_OUT: args->out = arg; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
         if (!args->ids.ids)
             argp_error(state, "--ids is missing");
         if (!args->out)
@@ -58,8 +61,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_adapters_argp, 0, NULL, 1}, {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {0}};
+static const struct argp_child children[] = {{&ln_cli_adapters_argp, 0, NULL, 1},
+                                             {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
+                                             {&ln_cli_model_argp, 0, NULL, 1},
+                                             {0}};
 
 static const struct argp logits_argp = {
     .options = options,

@@ -15,6 +15,7 @@
 #include "cli/bench/bench_shape.h"
 #include "cli/bench/explain.h"
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -112,6 +113,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &args->sampling;
         state->child_inputs[1] = &args->sampling;
         state->child_inputs[2] = &args->engine;
+        state->child_inputs[3] = &args->model;
         break;
     case KEY_SHAPE: args->shape = arg; break;
     case KEY_TYPE: args->type = arg; break;
@@ -176,6 +178,7 @@ static const struct argp_child children[] = {
     {&ln_cli_sampling_argp, 0, "Sampling, with --temp (without: the most likely token):", 4},
     {&greedy_argp, 0, NULL, 0},
     {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 5},
+    {&ln_cli_model_argp, 0, NULL, 1},
     {0}};
 
 static const struct argp bench_argp = {

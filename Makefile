@@ -21,7 +21,7 @@ CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOB
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients test-web test-python wheel check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -56,6 +56,14 @@ wheel: setup
 
 test-python: wheel
 	sh tests/python/fresh.sh $(abspath $(BUILD))/dist/linnet-*.whl $(CURDIR)
+
+# Debian packages, in $(BUILD)-deb/deb; with LINNET_CUDA=ON in the environment that of the CUDA module, too.
+deb: setup
+	tools/deb.sh $(BUILD)-deb >&2
+
+# Needs lintian.
+test-deb: deb
+	sh tests/cli/debian.sh $(abspath $(BUILD))-deb/deb $(CURDIR)
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" --strip >&2
@@ -136,4 +144,4 @@ format: setup-check
 	clang-format -i $(SOURCES)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-neon
+	rm -rf $(BUILD) $(BUILD)-wheel $(BUILD)-deb $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-neon

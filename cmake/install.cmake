@@ -4,6 +4,12 @@ if(LINNET_PYTHON) # the library in the package, and the module beside it
   if(TARGET linnet_cuda)
     install(TARGETS linnet_cuda LIBRARY DESTINATION linnet/lib COMPONENT python)
   endif()
+  foreach(package libjansson4 libpcre2-8-0 libutf8proc2 libutf8proc3 libxxhash0) # auditwheel puts them inside
+    if(EXISTS /usr/share/doc/${package}/copyright)
+      install(FILES /usr/share/doc/${package}/copyright RENAME ${package}.txt
+        DESTINATION linnet/lib/licenses COMPONENT python)
+    endif()
+  endforeach()
   return()
 endif()
 

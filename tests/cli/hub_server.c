@@ -52,7 +52,7 @@ static void put_status(int fd, const char *status) {
 }
 
 static void put_listing(const hub_server *hub, int fd) {
-    static _Thread_local char body[MAX_LISTING_BYTES];
+    static char body[MAX_LISTING_BYTES];
     char head[256];
     size_t n = (size_t)snprintf(body, sizeof body, "{\"sha\": \"%s\", \"siblings\": [", HUB_COMMIT);
     for (size_t i = 0; i < hub->n_files; i++) {
@@ -67,8 +67,8 @@ static void put_listing(const hub_server *hub, int fd) {
                  : (size_t)snprintf(body + n, sizeof body - n, "\"blobId\": \"%s\"}", file->hash);
     }
     n += (size_t)snprintf(body + n, sizeof body - n, "]}");
-    const char *text = hub->listing ? hub->listing : body;
-    n = hub->listing ? strlen(text) : n;
+    const char *other = hub->listing, *text = other ? other : body;
+    n = other ? strlen(other) : n;
     int n_head = snprintf(head, sizeof head,
                           "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", n);
     put_all(fd, head, (size_t)n_head);
@@ -87,9 +87,10 @@ static void put_file(hub_server *hub, int fd, const hub_file *file, const char *
     }
     if (hub->shifts_range && begin > 0)
         begin--;
+    bool is_longer = hub->sends_more;
     size_t n = end - begin, sent = n;
     if (atomic_fetch_sub(&hub->n_cuts, 1) > 0)
-        sent = hub->cut_bytes < n ? hub->cut_bytes : n;
+        sent = atomic_load(&hub->cut_bytes) < n ? atomic_load(&hub->cut_bytes) : n;
     long quota = atomic_load(&hub->quota);
     if (quota >= 0 && atomic_fetch_sub(&hub->quota, (long)sent) < (long)sent) {
         atomic_store(&hub->quota, 0);
@@ -99,10 +100,10 @@ static void put_file(hub_server *hub, int fd, const hub_file *file, const char *
     int n_head = snprintf(head, sizeof head,
                           "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
                           "Content-Length: %zu\r\nConnection: close\r\n\r\n",
-                          begin, end - 1, file->n_bytes, n + (hub->sends_more ? 1 : 0));
+                          begin, end - 1, file->n_bytes, n + (is_longer ? 1 : 0));
     put_all(fd, head, (size_t)n_head);
     atomic_fetch_add(&hub->n_file_bytes, (long)put_all(fd, file->bytes + begin, sent));
-    if (hub->sends_more)
+    if (is_longer)
         put_all(fd, "!", 1);
 }
 
@@ -130,7 +131,8 @@ static void answer(hub_server *hub, int fd, const char *request) {
                       at_commit[] = "GET /api/models/" HUB_REPO "/revision/" HUB_COMMIT "?",
                       resolve[] = "GET /" HUB_REPO "/resolve/" HUB_COMMIT "/", cdn[] = "GET /cdn/";
     char token[256];
-    snprintf(token, sizeof token, "\r\nAuthorization: Bearer %s\r\n", hub->token ? hub->token : "");
+    const char *needed = hub->token;
+    snprintf(token, sizeof token, "\r\nAuthorization: Bearer %s\r\n", needed ? needed : "");
     bool has_token = strstr(request, "\r\nAuthorization:") != NULL;
     bool is_cdn = strncmp(request, cdn, sizeof cdn - 1) == 0;
     bool is_file = strncmp(request, resolve, sizeof resolve - 1) == 0;
@@ -142,7 +144,7 @@ static void answer(hub_server *hub, int fd, const char *request) {
         atomic_store(&hub->gave_token_away, true);
     if (atomic_fetch_sub(&hub->n_busy, 1) > 0)
         put_status(fd, "503 Service Unavailable");
-    else if (!is_cdn && hub->token && !strstr(request, token))
+    else if (!is_cdn && needed && !strstr(request, token))
         put_status(fd, "401 Unauthorized");
     else if (strncmp(request, listing, sizeof listing - 1) == 0 ||
              strncmp(request, at_commit, sizeof at_commit - 1) == 0)
@@ -157,52 +159,37 @@ static void answer(hub_server *hub, int fd, const char *request) {
 
 /* ---- the server ------------------------------------------------------------------------- */
 
-typedef struct connection {
-    hub_server *hub;
-    int fd;
-} connection;
-
-static void *serve_one(void *user) {
-    connection *c = user;
+static void serve_one(hub_server *hub, int fd) {
     char request[MAX_REQUEST_BYTES];
     size_t n_bytes = 0;
     for (;;) {
-        ssize_t n = recv(c->fd, request + n_bytes, sizeof request - 1 - n_bytes, 0);
+        ssize_t n = recv(fd, request + n_bytes, sizeof request - 1 - n_bytes, 0);
         if (n <= 0)
             break;
         n_bytes += (size_t)n;
         request[n_bytes] = '\0';
         if (strstr(request, "\r\n\r\n")) {
-            answer(c->hub, c->fd, request);
+            answer(hub, fd, request);
             break;
         }
     }
-    shutdown(c->fd, SHUT_WR);
-    while (recv(c->fd, request, sizeof request, 0) > 0)
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, request, sizeof request, 0) > 0)
         ;
-    close(c->fd);
-    free(c);
-    return NULL;
 }
 
+/* One connection after the other; those that are open at the same time wait. */
 static void *serve(void *user) {
     hub_server *hub = user;
     for (;;) {
-        pthread_t thread;
-        connection *c = malloc(sizeof *c);
-        if (!c)
-            return NULL;
-        *c = (connection){.hub = hub, .fd = accept(hub->fd, NULL, NULL)};
         const struct timeval patience = {.tv_sec = 5};
-        if (c->fd < 0 || atomic_load(&hub->ends)) {
-            if (c->fd >= 0)
-                close(c->fd);
-            free(c);
+        int fd = accept(hub->fd, NULL, NULL);
+        if (fd < 0)
             return NULL;
-        }
-        setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        if (pthread_create(&thread, NULL, serve_one, c) == 0)
-            pthread_detach(thread);
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        if (!atomic_load(&hub->ends))
+            serve_one(hub, fd);
+        close(fd);
     }
 }
 

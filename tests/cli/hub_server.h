@@ -22,14 +22,14 @@ typedef struct hub_server {
     /* set before hub_start, or between two runs of the program */
     hub_file *files; /* [n_files] */
     size_t n_files;
-    const char *token;      /* that requests must have; NULL: none */
-    const char *listing;    /* the body of the answer about a revision; NULL: what is right */
-    bool redirects;         /* files come from another host */
-    bool redirects_to_file; /* to a file:// URL */
-    bool shifts_range;      /* answers another range than was asked for */
-    bool sends_more;        /* than was asked for */
-    atomic_int n_cuts;      /* so many answers with files end after cut_bytes */
-    size_t cut_bytes;
+    const char *_Atomic token;     /* that requests must have; NULL: none */
+    const char *_Atomic listing;   /* the answer about a revision; NULL: what is right */
+    atomic_bool redirects;         /* files come from another host */
+    atomic_bool redirects_to_file; /* to a file:// URL */
+    atomic_bool shifts_range;      /* answers another range than was asked for */
+    atomic_bool sends_more;        /* than was asked for */
+    atomic_int n_cuts;             /* so many answers with files end after cut_bytes */
+    atomic_size_t cut_bytes;
     atomic_int n_busy; /* so many answers are 503 */
     atomic_long quota; /* bytes of files until all that follows is 404; -1: none */
     /* what it saw */

@@ -355,7 +355,8 @@ static void test_hostile_files(void **state) {
     (void)state;
     static hub_server hub;
     start_one(&hub);
-    hub.redirects = hub.redirects_to_file = true;
+    hub.redirects = true;
+    hub.redirects_to_file = true;
     assert_fails(LINNET("pull", "test/tiny"), 1, "linnet: test/tiny: http://127.0.0.1");
     hub.redirects = false;
     hub.shifts_range = true;

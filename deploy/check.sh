@@ -22,6 +22,17 @@ for overlay in replicas gateway ranks; do
 done
 if command -v promtool >/dev/null; then
     promtool check rules prometheus/alerts.yaml
+    rules=$(mktemp) # the dashboard's expressions, as rules
+    python3 - grafana/linnet.json >"$rules" <<'EOF'
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    panels = json.load(file)["panels"]
+rules = [{"record": f"panel:{panel['id']}:{i}", "expr": target["expr"].replace("$instance", ".*")}
+         for panel in panels for i, target in enumerate(panel["targets"])]
+json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, sys.stdout)
+EOF
+    promtool check rules "$rules"
+    rm -f "$rules"
 else
     echo "skipped: promtool is not here"
 fi

@@ -473,9 +473,10 @@ typedef struct ln_op_conv {
 /* How a token's decay g (a logarithm, at most 0) and step size dt follow from its row of `a`, with
  * dt = clamp(softplus(a + a_bias), dt_min, dt_max). */
 typedef enum ln_decay {
-    LN_DECAY_HEAD,    /* g = -rate[head] dt; n_decays is n_heads */
-    LN_DECAY_CHANNEL, /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
-    LN_DECAY_FIXED    /* g = -rate[head], whatever the token; no a */
+    LN_DECAY_HEAD,     /* g = -rate[head] dt; n_decays is n_heads */
+    LN_DECAY_CHANNEL,  /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
+    LN_DECAY_FIXED,    /* g = -rate[head], whatever the token; no a */
+    LN_DECAY_SELECTIVE /* of Mamba 1, see below */
 } ln_decay;
 
 /* Linear attention with a decaying state. Per head, from the state S0 where the chunk begins, with
@@ -490,17 +491,26 @@ typedef enum ln_decay {
  *   the state behind the chunk: e^{c_C} S0 + sum_s e^{c_C - c_s} k_s u_s^T
  *
  * with beta = sigmoid(b). Head h has the q and k of k head h / (n_heads / n_k_heads), or, tiled,
- * h % n_k_heads. */
+ * h % n_k_heads.
+ *
+ * A selective scan has one head. Every element of its state decays by itself, by the step size of
+ * its column; n_decays is v_dim:
+ *
+ *   S_t[i][j] = e^{-rate[i][j] dt_t[j]} S_{t-1}[i][j] + k_t[i] dt_t[j] v_t[j]
+ *   o_t[j] = sum_i q_t[i] S_t[i][j] + skip[j] v_t[j]
+ *
+ * which is computed token by token, from the state or a running state of the tail on. */
 typedef struct ln_op_scan {
     const float *q, *k;                  /* rows of n_k_heads * k_dim floats, */
-    const float *v;                      /* and of n_heads * v_dim; all parts of the same rows */
+    const float *v;                      /* and of n_heads * v_dim; all parts of the same rows, if
+                                            it is not selective */
     size_t q_stride, k_stride, v_stride; /* floats from row to row */
     const float *a;                      /* [n_tokens][n_decays], or NULL with LN_DECAY_FIXED */
     const float *b;                      /* [n_tokens][n_heads] or NULL: no delta rule */
     ln_decay decay;
-    const float *rate;   /* [n_heads] */
+    const float *rate;   /* [n_heads], or [k_dim][v_dim] */
     const float *a_bias; /* [n_decays] or NULL */
-    const float *skip;   /* [n_heads] or NULL */
+    const float *skip;   /* [n_heads], or [v_dim], or NULL */
     float dt_min, dt_max;
     float q_scale;
     bool unit_qk; /* q and k are divided by sqrt(sum of squares + 1e-6) of the head first */
@@ -579,7 +589,9 @@ enum {
     LN_IN_Y = 1, /* ROWWISE */
     LN_IN_COEFS = 2,
     LN_IN_STREAMS = 3,
-    LN_IN_A = 3, /* SCAN, whose q, k and v are X */
+    LN_IN_SCAN_Q = 1, /* SCAN; X are q, k and v, or v alone of a selective one */
+    LN_IN_SCAN_K = 2,
+    LN_IN_A = 3,
     LN_IN_BETA = 4,
     LN_OP_MAX_IN = 7,
 

@@ -9,6 +9,7 @@
 #ifndef LN_BACKEND_RECURRENT_H
 #define LN_BACKEND_RECURRENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { LN_STATE_CHUNK = 64 };
@@ -23,11 +24,20 @@ enum { LN_STATE_CHUNK = 64 };
  * [k_dim] and updates U [n_heads][n_rows][v_dim], floats, so that what a head reads lies together;
  * then inputs of the convolution [n_conv_rows][conv_dim]. All are rings: position p has row
  * p % n_rows, or p % n_conv_rows. They hold more rows than are needed, by the tokens that may be
- * drafted, so that drafts write over nothing. */
+ * drafted, so that drafts write over nothing.
+ *
+ * Tail block of a selective scan, whose head is all of a row: a state is smaller than rows of a
+ * chunk, so it keeps running states. First, of even and of odd chunks, how many of the chunk's
+ * tokens the running state has seen ([2]; 0: it is the one where the chunk begins); these states
+ * [2][k_dim][v_dim]; and of the tokens since then, which may be drafts, step sizes [n_rows][v_dim],
+ * K [n_rows][k_dim] and U [n_rows][v_dim]; then inputs of the convolution as above. n_rows is twice
+ * the tokens that may be drafted; with none, one running state is used. */
 typedef struct ln_state_shape {
     size_t n_heads; /* 0: a convolution alone */
     size_t n_k_heads, k_dim, v_dim;
-    size_t n_decays;         /* n_heads, or n_heads * k_dim when every channel decays by itself */
+    /* n_heads; n_heads * k_dim when every channel decays by itself; or v_dim, if selective */
+    size_t n_decays;
+    bool selective;
     size_t conv_dim, n_taps; /* n_taps 0: no convolution */
     size_t n_rows, n_conv_rows;
 } ln_state_shape;
@@ -46,7 +56,17 @@ static inline size_t ln_state_block_floats(const ln_state_shape *s) {
 }
 
 /* Floats before the parts of a tail block. */
+static inline size_t ln_tail_running(const ln_state_shape *s, size_t slot) {
+    return 2 + slot * ln_state_matrix_floats(s);
+}
+
+static inline size_t ln_tail_steps(const ln_state_shape *s) {
+    return ln_tail_running(s, s->n_rows > 0 ? 2 : 1);
+}
+
 static inline size_t ln_tail_keys(const ln_state_shape *s) {
+    if (s->selective)
+        return ln_tail_steps(s) + s->n_rows * s->v_dim;
     return s->n_heads > 0 ? 2 * s->n_rows * s->n_decays : 0;
 }
 

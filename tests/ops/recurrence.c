@@ -14,14 +14,18 @@ static float *noise_around(size_t n, float middle, float reach) {
 recurrent_data make_recurrent_data(const recurrent_case *c) {
     size_t n_rows = N_ROWS + N_DRAFTS;
     recurrent_data d = {.width = 2 * c->n_k_heads * c->k_dim + c->n_heads * c->v_dim + 3};
-    d.n_decays = c->decay == LN_DECAY_CHANNEL ? c->n_heads * c->k_dim : c->n_heads;
+    d.n_decays = c->decay == LN_DECAY_CHANNEL ? c->n_heads * c->k_dim
+                 : is_selective(c)            ? c->v_dim
+                                              : c->n_heads;
+    d.n_rates = is_selective(c) ? c->k_dim * c->v_dim : c->n_heads;
+    d.n_skips = is_selective(c) ? c->v_dim : c->n_heads;
     d.x = noise_rows(n_rows * c->conv_dim);
     d.qkv = noise_rows(n_rows * d.width);
     d.a = noise_around(n_rows * d.n_decays, 0.0f, 3.0f);
     d.b = noise_around(n_rows * c->n_heads, 0.0f, 3.0f);
-    d.rate = noise_around(c->n_heads, c->rate, 0.5f * c->rate);
+    d.rate = noise_around(d.n_rates, c->rate, 0.5f * c->rate);
     d.a_bias = noise_rows(d.n_decays);
-    d.skip = noise_rows(c->n_heads);
+    d.skip = noise_rows(d.n_skips);
     d.taps = noise_rows(c->n_taps * c->conv_dim);
     d.bias = noise_rows(c->conv_dim);
     return d;
@@ -69,7 +73,11 @@ static double step_of(const head_state *h, size_t row, size_t decay) {
 
 static void decay_state(const head_state *h, size_t row) {
     const recurrent_case *c = h->c;
-    for (size_t i = 0; i < c->k_dim; i++) {
+    for (size_t i = 0; i < c->k_dim * c->v_dim && is_selective(c); i++) {
+        double kept = exp(-keep(h, (double)h->d->rate[i] * step_of(h, row, i % c->v_dim)));
+        h->s[i] = keep(h, h->s[i] * keep(h, kept));
+    }
+    for (size_t i = 0; i < c->k_dim && !is_selective(c); i++) {
         size_t decay = c->decay == LN_DECAY_CHANNEL ? h->head * c->k_dim + i : h->head;
         double dt = c->decay == LN_DECAY_FIXED ? 1.0 : step_of(h, row, decay);
         double kept = keep(h, exp(-keep(h, (double)h->d->rate[h->head] * dt)));
@@ -92,20 +100,23 @@ static void step_head(const head_state *h, size_t row, double *out) {
     const float *q = d->qkv + row * d->width, *k = q + c->n_k_heads * c->k_dim;
     const float *v = k + c->n_k_heads * c->k_dim + h->head * c->v_dim;
     double beta = keep(h, 1 / (1 + exp(-(double)d->b[row * c->n_heads + h->head])));
-    double dt = c->scales_v ? step_of(h, row, h->head) : 1.0;
+    double dt = c->scales_v && !is_selective(c) ? step_of(h, row, h->head) : 1.0;
     read_head(h, q + h->k_head * c->k_dim, h->q);
     read_head(h, k + h->k_head * c->k_dim, h->k);
     decay_state(h, row);
     for (size_t j = 0; j < c->v_dim; j++) {
         double seen = c->is_delta ? product(h, h->k, j) : 0;
         double left = keep(h, (double)v[j] - seen);
+        dt = is_selective(c) ? step_of(h, row, j) : dt;
         h->u[j] = keep(h, left * (c->is_delta ? beta : dt));
     }
     for (size_t i = 0; i < c->k_dim; i++)
         for (size_t j = 0; j < c->v_dim; j++)
             h->s[i * c->v_dim + j] = add(h, h->s[i * c->v_dim + j], h->k[i], h->u[j]);
     for (size_t j = 0; j < c->v_dim; j++) {
-        double skipped = c->has_skip ? keep(h, (double)d->skip[h->head] * (double)v[j]) : 0;
+        double skipped =
+            c->has_skip ? keep(h, (double)d->skip[is_selective(c) ? j : h->head] * (double)v[j])
+                        : 0;
         out[j] = add(h, skipped, (double)c->q_scale, product(h, h->q, j));
     }
 }

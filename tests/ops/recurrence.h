@@ -14,6 +14,7 @@ typedef struct recurrent_case {
     ln_decay decay;
     bool is_delta, scales_v, has_skip, is_unit, is_tiled; /* of the scan */
     bool has_bias, has_silu;                              /* of the convolution */
+    bool has_no_drafts;
     float q_scale;
     float rate; /* of decay, about */
 } recurrent_case;
@@ -24,8 +25,12 @@ typedef struct recurrent_data {
     float *qkv;   /* [N_ROWS + N_DRAFTS][width]: q, k, v and what belongs to others */
     float *a, *b; /* [N_ROWS + N_DRAFTS][n_decays], [..][n_heads] */
     float *rate, *a_bias, *skip, *taps, *bias;
-    size_t width, n_decays;
+    size_t width, n_decays, n_rates, n_skips;
 } recurrent_data;
+
+static inline bool is_selective(const recurrent_case *c) {
+    return c->decay == LN_DECAY_SELECTIVE;
+}
 
 recurrent_data make_recurrent_data(const recurrent_case *c);
 void free_recurrent_data(recurrent_data *d);

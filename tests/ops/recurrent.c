@@ -35,7 +35,7 @@ static void add_cut(cuts *c, size_t *at, size_t length, size_t tokens, size_t dr
 
 /* Plan 0 takes all at once and keeps all states, 1 is token by token, 2 cuts at chosen places,
  * others at random ones. */
-static plan make_plan(size_t number) {
+static plan make_plan(size_t number, bool has_drafts) {
     static const size_t chosen[] = {60, 4, 63, 1, 2, 62, 8}, sizes[] = {1, 2, 3, 7, 63, 64, 65, 97};
     plan p = {0};
     for (size_t seq = 0; seq < N_SEQS; seq++) {
@@ -49,7 +49,7 @@ static plan make_plan(size_t number) {
             else if (number == 2)
                 add_cut(c, &at, length, chosen[c->n % 7], 0);
             else if (draw(4) > 0) /* decode */
-                add_cut(c, &at, length, 1 + draw(2), draw(N_DRAFTS));
+                add_cut(c, &at, length, 1 + draw(2), has_drafts ? draw(N_DRAFTS) : 0);
             else
                 add_cut(c, &at, length, sizes[draw(8)], 0);
         }
@@ -99,7 +99,10 @@ static void place_layer(layer *l, side *s, const recurrent_case *c, const recurr
                                       .conv_dim = c->conv_dim,
                                       .n_taps = c->n_taps,
                                       .n_rows = LN_STATE_CHUNK + N_DRAFTS,
+                                      .selective = is_selective(c),
                                       .n_conv_rows = c->n_taps + N_DRAFTS};
+    if (is_selective(c))
+        l->cache.shape.n_rows = c->has_no_drafts ? 0 : 2 * N_DRAFTS;
     l->states = put_pool(s, 1, (size_t)N_SEQS * MAX_STATES, ln_state_block_floats(&l->cache.shape));
     l->tails = put_pool(s, 2, N_TAILS, ln_tail_block_floats(&l->cache.shape));
     l->cache.states = &l->states;
@@ -112,9 +115,9 @@ static void place_layer(layer *l, side *s, const recurrent_case *c, const recurr
                            .k_stride = d->width,
                            .v_stride = d->width,
                            .decay = c->decay,
-                           .rate = put(s, d->rate, c->n_heads),
+                           .rate = put(s, d->rate, d->n_rates),
                            .a_bias = put(s, d->a_bias, d->n_decays),
-                           .skip = c->has_skip ? put(s, d->skip, c->n_heads) : NULL,
+                           .skip = c->has_skip ? put(s, d->skip, d->n_skips) : NULL,
                            .dt_min = 0.05f,
                            .dt_max = 2.5f,
                            .q_scale = c->q_scale,
@@ -429,11 +432,49 @@ static const recurrent_case recurrent_cases[] = {
     {.name = "short convolution", .conv_dim = 100, .n_taps = 3, .has_bias = true, .q_scale = 1.0f},
 };
 
+/* Mamba 1's, whose rows all are one head. */
+static const recurrent_case selective_cases[] = {
+    {.name = "selective scan",
+     .n_heads = 1,
+     .n_k_heads = 1,
+     .k_dim = 16,
+     .v_dim = 192,
+     .conv_dim = 192,
+     .n_taps = 4,
+     .decay = LN_DECAY_SELECTIVE,
+     .scales_v = true,
+     .has_skip = true,
+     .has_bias = true,
+     .has_silu = true,
+     .q_scale = 1.0f,
+     .rate = 0.2f},
+    {.name = "selective scan without drafts",
+     .n_heads = 1,
+     .n_k_heads = 1,
+     .k_dim = 8,
+     .v_dim = 144,
+     .decay = LN_DECAY_SELECTIVE,
+     .scales_v = true,
+     .has_skip = true,
+     .has_no_drafts = true,
+     .q_scale = 1.0f,
+     .rate = 0.01f},
+    {.name = "selective scan of odd sizes",
+     .n_heads = 1,
+     .n_k_heads = 1,
+     .k_dim = 5,
+     .v_dim = 77,
+     .decay = LN_DECAY_SELECTIVE,
+     .scales_v = true,
+     .q_scale = 1.0f,
+     .rate = 2.0f},
+};
+
 static void check_case(const recurrent_case *c) {
     recurrent_data d = make_recurrent_data(c);
     plan *p = malloc(sizeof *p);
     assert_non_null(p);
-    *p = make_plan(0);
+    *p = make_plan(0, !c->has_no_drafts);
     results whole = run_plan(&subject, c, &d, p);
     size_t block_floats = ln_state_block_floats(&(ln_state_shape){.n_heads = c->n_heads,
                                                                   .k_dim = c->k_dim,
@@ -445,7 +486,7 @@ static void check_case(const recurrent_case *c) {
     if (c->n_taps > 0)
         check_convolution(c, &d, &whole, block_floats);
     for (size_t number = 1; number < (ops_is_brief ? 3 : N_PLANS); number++) {
-        *p = make_plan(number);
+        *p = make_plan(number, !c->has_no_drafts);
         results r = run_plan(&subject, c, &d, p);
         assert_same_bits(c, number, &r, &whole, block_floats);
         free_results(&r);
@@ -460,6 +501,13 @@ static void recurrent_layers_are_the_recurrence(void **state) {
     for (size_t i = 0; i < sizeof recurrent_cases / sizeof *recurrent_cases; i++)
         if (ops_takes_case())
             check_case(&recurrent_cases[i]);
+}
+
+static void selective_scans_are_the_recurrence(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof selective_cases / sizeof *selective_cases; i++)
+        if (!subject.backend->vtable->on_device && ops_takes_case())
+            check_case(&selective_cases[i]);
 }
 
 /* ---- gated norm ----------------------------------------------------------------------------- */
@@ -538,5 +586,6 @@ static void gated_norm_is_precise(void **state) {
 const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(recurrent_layers_are_the_recurrence),
     cmocka_unit_test(gated_norm_is_precise),
+    cmocka_unit_test(selective_scans_are_the_recurrence),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

@@ -286,6 +286,10 @@ void ln_scalar_scan(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_scan *p = &op->scan;
     const ln_state_shape *s = &p->cache->shape;
     size_t per_key = s->n_heads / s->n_k_heads, item;
+    if (s->selective) {
+        ln_scalar_selective(op, worker);
+        return;
+    }
     head_scan h = {.p = p, .s = s, .n_channels = s->n_decays / s->n_heads};
     h.c = (double *)(void *)worker->scratch;
     h.keys = worker->scratch + 2 * LN_STATE_CHUNK * h.n_channels;

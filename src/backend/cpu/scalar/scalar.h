@@ -24,6 +24,8 @@ void ln_scalar_group(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_combine(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_conv(const ln_op *op, const ln_cpu_worker *worker);
+/* A scan that is selective. */
+void ln_scalar_selective(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_scan(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_gated_norm(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker);

@@ -25,6 +25,22 @@ LN_INLINE vf vf_exp(vf x) {
     return vf_zero_below(x, -87.3f, vf_scale2(p, n));
 }
 
+/* log(1 + e^x) = max(x, 0) + log(1 + z) with z = e^-|x|, and log(1 + z) = 2 atanh(z / (2 + z)) by
+ * its series, whose terms from t^17 on are below 2^-27 of the sum. */
+LN_INLINE vf vf_softplus(vf x) {
+    vf z = vf_exp(vf_sub(vf_set(0.0f), vf_abs(x)));
+    vf t = vf_div(z, vf_add(vf_set(2.0f), z)), square = vf_mul(t, t);
+    vf sum = vf_set(2.0f / 15.0f);
+    sum = vf_fma(sum, square, vf_set(2.0f / 13.0f));
+    sum = vf_fma(sum, square, vf_set(2.0f / 11.0f));
+    sum = vf_fma(sum, square, vf_set(2.0f / 9.0f));
+    sum = vf_fma(sum, square, vf_set(2.0f / 7.0f));
+    sum = vf_fma(sum, square, vf_set(2.0f / 5.0f));
+    sum = vf_fma(sum, square, vf_set(2.0f / 3.0f));
+    sum = vf_fma(sum, square, vf_set(2.0f));
+    return vf_fma(sum, t, vf_max(x, vf_set(0.0f)));
+}
+
 /* x / (1 + exp(-a x)) */
 LN_INLINE vf vf_swish(vf x, float a) {
     vf e = vf_exp(vf_mul(x, vf_set(-a)));

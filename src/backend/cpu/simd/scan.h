@@ -16,6 +16,7 @@
 #include "backend/cpu/scalar/recurrent.h"
 #include "backend/cpu/scalar/scalar.h"
 #include "backend/cpu/simd/math.h"
+#include "backend/cpu/simd/selective.h"
 
 enum { SCAN_TOKENS = 16, SCAN_STREAMED = 8, SCAN_AHEAD = 2 };
 
@@ -106,22 +107,6 @@ static void load_head_row(const scan_head *h, const float *x, float *out) {
     float scale = h->p->unit_qk ? 1.0f / sqrtf(scan_dot(x, x, n) + 1e-6f) : 1.0f;
     for (size_t i = 0; i < n; i += LANES)
         vf_store(out + i, vf_mul(vf_load(x + i), vf_set(scale)));
-}
-
-/* log(1 + e^x) = max(x, 0) + log(1 + z) with z = e^-|x|, and log(1 + z) = 2 atanh(z / (2 + z)) by
- * its series, whose terms from t^17 on are below 2^-27 of the sum. */
-LN_INLINE vf vf_softplus(vf x) {
-    vf z = vf_exp(vf_sub(vf_set(0.0f), vf_abs(x)));
-    vf t = vf_div(z, vf_add(vf_set(2.0f), z)), square = vf_mul(t, t);
-    vf sum = vf_set(2.0f / 15.0f);
-    sum = vf_fma(sum, square, vf_set(2.0f / 13.0f));
-    sum = vf_fma(sum, square, vf_set(2.0f / 11.0f));
-    sum = vf_fma(sum, square, vf_set(2.0f / 9.0f));
-    sum = vf_fma(sum, square, vf_set(2.0f / 7.0f));
-    sum = vf_fma(sum, square, vf_set(2.0f / 5.0f));
-    sum = vf_fma(sum, square, vf_set(2.0f / 3.0f));
-    sum = vf_fma(sum, square, vf_set(2.0f));
-    return vf_fma(sum, t, vf_max(x, vf_set(0.0f)));
 }
 
 /* The decays of a head's channels: n_channels floats. */
@@ -456,6 +441,10 @@ static void scan(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_scan *p = &op->scan;
     const ln_state_shape *s = &p->cache->shape;
     size_t n_seqs = op->batch->n_seqs, per_key = s->n_heads / s->n_k_heads, item;
+    if (s->selective) {
+        selective(op, worker);
+        return;
+    }
     if (s->k_dim % LANES != 0 || s->v_dim % LANES != 0) {
         ln_scalar_scan(op, worker);
         return;

@@ -322,6 +322,8 @@ static __global__ void keep_tail(const __grid_constant__ scan_args args) {
 }
 
 int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    if (op->scan.decay == LN_DECAY_SELECTIVE) /* which engines keep on the CPU */
+        return (int)cudaErrorNotSupported;
     scan_args args = {};
     args.state = ln_state_args_of(op->scan.cache, step);
     args.p = op->scan;

@@ -157,7 +157,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     if (spec->n_streams > 0 && !spec->scales_stream)
         return refuse(plan, "layers' embeddings that read a stream as it is");
     ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);
-    bool is_listed = plan->target->one_block; /* with widths for each layer */
+    /* with widths for each layer, or by their routers */
+    bool is_listed = plan->target->one_block || plan->target->gguf_dense_by_router;
     if (mixtures.n_mixtures > 0 && !is_listed &&
         (!mixtures.is_regular || (mixtures.n_dense_first > 0 && !plan->target->gguf_dense_first) ||
          (mixtures.step > 1 && !plan->target->gguf_dense_between)))

@@ -218,6 +218,28 @@ static ln_status ssd(const mixer *m) {
                 spec->decay_scale);
 }
 
+/* What the convolution reads and the gate, and what makes steps, keys and queries, are a matrix
+ * each. */
+static ln_status selective(const mixer *m) {
+    static const ln_role norms[] = {LN_ROLE_MIXER_A_NORM, LN_ROLE_MIXER_K_NORM,
+                                    LN_ROLE_MIXER_Q_NORM};
+    static const ln_role controls[] = {LN_ROLE_MIXER_A_LOW, LN_ROLE_MIXER_K, LN_ROLE_MIXER_Q};
+    ln_convert_part rates = {.scale = 1, .is_rate = true};
+    const ln_mixer_spec *spec = m->spec;
+    size_t v = spec->v_dim, n_rows[] = {spec->low_rank, spec->k_dim, spec->k_dim};
+    LN_TRY(rows(m, LN_ROLE_MIXER_IN, v, 0, v, 1, 1));
+    LN_TRY(rows(m, LN_ROLE_MIXER_GATE, v, 0, v, 1, 1));
+    LN_TRY(taps(m));
+    for (size_t i = 0; i < 3; i++)
+        LN_TRY(ln_convert_matrix(m->plan, ln_id_as(m->id, controls[i]), n_rows[i], v));
+    for (size_t i = 0; i < 3; i++)
+        LN_TRY(ln_convert_norm(m->plan, ln_id_as(m->id, norms[i]), n_rows[i]));
+    LN_TRY(ln_convert_matrix(m->plan, ln_id_as(m->id, LN_ROLE_MIXER_A), v, spec->low_rank));
+    LN_TRY(numbers(m, ln_id_as(m->id, LN_ROLE_MIXER_RATE), v, spec->k_dim, 0, rates));
+    LN_TRY(numbers(m, ln_id_as(m->id, LN_ROLE_MIXER_SKIP), v, 1, 0, ln_convert_as_is));
+    return out(m, v);
+}
+
 static ln_status gated_conv(const mixer *m) {
     static const ln_role ins[] = {LN_ROLE_MIXER_IN_GATE, LN_ROLE_MIXER_GATE, LN_ROLE_MIXER_IN};
     for (size_t i = 0; i < sizeof ins / sizeof *ins; i++)
@@ -231,6 +253,8 @@ ln_status ln_convert_mixer(ln_convert_plan *plan, ln_tensor_id id, const ln_mixe
     size_t n_decays = spec->n_heads * (spec->kind == LN_MIXER_KDA ? spec->k_dim : 1);
     if (spec->kind == LN_MIXER_CONV)
         return gated_conv(&m);
+    if (spec->kind == LN_MIXER_SELECTIVE)
+        return selective(&m);
     LN_TRY(spec->kind == LN_MIXER_DELTA ? delta(&m)
            : spec->kind == LN_MIXER_KDA ? kda(&m)
                                         : ssd(&m));

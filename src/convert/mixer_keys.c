@@ -94,6 +94,18 @@ static void put_rare(putter *p, const ln_mixer_spec *mixer) {
         ln_gguf_put_bool(p->writer, name_key(p, "ssm.norm_before_gate"), true);
 }
 
+/* Norms without weights, which Mamba's files have a flag for; their epsilon where it is another. */
+static void put_selective(putter *p, const ln_mixer_spec *mixer) {
+    const ln_family *target = p->plan->target;
+    ln_tensor_id id = {.role = LN_ROLE_MIXER_A_NORM};
+    put_number(p, "ssm.time_step_rank", mixer->low_rank);
+    if (ln_family_binding(target, LN_FORMAT_GGUF, id, 0) != NULL)
+        return;
+    ln_gguf_put_bool(p->writer, name_key(p, "ssm.dt_b_c_rms"), mixer->control_eps > 0);
+    if (mixer->control_eps > 0 && mixer->control_eps != p->plan->spec->norm_eps)
+        ln_gguf_put_f32(p->writer, name_key(p, "ssm.dt_b_c_rms_eps"), mixer->control_eps);
+}
+
 void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     putter p = {plan, writer, ""};
     const ln_mixer_spec *mixer = first_mixer(plan->spec);
@@ -113,6 +125,10 @@ void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) 
     }
     put_number(&p, "ssm.inner_size", mixer->n_heads * mixer->v_dim);
     put_number(&p, "ssm.state_size", mixer->k_dim);
+    if (mixer->kind == LN_MIXER_SELECTIVE) {
+        put_selective(&p, mixer);
+        return;
+    }
     put_number(&p, "ssm.time_step_rank", mixer->n_heads);
     put_number(&p, "ssm.group_count", mixer->n_k_heads);
     if (mixer->kind == LN_MIXER_DELTA)

@@ -40,6 +40,10 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
     grow(&w->decay, shape.n_decays);
     grow(&w->beta, mixer->n_heads);
     grow(&w->low_rank, mixer->low_rank);
+    if (mixer->kind != LN_MIXER_SELECTIVE)
+        return;
+    grow(&w->q, mixer->k_dim);
+    grow(&w->k, mixer->k_dim);
 }
 
 /* The encoder is where the decoder's first layer is. */
@@ -369,7 +373,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, attention->n_heads * head_dim);
         grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);
         grow(&limits.max_state_dim, layer->mixer.k_dim);
-        grow(&limits.max_state_dim, layer->mixer.v_dim);
+        if (layer->mixer.kind != LN_MIXER_SELECTIVE) /* which is computed by a few columns */
+            grow(&limits.max_state_dim, layer->mixer.v_dim);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
         grow(&limits.max_width, attention->latent.n_plain);

@@ -33,7 +33,8 @@ typedef struct ln_activations {
     float *gated;                          /* [max_tokens * n_used][n_hidden], of limited ones */
     /* recurrent layers: inputs of the convolution and what it gives [max_tokens][conv_dim], gates
      * and results [max_tokens][n_heads * v_dim], decays [max_tokens][n_decays], betas
-     * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank] */
+     * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank]; Mamba 1
+     * has its queries and keys in q and k */
     float *conv_in, *conv_out, *mixer_gate, *mixer_out, *decay, *beta, *low_rank;
     /* embeddings of layers: rows of the table, what goes into layers [max_tokens][n_layers *
      * lookup_dim], and a layer's gate [max_tokens][lookup_dim] */

@@ -94,6 +94,9 @@ typedef enum ln_role {
     LN_ROLE_MIXER_SKIP,
     LN_ROLE_MIXER_NORM,
     LN_ROLE_MIXER_OUT,
+    LN_ROLE_MIXER_A_NORM, /* Mamba 1: of what makes steps, keys and queries */
+    LN_ROLE_MIXER_K_NORM,
+    LN_ROLE_MIXER_Q_NORM,
     LN_ROLE_ALTUP_ROUTER,
     LN_ROLE_ALTUP_NORM,
     LN_ROLE_ALTUP_PREDICT,
@@ -124,6 +127,8 @@ typedef enum ln_part {
     LN_PART_MIXER_BA_BY_HEAD,   /* for each key head: beta, then decay of its heads */
     LN_PART_MIXER_SSD,          /* the gate, what the convolution reads, the decay */
     LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
+    LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
+    LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 

@@ -94,6 +94,16 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
                                                       : 2 * (v + k);
         *stored_rows = 2 * (v + k) + m->n_heads;
         break;
+    case LN_PART_MIXER_HALVES:
+        source.row_begin = role == LN_ROLE_MIXER_IN ? 0 : n_rows;
+        *stored_rows = 2 * n_rows;
+        break;
+    case LN_PART_MIXER_CONTROLS:
+        source.row_begin = role == LN_ROLE_MIXER_A_LOW ? 0
+                           : role == LN_ROLE_MIXER_K   ? m->low_rank
+                                                       : m->low_rank + m->k_dim;
+        *stored_rows = m->low_rank + 2 * m->k_dim;
+        break;
     default: /* thirds */
         source.row_begin = role == LN_ROLE_MIXER_IN_GATE ? 0
                            : role == LN_ROLE_MIXER_GATE  ? n_rows
@@ -151,6 +161,8 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     case LN_PART_MIXER_QKVZ_BY_HEAD:
     case LN_PART_MIXER_BA_BY_HEAD:
     case LN_PART_MIXER_SSD:
+    case LN_PART_MIXER_HALVES:
+    case LN_PART_MIXER_CONTROLS:
     case LN_PART_MIXER_THIRDS: return mixer_part(&layer->mixer, part, id.role, n_rows, stored_rows);
     case LN_PART_KV_BY_HEAD: break; /* see latent_part */
     }

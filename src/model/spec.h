@@ -84,18 +84,20 @@ typedef struct ln_attention_spec {
 /* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
 typedef enum ln_mixer {
     LN_MIXER_NONE,
-    LN_MIXER_CONV,     /* a convolution between two gates (LFM2) */
-    LN_MIXER_DELTA,    /* gated delta rule */
-    LN_MIXER_KDA,      /* the same with a decay for each channel (Kimi Linear) */
-    LN_MIXER_SSD,      /* Mamba 2 */
-    LN_MIXER_LIGHTNING /* linear attention with fixed decays */
+    LN_MIXER_CONV,      /* a convolution between two gates (LFM2) */
+    LN_MIXER_DELTA,     /* gated delta rule */
+    LN_MIXER_KDA,       /* the same with a decay for each channel (Kimi Linear) */
+    LN_MIXER_SSD,       /* Mamba 2 */
+    LN_MIXER_LIGHTNING, /* linear attention with fixed decays */
+    LN_MIXER_SELECTIVE  /* Mamba 1: one head, whose v_dim is all that the layer has inside */
 } ln_mixer;
 
 typedef struct ln_mixer_spec {
     ln_mixer kind;
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
-    size_t low_rank;      /* KDA: decay and gate go through this many dimensions */
+    size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
+    float control_eps;    /* Mamba 1: of norms of what makes steps, keys and queries; 0: none */
     size_t n_norm_groups; /* the output's norm is over so many parts of a row */
     bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
     bool tiled;                              /* ln_op_scan */

@@ -7,14 +7,17 @@
 
 enum { MAX_HEADS = 1 << 14 };
 
-/* is_alone: recurrent layers are all that there is; their GGUF files say 0. */
+/* is_alone: recurrent layers are all that there is; their GGUF files say 0, folders maybe nothing.
+ */
 static ln_status read_heads(const ln_config *config, bool is_alone, bool encoder, size_t *n_heads,
                             ln_error *err) {
     ln_key key = {encoder ? "encoder_attention_heads|num_heads"
                           : "decoder_attention_heads|num_attention_heads|n_head|num_heads|n_heads",
                   "attention.head_count"};
-    LN_TRY(ln_config_need_size(config, key, config->is_gguf && is_alone ? 0 : 1, MAX_HEADS, n_heads,
-                               err));
+    if (!is_alone)
+        return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
+    *n_heads = 1;
+    LN_TRY(ln_config_size(config, key, 0, MAX_HEADS, n_heads, err));
     *n_heads = *n_heads > 0 ? *n_heads : 1;
     return LINNET_OK;
 }

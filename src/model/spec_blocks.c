@@ -117,6 +117,10 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                                    "ffn_config.moe_num_experts",
                                    "expert_count"},
                           0, MAX_EXPERTS, &moe->n_experts, err));
+    ln_meta_value period; /* with which a single expert is no mixture */
+    if (moe->n_experts == 1 &&
+        ln_config_find(config, (ln_key){"expert_layer_period", ""}, &period, NULL))
+        moe->n_experts = 0;
     if (moe->n_experts == 0)
         return LINNET_OK;
     LN_TRY(ln_config_need_size(config,
@@ -196,6 +200,15 @@ static ln_status is_dense_by_rule(const ln_config *config, size_t layer, bool *d
     ln_key frequency_key = {"moe_layer_freq", ""};
     if (ln_config_find(config, frequency_key, &value, NULL) && value.kind != LN_META_ARRAY)
         LN_TRY(ln_config_size(config, frequency_key, 1, LN_MAX_LAYERS, &frequency, err));
+    static const ln_key period_key = {"expert_layer_period", ""};
+    if (ln_config_find(config, period_key, &value, NULL)) { /* Jamba's */
+        size_t period = 1, offset = 0;
+        LN_TRY(ln_config_size(config, period_key, 1, LN_MAX_LAYERS, &period, err));
+        LN_TRY(ln_config_size(config, (ln_key){"expert_layer_offset", ""}, 0, LN_MAX_LAYERS,
+                              &offset, err));
+        *dense = layer % period != offset;
+        return LINNET_OK;
+    }
     *dense = layer < n_dense || (layer + 1) % step != 0 || layer % frequency != 0;
     return LINNET_OK;
 }

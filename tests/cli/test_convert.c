@@ -237,6 +237,13 @@ static void recurrent_layers_have_their_shapes(void **state) {
          {"nemotron_h_moe.attention.layer_norm_epsilon", "nemotron_h_moe.rope.scaling.finetuned",
           "[0, 64, 0, 24, 0, 24]"}},
         {"granitemoehybrid", {"granitehybrid.rope.scaling.finetuned", "[0, 2, 0]"}},
+        {"jamba",
+         {"blk.0.ssm_a, type F32, shape [64, 8]", "blk.1.ssm_x.weight, type BF16, shape [22, 64]",
+          "blk.0.ssm_conv1d.weight, type F32, shape [64, 4]", "blk.1.ssm_b_norm.weight, type F32",
+          "[0, 0, 2]"}},
+        {"falcon_mamba",
+         {"mamba.ssm.dt_b_c_rms ", "mamba.ssm.dt_b_c_rms_eps", "mamba.ssm.time_step_rank",
+          "mamba.attention.head_count ", "blk.1.ssm_d, type F32, shape [40]"}},
         {"qwen3_5", {"qwen35.rope.dimension_sections", "qwen35.attention.recurrent_layers"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -254,7 +261,7 @@ static void recurrent_layers_have_their_shapes(void **state) {
 /* Convolutions and what decays keep their precision when matrices lose it. */
 static void recurrent_layers_are_quantised(void **state) {
     (void)state;
-    static const char *const models[] = {"qwen3_5", "lfm2_moe", "granitemoehybrid"};
+    static const char *const models[] = {"qwen3_5", "lfm2_moe", "granitemoehybrid", "jamba"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         assert_status(LINNET("convert", path_in(MODELS, models[i]), whole, "--no-tokenizer"), 0,
                       "");

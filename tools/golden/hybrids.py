@@ -85,6 +85,18 @@ VARIANTS = {
                            num_hidden_layers=1, num_attention_heads=1, patch_size=4,
                            num_patches=4),
         projector_hidden_size=8, downsample_factor=1, image_token_id=300),
+    "jamba": lambda: hf.JambaConfig(
+        **dict(SMALL, vocab_size=96, hidden_size=32, intermediate_size=20), num_hidden_layers=3,
+        attn_layer_period=3, attn_layer_offset=2, expert_layer_period=2, expert_layer_offset=1,
+        num_experts=4, num_experts_per_tok=2, mamba_d_state=8, mamba_d_conv=4, mamba_expand=2,
+        mamba_dt_rank=6),
+    "mamba": lambda: hf.MambaConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=32, num_hidden_layers=3, state_size=16,
+        conv_kernel=4, use_bias=True, time_step_rank=5),
+    # norms without weights, and columns that are no whole vectors
+    "falcon_mamba": lambda: hf.FalconMambaConfig(
+        **COMMON, hidden_size=20, num_hidden_layers=2, state_size=5, conv_kernel=3,
+        use_conv_bias=False, mixer_rms_eps=1e-3, tie_word_embeddings=False),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
@@ -105,7 +117,7 @@ def randomize(model: torch.nn.Module) -> None:
         for name, p in model.named_parameters():
             if name.endswith("A_log"):
                 p.copy_(torch.empty_like(p).uniform_(math.log(0.02), math.log(4.0)))
-            elif name.endswith("dt_bias"):
+            elif name.endswith(("dt_bias", "dt_proj.bias")):
                 p.copy_(torch.empty_like(p).uniform_(-3.0, 1.0))
             elif name.endswith(".D"):
                 p.copy_(torch.randn_like(p))

@@ -43,6 +43,8 @@ static const struct {
     MATRIX(LN_ROLE_MIXER_A, mixer.a),
     MATRIX(LN_ROLE_MIXER_A_LOW, mixer.a_low),
     MATRIX(LN_ROLE_MIXER_B, mixer.b),
+    MATRIX(LN_ROLE_MIXER_Q, mixer.q),
+    MATRIX(LN_ROLE_MIXER_K, mixer.k),
     MATRIX(LN_ROLE_MIXER_OUT, mixer.out),
 #undef MATRIX
 };

@@ -106,6 +106,54 @@ static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spe
     return ln_load_matrix(l, LN_ROLE_MIXER_A, layer, n_decays, n_cols, &w->a);
 }
 
+/* [column][row] becomes [row][column]: rates of the elements of a state. */
+static ln_status load_rates(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                            ln_mixer_weights *w) {
+    bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF, is_there;
+    size_t n = spec->k_dim * spec->v_dim;
+    float *stored = calloc(2 * n, sizeof *stored), *rates = stored + n;
+    if (stored == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
+    ln_status status = ln_load_values(l, LN_ROLE_MIXER_RATE, layer, false, n, stored, &is_there);
+    for (size_t j = 0; j < spec->v_dim; j++)
+        for (size_t i = 0; i < spec->k_dim; i++) {
+            float rate = stored[j * spec->k_dim + i];
+            rates[i * spec->v_dim + j] = is_gguf ? -rate : expf(rate);
+        }
+    if (status == LINNET_OK)
+        status = ln_load_table(l, rates, n, &w->rate);
+    free(stored);
+    return status;
+}
+
+/* A norm of its own epsilon, with weights or without. */
+static ln_status load_control_norm(ln_loader *l, ln_role role, size_t layer,
+                                   const ln_mixer_spec *spec, size_t dim, ln_norm *norm) {
+    *norm = (ln_norm){0};
+    if (spec->control_eps == 0)
+        return LINNET_OK;
+    LN_TRY(ln_load_norm(l, role, layer, dim, norm));
+    norm->kind = LN_NORM_RMS;
+    norm->eps = spec->control_eps;
+    norm->dim = dim;
+    return LINNET_OK;
+}
+
+/* What Mamba 1 makes of what the convolution gives. */
+static ln_status load_selective(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                                ln_mixer_weights *w) {
+    size_t rank = spec->low_rank, k = spec->k_dim, v = spec->v_dim;
+    LN_TRY(load_rates(l, layer, spec, w));
+    LN_TRY(load_vector(l, LN_ROLE_MIXER_SKIP, layer, false, v, NULL, &w->skip));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_A_LOW, layer, rank, v, &w->a_low));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_K, layer, k, v, &w->k));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_Q, layer, k, v, &w->q));
+    LN_TRY(load_control_norm(l, LN_ROLE_MIXER_A_NORM, layer, spec, rank, &w->a_norm));
+    LN_TRY(load_control_norm(l, LN_ROLE_MIXER_K_NORM, layer, spec, k, &w->k_norm));
+    LN_TRY(load_control_norm(l, LN_ROLE_MIXER_Q_NORM, layer, spec, k, &w->q_norm));
+    return ln_load_matrix(l, LN_ROLE_MIXER_A, layer, v, rank, &w->a);
+}
+
 static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec, ln_norm *norm) {
     size_t dim = spec->n_heads * spec->v_dim;
     *norm = (ln_norm){.kind = LN_NORM_NONE, .dim = dim};
@@ -131,6 +179,12 @@ ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_IN_GATE, layer, dim, dim, &w->in_gate));
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, dim, dim, &w->gate));
         return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, dim, &w->out);
+    }
+    if (spec->kind == LN_MIXER_SELECTIVE) {
+        LN_TRY(load_selective(l, layer, spec, w));
+        LN_TRY(load_norm(l, layer, spec, &w->norm));
+        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, inner, dim, &w->gate));
+        return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, inner, &w->out);
     }
     LN_TRY(load_decay(l, layer, spec, w));
     if (spec->kind == LN_MIXER_DELTA || spec->kind == LN_MIXER_KDA)

@@ -91,6 +91,46 @@ static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln
     };
 }
 
+static void control_norm(recorder *r, const ln_norm *weights, float *x) {
+    if (weights->dim > 0)
+        norm(r, weights, x, NULL, x);
+}
+
+/* Mamba 1: queries, keys and steps come from what the convolution gives. */
+static void selective_controls(recorder *r, const ln_mixer_weights *w) {
+    const ln_activations *a = r->a;
+    precise_linear(r, &w->a_low, a->conv_out, a->low_rank);
+    precise_linear(r, &w->k, a->conv_out, a->k);
+    precise_linear(r, &w->q, a->conv_out, a->q);
+    control_norm(r, &w->a_norm, a->low_rank);
+    control_norm(r, &w->k_norm, a->k);
+    control_norm(r, &w->q_norm, a->q);
+    precise_linear(r, &w->a, a->low_rank, a->decay);
+}
+
+static ln_op_scan selective_scan_of(const recorder *r, const ln_mixer_spec *spec,
+                                    const ln_mixer_weights *w) {
+    const ln_activations *a = r->a;
+    return (ln_op_scan){
+        .q = a->q,
+        .k = a->k,
+        .v = a->conv_out,
+        .q_stride = spec->k_dim,
+        .k_stride = spec->k_dim,
+        .v_stride = spec->v_dim,
+        .a = a->decay,
+        .decay = LN_DECAY_SELECTIVE,
+        .rate = w->rate,
+        .skip = w->skip,
+        .dt_min = spec->dt_min,
+        .dt_max = spec->dt_max,
+        .q_scale = 1.0f,
+        .scales_v = true,
+        .cache = state_cache(r),
+        .out = a->mixer_out,
+    };
+}
+
 void ln_record_mixer(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *w,
                      const float *x) {
     const ln_activations *a = r->a;
@@ -100,9 +140,16 @@ void ln_record_mixer(recorder *r, const ln_mixer_spec *spec, const ln_layer_weig
         return;
     }
     precise_linear(r, &m->in, x, a->conv_in);
-    controls(r, spec, m, x);
-    conv(r, spec, m, a->conv_in);
-    push(r, LN_OP_SCAN)->scan = scan_of(r, spec, m);
+    if (spec->kind == LN_MIXER_SELECTIVE) {
+        linear(r, &m->gate, x, a->mixer_gate);
+        conv(r, spec, m, a->conv_in);
+        selective_controls(r, m);
+        push(r, LN_OP_SCAN)->scan = selective_scan_of(r, spec, m);
+    } else {
+        controls(r, spec, m, x);
+        conv(r, spec, m, a->conv_in);
+        push(r, LN_OP_SCAN)->scan = scan_of(r, spec, m);
+    }
     push(r, LN_OP_GATED_NORM)->gated_norm = (ln_op_gated_norm){
         .norm = &m->norm,
         .n_rows = r->batch->n_tokens,

@@ -6,7 +6,7 @@
 
 #include "model/family.h"
 
-enum { MAX_MIXER_HEADS = 1 << 14, MAX_TAPS = 32 };
+enum { MAX_MIXER_HEADS = 1 << 14, MAX_TAPS = 32, MAX_SELECTIVE_STATE = 1024 };
 
 /* The keys of a kind's sizes. */
 typedef struct mixer_keys {
@@ -79,6 +79,39 @@ static ln_status read_sizes(const ln_config *config, size_t dim, ln_mixer_spec *
                        ln_checkpoint_path(config->checkpoint), mixer->n_heads, mixer->k_dim,
                        mixer->v_dim);
     return LINNET_OK;
+}
+
+/* Mamba 1: one head; what makes steps has a rank, and maybe a norm, as keys and queries have. */
+static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
+                                ln_error *err) {
+    static const ln_key rank_key = {"mamba_dt_rank|time_step_rank", "ssm.time_step_rank"};
+    static const ln_key eps_key = {"mixer_rms_eps", "ssm.dt_b_c_rms_eps"};
+    ln_tensor_id id = {.role = LN_ROLE_MIXER_A_NORM};
+    ln_checkpoint_format format = config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF;
+    size_t factor = 2;
+    bool is_normed = ln_family_binding(spec->family, format, id, 0) != NULL;
+    double eps = 0;
+    mixer->n_heads = mixer->n_k_heads = 1;
+    LN_TRY(ln_config_size(config, (ln_key){"mamba_expand|expand", ""}, 1, 64, &factor, err));
+    mixer->v_dim = factor * spec->dim;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"", "ssm.inner_size"}, 1, LN_MAX_DIM, &mixer->v_dim, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"mamba_d_state|state_size", "ssm.state_size"}, 1,
+                               MAX_SELECTIVE_STATE, &mixer->k_dim, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"mamba_d_conv|conv_kernel", "ssm.conv_kernel"}, 1,
+                               MAX_TAPS, &mixer->n_taps, err));
+    mixer->low_rank = (spec->dim + 15) / 16;
+    if (!ln_config_is(config, rank_key, "auto"))
+        LN_TRY(ln_config_size(config, rank_key, 1, LN_MAX_DIM, &mixer->low_rank, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"", "ssm.dt_b_c_rms"}, &is_normed, err));
+    if (is_normed)
+        eps = (double)spec->norm_eps;
+    LN_TRY(ln_config_real(config, eps_key, 0, 1, &eps, err));
+    mixer->control_eps = (float)eps;
+    if (mixer->v_dim <= LN_MAX_DIM)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: recurrent layers of %zu dimensions are too large",
+                   ln_checkpoint_path(config->checkpoint), mixer->v_dim);
 }
 
 /* Folders write an infinite limit as a string or an object. */
@@ -163,6 +196,9 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     if (mixer->kind == LN_MIXER_CONV)
         return ln_config_need_size(config, (ln_key){"conv_L_cache", "shortconv.l_cache"}, 1,
                                    MAX_TAPS, &mixer->n_taps, err);
+    mixer->n_norm_groups = 1;
+    if (mixer->kind == LN_MIXER_SELECTIVE)
+        return read_selective(config, spec, mixer, err);
     LN_TRY(read_sizes(config, spec->dim, mixer, err));
     mixer->has_norm = true;
     mixer->n_norm_groups = mixer->n_heads;
@@ -302,7 +338,15 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
         *has_mixer = !is_numbered(&list, layer, 0);
         return LINNET_OK;
     }
-    size_t interval = 4;
+    size_t interval = 4, period = 0, offset = 0;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"attn_layer_period", ""}, 1, LN_MAX_LAYERS, &period, err));
+    LN_TRY(
+        ln_config_size(config, (ln_key){"attn_layer_offset", ""}, 0, LN_MAX_LAYERS, &offset, err));
+    if (period > 0) {
+        *has_mixer = layer % period != offset;
+        return LINNET_OK;
+    }
     LN_TRY(ln_config_size(config, (ln_key){"full_attention_interval", "full_attention_interval"}, 1,
                           LN_MAX_LAYERS, &interval, err));
     *has_mixer = (layer + 1) % interval != 0;

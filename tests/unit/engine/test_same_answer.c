@@ -160,6 +160,13 @@ static void states_without_attention(void **state) {
     check_by("mamba2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
+static void running_states(void **state) {
+    (void)state;
+    check_model("jamba", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("mamba", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
+    check_by("falcon_mamba", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+}
+
 static void states_beside_attention(void **state) {
     (void)state;
     check_model("falcon_h1", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
@@ -227,6 +234,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(positions_that_layers_share),
         cmocka_unit_test(states_of_recurrent_layers),
         cmocka_unit_test(states_without_attention),
+        cmocka_unit_test(running_states),
         cmocka_unit_test(states_beside_attention),
         cmocka_unit_test(states_beside_latents),
         cmocka_unit_test(states_behind_experts),

@@ -257,6 +257,13 @@ static void bad_values_are_refused_by_name(void **state) {
         {"granitemoehybrid", "\"mamba_d_head\": 16", "\"mamba_d_head\": \"auto\"", NULL},
         {"granitemoehybrid", "\"mamba_n_groups\": 2", "\"mamba_n_groups\": 4",
          "6 recurrent heads are no multiple of 4 heads of keys"},
+        {"jamba", "\"mamba_dt_rank\": 6", "\"mamba_dt_rank\": 7",
+         "mamba.x_proj.weight has shape 22 x 64, not 23 x 64"},
+        {"jamba", "\"num_experts\": 4", "\"num_experts\": 1",
+         "layers.1.feed_forward.gate_proj.weight"},
+        {"jamba", "\"attn_layer_offset\": 2", "\"attn_layer_offset\": 1",
+         "layers.1.self_attn.q_proj.weight"},
+        {"falcon_mamba", "\"conv_kernel\": 3", "\"conv_kernel\": 33", "key conv_kernel"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_spec spec;

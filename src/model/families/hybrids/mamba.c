@@ -1,0 +1,35 @@
+/* Mamba 1: recurrent layers alone. Falcon Mamba's steps, keys and queries have norms without
+ * weights. */
+#include "model/families/mamba1.h"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "backbone.embeddings", .gguf = "token_embd"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "backbone.norm_f", .gguf = "output_norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "backbone.layers.%d.norm", .gguf = "blk.%d.attn_norm"},
+    LN_MAMBA1_MIXER("backbone.layers.%d.mixer"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("state_size", 16),
+                                             LN_DEFAULT("conv_kernel", 4),
+                                             LN_DEFAULT("layer_norm_epsilon", 1e-5),
+                                             LN_DEFAULT("max_position_embeddings", 1 << 20),
+                                             LN_DEFAULT_OF("falcon_mamba", "mixer_rms_eps", 1e-6),
+                                             {0}};
+
+const ln_family ln_family_mamba = {
+    .name = "mamba",
+    .hf_types = "mamba|falcon_mamba",
+    .gguf = "mamba",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .positions = LN_POSITIONS_NONE,
+    .tied_by_default = true,
+    .mixer = LN_MIXER_SELECTIVE,
+    .one_block = true,
+    LN_BINDINGS(bindings),
+};

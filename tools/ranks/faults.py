@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills and stops each rank of a server in each phase, and sees that all end with a clear error.
 
-usage: faults.py [--linnet PROGRAM] [--ranks 2] [--phases start,prefill,decode,idle]
+usage: faults.py [--linnet PROGRAM] [--ranks 2] [--kind tp|pp] [--phases start,prefill,decode,idle]
                  [--signals kill,stop] [--victims 0,1] MODEL
 
 Each case starts `mpirun -n N linnet serve', lets a request run where the phase asks for one, sends
@@ -56,7 +56,7 @@ class Server:
     def __init__(self, args):
         n = str(args.ranks)
         command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", n, args.linnet, "serve",
-                   args.model, "--tp", n, "--port", "0", "--threads", "1", "--backend", "cpu",
+                   args.model, "--" + args.kind, n, "--port", "0", "--threads", "1", "--backend", "cpu",
                    "--ctx", "60000", "--max-seqs", "2"]
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE,
@@ -183,6 +183,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--linnet", default="build/linnet")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--kind", choices=("tp", "pp"), default="tp")
     parser.add_argument("--phases", default="start,prefill,decode,idle")
     parser.add_argument("--signals", default="kill,stop")
     parser.add_argument("--victims", default="")

@@ -111,9 +111,10 @@ static ln_status load_rates(ln_loader *l, size_t layer, const ln_mixer_spec *spe
                             ln_mixer_weights *w) {
     bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF, is_there;
     size_t n = spec->k_dim * spec->v_dim;
-    float *stored = calloc(2 * n, sizeof *stored), *rates = stored + n;
+    float *stored = calloc(2 * n, sizeof *stored);
     if (stored == NULL)
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
+    float *rates = stored + n;
     ln_status status = ln_load_values(l, LN_ROLE_MIXER_RATE, layer, false, n, stored, &is_there);
     for (size_t j = 0; j < spec->v_dim; j++)
         for (size_t i = 0; i < spec->k_dim; i++) {

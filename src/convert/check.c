@@ -207,6 +207,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
         if (plan->target->gguf_half_rope &&
             2 * spec->ropes[0].n_dims > ln_convert_attention(spec)->k_dim)
             return refuse(plan, "layers that see all and rotate more than half of a head");
+        if (rope->sections[0] > 0 && plan->target->gguf_half_sections)
+            return refuse(plan, "sections of pairs that are interleaved");
         if (rope->scaling == LN_ROPE_DYNAMIC)
             return refuse(plan, "dynamic RoPE scaling");
         if (i > 0 && !plain)

@@ -223,6 +223,7 @@ struct ln_family {
     bool gguf_window_list;    /* GGUF lists which layers these are */
     size_t gguf_scale_layers; /* GGUF: with so many layers scores are scaled by heads of dim /
                                  n_heads */
+    bool gguf_half_sections;  /* GGUF: files that divide pairs by axis rotate halves */
     bool turns_back;          /* rotations are by negative angles */
     bool scale_embedding;     /* by sqrt(dim) */
     bool divide_logits;       /* the logit scale divides */

@@ -251,6 +251,10 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
         if (family->lists_alone && !config->is_gguf)
             source.local_theta = 0; /* a list has it */
         bool interleaved = source.style == LN_ROPE_INTERLEAVED;
+        ln_meta_value sections;
+        if (family->gguf_half_sections && config->is_gguf &&
+            ln_config_find(config, (ln_key){"", "rope.dimension_sections"}, &sections, NULL))
+            interleaved = false;
         LN_TRY(ln_config_flag(config, (ln_key){"rope_interleave", ""}, &interleaved, err));
         source.style = interleaved ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF;
         LN_TRY(ln_rope_read(&own, &source, arena, &spec->ropes[i], err));

@@ -31,6 +31,7 @@ static const struct {
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
     {"flex_olmo", "flex_olmo"},
+    {"glm_ocr", "sections"},
     {"gpt_neo", "gpt_neo"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},

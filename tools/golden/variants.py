@@ -254,6 +254,19 @@ VARIANTS = {
     "aria_text": lambda: hf.AriaTextConfig(
         **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
         moe_num_shared_experts=1),
+    "glm_ocr": lambda: hf.AutoConfig.for_model(
+        "glm_ocr",
+        text_config=dict(TINY, head_dim=8, rope_parameters={
+            "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1],
+            "partial_rotary_factor": 1.0}),
+        vision_config=dict(depth=1, hidden_size=16, out_hidden_size=32, num_heads=1,
+                           intermediate_size=16, patch_size=2)),
+    "paddleocr_vl": lambda: hf.AutoConfig.for_model(
+        "paddleocr_vl",
+        text_config=dict(TINY, head_dim=8, rope_parameters={
+            "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
+        vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                           num_attention_heads=1, image_size=28, patch_size=14)),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

@@ -29,3 +29,20 @@ const ln_family ln_family_ernie4_5 = {
     .tied_by_default = true,
     LN_BINDINGS(bindings),
 };
+
+/* PaddleOCR-VL (text): the same, which rotates halves. */
+const ln_family ln_family_paddleocr_vl = {
+    .name = "paddleocr_vl",
+    .hf_types = "paddleocr_vl|paddleocr_vl_text",
+    .gguf = "paddleocr",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .tied_by_default = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,4 +1,5 @@
-/* GLM-4-0414: GLM with norms before and after each block. */
+/* GLM-4-0414: GLM with norms before and after each block. GLM-4.1V and GLM-OCR (text) are the same.
+ */
 #include "model/family.h"
 
 #define GATE_UP(r)                                                                                 \
@@ -25,14 +26,18 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("num_key_value_heads", 2),
-                                             LN_DEFAULT("rms_norm_eps", 1.5625e-7),
-                                             {0}};
+static const ln_config_default defaults[] = {
+    LN_DEFAULT_OF("glm4", "head_dim", 128),
+    LN_DEFAULT("num_key_value_heads", 2),
+    LN_DEFAULT_OF("glm4", "rms_norm_eps", 1.5625e-7),
+    LN_DEFAULT("rms_norm_eps", 1e-5),
+    LN_DEFAULT_OF("glm4v_text", "partial_rotary_factor", 1),
+    LN_DEFAULT_OF("glm_ocr_text", "partial_rotary_factor", 1),
+    {0}};
 
 const ln_family ln_family_glm4 = {
     .name = "glm4",
-    .hf_types = "glm4",
+    .hf_types = "glm4|glm4v_text|glm_ocr_text",
     .gguf = "glm4",
     .defaults = defaults,
     .refused = "",
@@ -43,5 +48,6 @@ const ln_family ln_family_glm4 = {
     .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_half_sections = true,
     LN_BINDINGS(bindings),
 };

@@ -11,7 +11,7 @@ from ._native import (
     ArgumentError, CancelledError, ComputeError, FormatError, InputOutputError, LimitError, LinnetError,
     OutOfMemoryError, RequestTimeoutError, StateError, UnsupportedError, lib as _lib)
 from .async_llm import AsyncLLM, AsyncLLMEngine
-from .llm import LLM
+from .llm import LLM, EngineArgs
 from .outputs import (
     BeamSearchOutput, BeamSearchSequence, ClassificationOutput, ClassificationRequestOutput, CompletionOutput,
     EmbeddingOutput, EmbeddingRequestOutput, Logprob, PoolingOutput, PoolingRequestOutput, RequestMetrics,
@@ -21,10 +21,11 @@ from .sampling_params import (
     StructuredOutputsParams)
 from .tokenizer import Tokenizer
 
+AsyncEngineArgs = EngineArgs
 __version__ = _lib.version_text
 
 __all__ = [
-    "LLM", "AsyncLLM", "AsyncLLMEngine", "SamplingParams", "BeamSearchParams", "PoolingParams", "LoRARequest",
+    "LLM", "AsyncLLM", "AsyncLLMEngine", "EngineArgs", "AsyncEngineArgs", "SamplingParams", "BeamSearchParams", "PoolingParams", "LoRARequest",
     "StructuredOutputsParams", "GuidedDecodingParams", "RequestOutputKind", "RequestOutput", "CompletionOutput",
     "RequestMetrics", "Logprob", "BeamSearchOutput", "BeamSearchSequence", "PoolingOutput", "PoolingRequestOutput",
     "EmbeddingOutput", "EmbeddingRequestOutput", "ClassificationOutput", "ClassificationRequestOutput",

@@ -37,6 +37,13 @@ _WITHOUT_EFFECT = {
 Messages = Sequence[dict]
 
 
+class EngineArgs:
+    """Arguments of LLM or AsyncLLM, for their from_engine_args."""
+
+    def __init__(self, model: str, **options: Any) -> None:
+        self.model, self.options = model, options
+
+
 class Base:
     """What LLM and AsyncLLM share: the model, the engine, and how requests are made.
 
@@ -78,6 +85,10 @@ class Base:
             setattr(options, name, value.encode() if isinstance(value, str) else value)
         self._engine = Engine(self._model, options)
         self._seeds, self._ids = random.Random(seed), itertools.count()
+
+    @classmethod
+    def from_engine_args(cls, engine_args: EngineArgs) -> Any:
+        return cls(engine_args.model, **engine_args.options)
 
     @property
     def max_model_len(self) -> int:

@@ -5,13 +5,13 @@ import unittest
 
 from support import DEMO
 
-from linnet import LLM, AsyncLLM, LimitError, RequestOutputKind, SamplingParams
+from linnet import LLM, AsyncEngineArgs, AsyncLLM, LimitError, RequestOutputKind, SamplingParams
 
 
 class Async(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.llm = AsyncLLM(DEMO, threads=1)
+        cls.llm = AsyncLLM.from_engine_args(AsyncEngineArgs(model=DEMO, threads=1, enforce_eager=True))
 
     @classmethod
     def tearDownClass(cls):

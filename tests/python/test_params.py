@@ -91,6 +91,11 @@ class Hub(unittest.TestCase):
                 file.write("abc")
             self.assertEqual(find_model("facebook/opt-125m"), os.path.join(folder, "snapshots", "abc"))
             self.assertEqual(find_model(support.DEMO), support.DEMO)
+            for file in ("m-Q8_0.gguf", "m-Q4_K_M.gguf", "m-IQ4_NL_XL.gguf", "mmproj-Q4_0.gguf"):
+                open(os.path.join(folder, "snapshots", "abc", file), "w", encoding="utf-8").close()
+            for name, file in (("", "m-Q4_K_M.gguf"), (":Q8_0", "m-Q8_0.gguf"), (":iq4_nl_xl", "m-IQ4_NL_XL.gguf")):
+                self.assertEqual(os.path.basename(find_model("facebook/opt-125m" + name)), file)
+            self.assertRaises(FileNotFoundError, find_model, "facebook/opt-125m:IQ4_NL")
             with mock.patch.dict("sys.modules", {"huggingface_hub": None}), self.assertRaises(FileNotFoundError):
                 find_model("facebook/opt-350m")
 

@@ -300,8 +300,10 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
     linnet_engine_get_memory(engine, &plan);
     if (!args->is_silent && !args->server.logs_json)
         ln_cli_print_service(model, path, &plan, &args->server, ln_server_get_port(server));
-    printf("listening at http%s://%s:%u\n", args->server.address.certificate ? "s" : "",
-           args->server.address.host, ln_server_get_port(server));
+    const char *host = args->server.address.host;
+    bool is_ipv6 = strchr(host, ':') != NULL; /* stands in brackets within a URL */
+    printf("listening at http%s://%s%s%s:%u\n", args->server.address.certificate ? "s" : "",
+           is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", ln_server_get_port(server));
     fflush(stdout);
     int status = 0;
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)

@@ -1,6 +1,7 @@
 """The Responses API by OpenAI's package; tests/server/openai_calls.py has its other calls.
 usage: openai_calls.py URL"""
 import json
+import re
 import sys
 
 import openai
@@ -50,6 +51,26 @@ def tools():
     assert again.status == "completed"
 
 
+def custom():
+    tool = {"type": "custom", "name": "dial", "format": {
+        "type": "grammar", "syntax": "regex", "definition": "[0-9]{3}-[0-9]{4}"}}
+    done = client.responses.create(model="demo", input="Call Bob", tools=[tool],
+                                   tool_choice={"type": "custom", "name": "dial"})
+    call = done.output[0]
+    assert call.type == "custom_tool_call" and re.fullmatch("[0-9]{3}-[0-9]{4}", call.input), call
+    history = [{"role": "user", "content": "Call Bob"}] + done.output
+    history += [{"type": "custom_tool_call_output", "call_id": call.call_id, "output": "busy"}]
+    assert client.responses.create(model="demo", input=history, tools=[tool]).status == "completed"
+    nested = {"name": "dial", "format": {"type": "grammar", "grammar": {
+        "syntax": "regex", "definition": "[0-9]{3}-[0-9]{4}"}}}
+    done = client.chat.completions.create(
+        model="demo", messages=[{"role": "user", "content": "Call Bob"}],
+        tools=[{"type": "custom", "custom": nested}],
+        tool_choice={"type": "custom", "custom": {"name": "dial"}})
+    call = done.choices[0].message.tool_calls[0]
+    assert call.type == "custom" and re.fullmatch("[0-9]{3}-[0-9]{4}", call.custom.input), call
+
+
 class Person(pydantic.BaseModel):
     name: str
     age: int
@@ -88,6 +109,6 @@ def refusals():
         raise AssertionError("not refused")
 
 
-for test in responses, streams, tools, parses, background, embeddings, refusals:
+for test in responses, streams, tools, custom, parses, background, embeddings, refusals:
     test()
     print("ok", test.__name__)

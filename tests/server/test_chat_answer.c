@@ -211,6 +211,36 @@ static void says_the_same_however_it_comes(void **state) {
     }
 }
 
+/* Kimi's templates write ids down, so they are the model's own, counted through the chat. */
+static void numbers_calls_as_the_model(void **state) {
+    (void)state;
+    static const char text[] =
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:4<|tool_call_argument_begin|>{}"
+        "<|tool_call_end|><|tool_call_begin|>functions.a\"b:5<|tool_call_argument_begin|>{}"
+        "<|tool_call_end|><|tool_calls_section_end|>";
+    ln_generation_request request = {
+        .kind = LN_API_CHAT, .syntax = ln_call_syntax_find("kimi_k2"), .n_past_calls = 4};
+    ln_chat_answer answer;
+    ln_strbuf id;
+    ln_strbuf_init(&id);
+    ln_chat_answer_init(&answer, &request);
+    ln_chat_answer_feed(&answer, text, sizeof text - 1);
+    ln_chat_answer_finish(&answer);
+    assert_int_equal(answer.n_calls, 2);
+    for (size_t i = 0; i < answer.n_parts; i++) {
+        if (answer.parts[i].kind != LN_PART_CALL)
+            continue;
+        ln_strbuf_clear(&id);
+        ln_chat_answer_put_call_id(&id, &answer, &answer.parts[i], "call_", "x", 0);
+        if (answer.parts[i].call == 0)
+            assert_string_equal(id.data, "functions.f:4");
+        else /* a name that no tool can have */
+            assert_int_equal(strlen(id.data), strlen("call_") + 9);
+    }
+    ln_chat_answer_free(&answer);
+    ln_strbuf_free(&id);
+}
+
 /* Ollama's clients get a call whole, once its arguments are, and text around it in its order. */
 static void ollama_sends_whole_calls(void **state) {
     (void)state;
@@ -262,6 +292,7 @@ static void ollama_sends_whole_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
+                                       cmocka_unit_test(numbers_calls_as_the_model),
                                        cmocka_unit_test(ollama_sends_whole_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,72 @@ static void takes_calls_back(void **state) {
     response_free(&heard);
 }
 
+#define DIAL "{\"type\":\"grammar\",%s\"syntax\":\"%s\",\"definition\":\"[0-9]{3}-[0-9]{4}\\n\"%s}"
+
+/* Custom tools take a text as it is, which a regular expression may bound. */
+static void calls_custom_tools(void **state) {
+    (void)state;
+    char format[128], fields[512];
+    snprintf(format, sizeof format, DIAL, "\"grammar\":{", "regex", "}");
+    snprintf(fields, sizeof fields,
+             "\"tools\":[{\"type\":\"custom\",\"custom\":{\"name\":\"dial\",\"format\":%s}}],"
+             "\"tool_choice\":{\"type\":\"custom\",\"custom\":{\"name\":\"dial\"}}",
+             format);
+    json_t *root = chat(&shared, fields);
+    json_t *message = json_object_get(choice_of(root, 0), "message");
+    json_t *call = json_array_get(json_object_get(message, "tool_calls"), 0);
+    assert_string_equal(text_of(call, "type"), "custom");
+    const char *input = text_of(json_object_get(call, "custom"), "input");
+    assert_int_equal(strlen(input), 9);
+    assert_int_equal(strspn(input, "0123456789-"), 8);
+    assert_int_equal(input[8], '\n');
+    assert_null(json_object_get(call, "function"));
+    json_decref(root);
+    /* in text that is not forced, too */
+    snprintf(fields, sizeof fields,
+             "\"tools\":[{\"type\":\"custom\",\"custom\":{\"name\":\"get\"}}]," SAYS(
+                 "<tool_call>{\\\"name\\\": \\\"get\\\", \\\"arguments\\\": {\\\"input\\\": "
+                 "\\\"a\\\\\\\"b\\\"}}</tool_call>"));
+    root = chat(&shared, fields);
+    message = json_object_get(choice_of(root, 0), "message");
+    call = json_array_get(json_object_get(message, "tool_calls"), 0);
+    assert_string_equal(text_of(json_object_get(call, "custom"), "input"), "a\"b");
+    json_decref(root);
+}
+
+static void responses_call_custom_tools(void **state) {
+    (void)state;
+    static const char body[] =
+        "{\"stream\":%s,\"input\":[{\"role\":\"user\",\"content\":\"Call\"},{\"type\":"
+        "\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"dial\",\"input\":\"1\"},{\"type\":"
+        "\"custom_tool_call_output\",\"call_id\":\"c\",\"output\":\"busy\"}],\"tools\":[{\"type\":"
+        "\"custom\",\"name\":\"dial\",\"format\":%s}],\"tool_choice\":{\"type\":\"custom\","
+        "\"name\":\"dial\"}}";
+    char format[128], text[1024];
+    snprintf(format, sizeof format, DIAL, "", "regex", "");
+    snprintf(text, sizeof text, body, "false", format);
+    http_response heard = post(&shared, "/v1/responses", text);
+    assert_int_equal(heard.status, 200);
+    json_t *root = json_loads(heard.body, 0, NULL);
+    const json_t *item = json_array_get(json_object_get(root, "output"), 0);
+    assert_string_equal(json_string_value(json_object_get(item, "type")), "custom_tool_call");
+    assert_int_equal(json_string_length(json_object_get(item, "input")), 9);
+    json_decref(root);
+    response_free(&heard);
+    snprintf(text, sizeof text, body, "true", format);
+    heard = post(&shared, "/v1/responses", text);
+    assert_non_null(strstr(heard.body, "event: response.custom_tool_call_input.delta"));
+    assert_non_null(strstr(heard.body, "event: response.custom_tool_call_input.done"));
+    assert_null(strstr(heard.body, "function_call"));
+    response_free(&heard);
+    snprintf(format, sizeof format, DIAL, "", "lark", "");
+    snprintf(text, sizeof text, body, "false", format);
+    heard = post(&shared, "/v1/responses", text);
+    assert_int_equal(heard.status, 400);
+    assert_string_equal(response_field(&heard, "param"), "tools[0]");
+    response_free(&heard);
+}
+
 /* ---- reasoning -------------------------------------------------------------------------- */
 
 #define TURNS                                                                                      \
@@ -397,6 +463,8 @@ int main(void) {
         cmocka_unit_test(finds_calls_in_text),
         cmocka_unit_test(streams_calls),
         cmocka_unit_test(takes_calls_back),
+        cmocka_unit_test(calls_custom_tools),
+        cmocka_unit_test(responses_call_custom_tools),
         cmocka_unit_test(tells_reasoning_apart),
         cmocka_unit_test(grammars_wait_for_reasoning),
         cmocka_unit_test(json_follows_reasoning),

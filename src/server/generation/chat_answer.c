@@ -7,11 +7,28 @@
 #include "base/grow.h"
 #include "base/siphash.h"
 
+/* The arguments of a custom call are {"input": TEXT}; those that are cut stay as they are. */
+static void close_custom(ln_chat_answer *answer) {
+    ln_answer_part *last = answer->n_parts > 0 ? &answer->parts[answer->n_parts - 1] : NULL;
+    if (last == NULL || last->raw.len == 0)
+        return;
+    json_t *arguments = json_loadb(last->raw.data, last->raw.len, JSON_ALLOW_NUL, NULL);
+    const json_t *input = json_object_get(arguments, "input");
+    if (json_is_string(input))
+        answer->failed |=
+            !ln_strbuf_append(&last->text, json_string_value(input), json_string_length(input));
+    else
+        answer->failed |= !ln_strbuf_append(&last->text, last->raw.data, last->raw.len);
+    json_decref(arguments);
+    ln_strbuf_clear(&last->raw);
+}
+
 /* The last part, when the kind goes on with it, or a new one; NULL when memory is out. */
 static ln_answer_part *get_part(ln_chat_answer *answer, ln_answer_part_kind kind) {
     ln_answer_part *last = answer->n_parts > 0 ? &answer->parts[answer->n_parts - 1] : NULL;
     if (last != NULL && last->kind == kind && kind != LN_PART_CALL)
         return last;
+    close_custom(answer);
     if (!ln_grow((void **)&answer->parts, &answer->capacity, answer->n_parts + 1,
                  sizeof *answer->parts)) {
         answer->failed = true;
@@ -22,11 +39,23 @@ static ln_answer_part *get_part(ln_chat_answer *answer, ln_answer_part_kind kind
     answer->n_calls += kind == LN_PART_CALL;
     ln_strbuf_init(&part->name);
     ln_strbuf_init(&part->text);
+    ln_strbuf_init(&part->raw);
     return part;
 }
 
 static void append(ln_chat_answer *answer, ln_strbuf *text, const ln_chat_piece *piece) {
     answer->failed |= !ln_strbuf_append(text, piece->text, piece->n_bytes);
+}
+
+static bool is_custom(const ln_generation_request *request, const ln_chat_piece *name) {
+    size_t index;
+    json_t *item;
+    json_array_foreach(request->custom_tools, index, item) {
+        if (json_string_length(item) == name->n_bytes &&
+            memcmp(json_string_value(item), name->text, name->n_bytes) == 0)
+            return true;
+    }
+    return false;
 }
 
 static void take(void *user, const ln_chat_piece *piece) {
@@ -46,13 +75,15 @@ static void take(void *user, const ln_chat_piece *piece) {
         return;
     case LN_PIECE_CALL:
         part = get_part(answer, LN_PART_CALL);
-        if (part != NULL)
+        if (part != NULL) {
             append(answer, &part->name, piece);
+            part->is_custom = is_custom(answer->request, piece);
+        }
         return;
     case LN_PIECE_ARGUMENTS:
         part = answer->n_parts > 0 ? &answer->parts[answer->n_parts - 1] : NULL;
         if (part != NULL && part->kind == LN_PART_CALL)
-            append(answer, &part->text, piece);
+            append(answer, part->is_custom ? &part->raw : &part->text, piece);
         return;
     }
 }
@@ -101,6 +132,7 @@ void ln_chat_answer_free(ln_chat_answer *answer) {
     for (size_t i = 0; i < answer->n_parts; i++) {
         ln_strbuf_free(&answer->parts[i].name);
         ln_strbuf_free(&answer->parts[i].text);
+        ln_strbuf_free(&answer->parts[i].raw);
     }
     free(answer->parts);
     ln_chat_text_free(&answer->parser);
@@ -113,6 +145,7 @@ void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_byte
 
 void ln_chat_answer_finish(ln_chat_answer *answer) {
     answer->failed |= ln_chat_text_finish(&answer->parser, NULL) != LINNET_OK;
+    close_custom(answer);
     if (answer->n_parts == 0) /* an answer that says nothing is an empty text */
         get_part(answer, LN_PART_TEXT);
 }
@@ -149,12 +182,28 @@ bool ln_chat_answer_is_pending(const ln_chat_answer *answer) {
     return false;
 }
 
-void ln_chat_answer_put_call_id(ln_strbuf *out, const char *id, uint32_t choice, size_t call) {
+static bool is_plain_name(const ln_strbuf *name) {
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    return name->len > 0 && strspn(name->data, allowed) >= name->len;
+}
+
+void ln_chat_answer_put_call_id(ln_strbuf *out, const ln_chat_answer *answer,
+                                const ln_answer_part *call, const char *prefix, const char *id,
+                                uint32_t choice) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    const ln_generation_request *request = answer->request;
+    const ln_call_syntax *syntax = request->syntax;
+    if (syntax != NULL && syntax->counts && is_plain_name(&call->name)) {
+        ln_strbuf_printf(out, "%s%.*s:%zu", syntax->prefix != NULL ? syntax->prefix : "",
+                         (int)call->name.len, call->name.data, request->n_past_calls + call->call);
+        return;
+    }
     static const uint64_t key[2] = {0x746f6f6c, 0x63616c6c}; /* no secret */
     char text[96];
-    int n = snprintf(text, sizeof text, "%s/%u/%zu", id, (unsigned)choice, call);
+    int n = snprintf(text, sizeof text, "%s/%u/%zu", id, (unsigned)choice, call->call);
     uint64_t number = ln_siphash(key, text, (size_t)n);
+    ln_strbuf_puts(out, prefix);
     for (int i = 0; i < 9; i++, number /= 36)
         ln_strbuf_putc(out, digits[number % 36]);
 }

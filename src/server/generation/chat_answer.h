@@ -16,7 +16,9 @@ typedef struct ln_answer_part {
     ln_answer_part_kind kind;
     size_t call;    /* of a call: counted from 0 */
     ln_strbuf name; /* of a call */
-    ln_strbuf text; /* of a call: its arguments */
+    ln_strbuf text; /* of a call: its arguments; of a custom one its input */
+    ln_strbuf raw;  /* of a custom call: its arguments, as long as they grow */
+    bool is_custom; /* a call of a tool whose input is free text */
     size_t n_sent;  /* bytes of the text that chunks had */
     bool is_begun;  /* a chunk said that it begins */
     bool is_ended;  /* and that it ends */
@@ -48,8 +50,12 @@ void ln_chat_answer_note_sent(ln_chat_answer *answer, ln_answer_part *part);
 /* Something was not sent: text, or that a call begins. */
 bool ln_chat_answer_is_pending(const ln_chat_answer *answer);
 
-/* The id of a call: nine letters and digits, as Mistral's templates ask for, made from `id`, the
+/* The id of a call. Where the model's syntax numbers its calls, the template writes ids down as the
+ * model does, so it is that form, as functions.NAME:0, counted through the chat. Elsewhere it is
+ * `prefix` and nine letters and digits, as Mistral's templates ask for, made from `id`, the
  * answer's, and the choice. */
-void ln_chat_answer_put_call_id(ln_strbuf *out, const char *id, uint32_t choice, size_t call);
+void ln_chat_answer_put_call_id(ln_strbuf *out, const ln_chat_answer *answer,
+                                const ln_answer_part *call, const char *prefix, const char *id,
+                                uint32_t choice);
 
 #endif

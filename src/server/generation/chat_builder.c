@@ -89,20 +89,29 @@ bool ln_chat_builder_find_tools(const ln_fields *fields, const json_t **tools) {
                        MAX_TOOLS);
 }
 
-void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
-                              const json_t *description, const json_t *parameters) {
+static json_t *get_tools(ln_chat_builder *builder) {
     json_t *tools = json_object_get(builder->body, "tools");
-    json_t *tool = json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name);
-    json_t *function = json_object_get(tool, "function");
     if (tools == NULL) {
         tools = json_array();
         ln_chat_builder_put(builder, builder->body, "tools", tools);
     }
+    return tools;
+}
+
+void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
+                              const json_t *description, const json_t *parameters) {
+    json_t *tool = json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name);
+    json_t *function = json_object_get(tool, "function");
     if (description != NULL)
         ln_chat_builder_put(builder, function, "description", share(description));
     if (parameters != NULL)
         ln_chat_builder_put(builder, function, "parameters", share(parameters));
-    ln_chat_builder_append(builder, tools, tool);
+    ln_chat_builder_append(builder, get_tools(builder), tool);
+}
+
+void ln_chat_builder_add_custom(ln_chat_builder *builder, const json_t *custom) {
+    ln_chat_builder_append(builder, get_tools(builder),
+                           json_pack("{s:s, s:O}", "type", "custom", "custom", custom));
 }
 
 void ln_chat_builder_set_schema(ln_chat_builder *builder, const json_t *schema) {

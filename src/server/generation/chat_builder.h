@@ -37,6 +37,8 @@ bool ln_chat_builder_find_tools(const ln_fields *fields, const json_t **tools);
 /* A function for the body's tools; `parameters` may be NULL. All are borrowed. */
 void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
                               const json_t *description, const json_t *parameters);
+/* A tool of type custom, whose name, description and format stand in `custom`, borrowed. */
+void ln_chat_builder_add_custom(ln_chat_builder *builder, const json_t *custom);
 /* The answer must be JSON that satisfies the schema, borrowed. */
 void ln_chat_builder_set_schema(ln_chat_builder *builder, const json_t *schema);
 

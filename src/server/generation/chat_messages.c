@@ -34,8 +34,23 @@ static json_t *join_parts(const json_t *parts, size_t message, ln_api_error *err
     return joined;
 }
 
+/* The call of a custom tool as one of the function that the model sees; false for want of memory.
+ */
+static bool open_custom(json_t *call) {
+    json_t *custom = json_object_get(call, "custom");
+    json_t *name = json_object_get(custom, "name"), *input = json_object_get(custom, "input");
+    if (!json_is_string(name) || !json_is_string(input))
+        return true;
+    json_t *function = json_pack("{s:O, s:{s:O}}", "name", name, "arguments", "input", input);
+    return json_object_set_new(call, "function", function) == 0 &&
+           json_object_set_new(call, "type", json_string("function")) == 0 &&
+           json_object_del(call, "custom") == 0;
+}
+
 /* Clients send the arguments of calls as a string; templates expect the object in it. */
 static bool open_call(json_t *call, size_t index, const char *param, ln_api_error *error) {
+    if (!open_custom(call))
+        return ln_api_fail(error, 503, NULL, "out of memory");
     json_t *function = json_object_get(call, "function");
     const json_t *arguments = json_object_get(function, "arguments");
     if (!json_is_object(call) || !json_is_object(function) ||

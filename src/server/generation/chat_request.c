@@ -48,6 +48,15 @@ static bool check_length(size_t n_ids, size_t ctx_tokens, ln_api_error *error) {
     return false;
 }
 
+static size_t count_calls(const json_t *messages) {
+    size_t index, n = 0;
+    json_t *message;
+    json_array_foreach(messages, index, message) {
+        n += json_array_size(json_object_get(message, "tool_calls"));
+    }
+    return n;
+}
+
 /* *text: the rendered prompt. */
 static bool read_prompt(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
                         const ln_api_tools *tools, const char *chat_template,
@@ -72,6 +81,7 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
     }
     chat.omits_answer = !begins && !chat.continues;
     chat.variables = variables;
+    request->n_past_calls = count_calls(chat.messages);
     request->hides_reasoning = !shows;
     request->echoes = chat.keeps_text = chat.keeps_text && chat.continues;
     request->continues_answer = chat.continues;
@@ -172,6 +182,7 @@ static bool read_answer(const ln_fields *fields, const linnet_model *model, size
     const char *source = NULL;
     bool done = read_template(fields, &source) &&
                 ln_api_shape_functions(fields, &request->calls_function) &&
+                ln_api_shape_custom_tools(fields, &request->custom_tools) &&
                 ln_api_read_tools(fields, &tools) &&
                 read_prompt(fields, model, ctx_tokens, &tools, source, request, &text);
     if (done)

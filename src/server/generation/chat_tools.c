@@ -28,7 +28,7 @@ static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
     char param[96];
     snprintf(param, sizeof param, "tools[%zu]", index);
     if (!is_word(json_object_get(tool, "type"), "function") || !json_is_object(function))
-        return ln_api_fail(error, 400, param, "%s is not of type function", param);
+        return ln_api_fail(error, 400, param, "%s is not of type function or custom", param);
     if (!is_name(json_object_get(function, "name")))
         return ln_api_fail(error, 400, param,
                            "%s: the name is not 1 to %d letters, digits, '_', '-' and '.'", param,
@@ -59,7 +59,10 @@ static bool has_tool(const json_t *tools, const char *name) {
     size_t index;
     json_t *tool;
     json_array_foreach(tools, index, tool) {
-        if (is_word(json_object_get(json_object_get(tool, "function"), "name"), name))
+        const json_t *inner = json_object_get(tool, "function");
+        if (inner == NULL) /* in a choice */
+            inner = json_object_get(tool, "custom");
+        if (is_word(json_object_get(inner, "name"), name))
             return true;
     }
     return false;
@@ -160,6 +163,76 @@ bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy) {
     if (choice == NULL || json_object_set_new(root, "tool_choice", choice) != 0)
         return fail_function_call(fields->error);
     return fields->error->status == 0;
+}
+
+/* ---- tools that take free text ---------------------------------------------------------- */
+
+/* The schema of a custom tool's input; NULL with the error set. */
+static json_t *make_input(const json_t *format, const char *param, ln_api_error *error) {
+    const json_t *inner = json_object_get(format, "grammar");
+    const json_t *grammar = json_is_object(inner) ? inner : format;
+    const json_t *type = json_object_get(format, "type");
+    json_t *input = json_pack("{s:s}", "type", "string");
+    if (format == NULL || json_is_null(format) || is_word(type, "text"))
+        return input;
+    const char *regex = json_string_value(json_object_get(grammar, "definition"));
+    if (is_word(type, "grammar") && regex != NULL &&
+        is_word(json_object_get(grammar, "syntax"), "regex")) {
+        json_object_set_new(input, "pattern", json_sprintf("^(?:%s)$", regex));
+        return input;
+    }
+    json_decref(input);
+    ln_api_fail(error, 400, param,
+                "%s: format is neither text nor a grammar with the syntax regex and a definition; "
+                "other syntaxes are not supported",
+                param);
+    return NULL;
+}
+
+static bool shape_custom(json_t *tools, size_t index, json_t *names, ln_api_error *error) {
+    const json_t *custom = json_object_get(json_array_get(tools, index), "custom");
+    json_t *name = json_object_get(custom, "name");
+    json_t *description = json_object_get(custom, "description");
+    char param[96];
+    snprintf(param, sizeof param, "tools[%zu]", index);
+    if (!is_name(name))
+        return ln_api_fail(error, 400, param,
+                           "%s: a custom tool needs a name of 1 to %d letters, digits, '_', '-' "
+                           "and '.'",
+                           param, MAX_NAME);
+    json_t *input = make_input(json_object_get(custom, "format"), param, error);
+    if (input == NULL)
+        return error->status != 0 ? false : ln_api_fail(error, 503, NULL, "out of memory");
+    json_t *tool = json_pack("{s:s, s:{s:O, s:{s:s, s:{s:o}, s:[s], s:b}}}", "type", "function",
+                             "function", "name", name, "parameters", "type", "object", "properties",
+                             "input", input, "required", "input", "additionalProperties", 0);
+    if (tool != NULL && description != NULL)
+        json_object_set(json_object_get(tool, "function"), "description", description);
+    bool done = tool != NULL && json_array_append(names, name) == 0 &&
+                json_array_set_new(tools, index, tool) == 0;
+    return done || ln_api_fail(error, 503, NULL, "out of memory");
+}
+
+bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names) {
+    json_t *root = (json_t *)(uintptr_t)fields->root;
+    json_t *tools = json_object_get(root, "tools"), *choice = json_object_get(root, "tool_choice");
+    *names = NULL;
+    for (size_t i = 0; i < json_array_size(tools) && i < MAX_TOOLS; i++) {
+        if (!is_word(json_object_get(json_array_get(tools, i), "type"), "custom"))
+            continue;
+        if (*names == NULL)
+            *names = json_array();
+        if (!shape_custom(tools, i, *names, fields->error))
+            return false;
+    }
+    if (*names == NULL || !is_word(json_object_get(choice, "type"), "custom"))
+        return true;
+    const json_t *named = json_object_get(json_object_get(choice, "custom"), "name");
+    return json_object_set_new(root, "tool_choice",
+                               json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name",
+                                         json_is_string(named) ? json_string_value(named) : "")) ==
+               0 ||
+           ln_api_fail(fields->error, 503, NULL, "out of memory");
 }
 
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {

@@ -15,6 +15,10 @@ typedef struct ln_api_tools {
 /* Rewrites the older fields functions and function_call, where they are there, as tools of which
  * one may be called. *is_legacy: they are. */
 bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy);
+/* Rewrites tools of type custom, and a tool_choice of one, as functions whose one parameter is the
+ * text "input", with a regular expression as its pattern. *names: theirs, the caller's; NULL: there
+ * are none. */
+bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names);
 /* Reads tools, tool_choice and parallel_tool_calls. */
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools);
 /* The answer must be calls in the request's syntax. */

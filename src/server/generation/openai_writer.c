@@ -34,7 +34,7 @@ static void put_reasoning(const ln_strbuf *reasoning, ln_strbuf *out) {
     }
 }
 
-/* {"name": ..., "arguments": ...}, the name where it was not sent. */
+/* {"name": ..., "arguments": ...}, or "input" of a custom tool; the name where it was not sent. */
 static void put_function(const ln_answer_part *call, ln_strbuf *out) {
     ln_strbuf_putc(out, '{');
     if (!call->is_begun) {
@@ -42,7 +42,7 @@ static void put_function(const ln_answer_part *call, ln_strbuf *out) {
         ln_json_put_string(out, call->name.data, call->name.len);
         ln_strbuf_putc(out, ',');
     }
-    ln_strbuf_puts(out, "\"arguments\":");
+    ln_strbuf_puts(out, call->is_custom ? "\"input\":" : "\"arguments\":");
     ln_json_put_string(out, ln_answer_part_get_unsent(call), ln_answer_part_count_unsent(call));
     ln_strbuf_putc(out, '}');
 }
@@ -54,10 +54,10 @@ static void put_call(const ln_answer_writer *writer, const ln_choice *choice,
         ln_strbuf_printf(out, "\"index\":%zu,", call->call);
     if (!call->is_begun) {
         ln_strbuf_puts(out, "\"id\":\"");
-        ln_chat_answer_put_call_id(out, writer->id, choice->index, call->call);
-        ln_strbuf_puts(out, "\",\"type\":\"function\",");
+        ln_chat_answer_put_call_id(out, &choice->answer, call, "", writer->id, choice->index);
+        ln_strbuf_printf(out, "\",\"type\":\"%s\",", call->is_custom ? "custom" : "function");
     }
-    ln_strbuf_puts(out, "\"function\":");
+    ln_strbuf_puts(out, call->is_custom ? "\"custom\":" : "\"function\":");
     put_function(call, out);
     ln_strbuf_putc(out, '}');
 }

@@ -31,6 +31,7 @@ void ln_generation_request_free(ln_generation_request *request) {
     free(request->grammar);
     linnet_free(request->rendered);
     json_decref(request->tools);
+    json_decref(request->custom_tools);
     if (request->free_extra != NULL)
         request->free_extra(request->extra);
     *request = (ln_generation_request){0};

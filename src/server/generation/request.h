@@ -56,6 +56,8 @@ typedef struct ln_generation_request {
     /* how a chat's answer is taken apart */
     const ln_call_syntax *syntax;          /* of calls; NULL: none are looked for */
     json_t *tools;                         /* that may be called so, shared; NULL: none */
+    json_t *custom_tools;                  /* names of those that take free text, owned, or NULL */
+    size_t n_past_calls;                   /* in the chat so far */
     ln_reasoning reasoning;                /* how it begins */
     const ln_reasoning_format *format;     /* of the reasoning; NULL: none comes */
     bool model_reasons;                    /* at times */

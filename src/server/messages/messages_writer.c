@@ -62,8 +62,8 @@ static void put_input(const ln_answer_part *call, ln_strbuf *out) {
 
 static void put_call_head(const ln_answer_writer *writer, const ln_choice *choice,
                           const ln_answer_part *call, ln_strbuf *out) {
-    ln_strbuf_puts(out, "{\"type\":\"tool_use\",\"id\":\"toolu_");
-    ln_chat_answer_put_call_id(out, writer->id, choice->index, call->call);
+    ln_strbuf_puts(out, "{\"type\":\"tool_use\",\"id\":\"");
+    ln_chat_answer_put_call_id(out, &choice->answer, call, "toolu_", writer->id, choice->index);
     ln_strbuf_puts(out, "\",\"name\":");
     ln_json_put_string(out, call->name.data, call->name.len);
     ln_strbuf_puts(out, ",\"input\":");

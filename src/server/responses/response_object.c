@@ -29,7 +29,8 @@ void ln_response_put_item_id(const ln_answer_writer *writer, const ln_choice *ch
                              ln_strbuf *out) {
     static const char *const prefixes[] = {
         [LN_PART_TEXT] = "msg", [LN_PART_REASONING] = "rs", [LN_PART_CALL] = "fc"};
-    ln_strbuf_printf(out, "\"%s_%s_%zu\"", prefixes[choice->answer.parts[index].kind],
+    const ln_answer_part *part = &choice->answer.parts[index];
+    ln_strbuf_printf(out, "\"%s_%s_%zu\"", part->is_custom ? "ctc" : prefixes[part->kind],
                      serial_of(writer), index);
 }
 
@@ -78,11 +79,11 @@ void ln_response_put_part(const ln_answer_writer *writer, const ln_choice *choic
 
 static void put_call(const ln_answer_writer *writer, const ln_choice *choice,
                      const ln_answer_part *part, bool begins, ln_strbuf *out) {
-    ln_strbuf_puts(out, ",\"call_id\":\"call_");
-    ln_chat_answer_put_call_id(out, writer->id, choice->index, part->call);
+    ln_strbuf_puts(out, ",\"call_id\":\"");
+    ln_chat_answer_put_call_id(out, &choice->answer, part, "call_", writer->id, choice->index);
     ln_strbuf_puts(out, "\",\"name\":");
     ln_json_put_string(out, part->name.data, part->name.len);
-    ln_strbuf_puts(out, ",\"arguments\":");
+    ln_strbuf_puts(out, part->is_custom ? ",\"input\":" : ",\"arguments\":");
     put_text(part, begins, out);
 }
 
@@ -98,7 +99,8 @@ void ln_response_put_item(const ln_answer_writer *writer, const ln_choice *choic
                                                               : ln_response_status(choice);
     ln_strbuf_puts(out, "{\"id\":");
     ln_response_put_item_id(writer, choice, index, out);
-    ln_strbuf_printf(out, ",\"type\":\"%s\",\"status\":\"%s\"", types[part->kind], status);
+    ln_strbuf_printf(out, ",\"type\":\"%s\",\"status\":\"%s\"",
+                     part->is_custom ? "custom_tool_call" : types[part->kind], status);
     if (part->kind == LN_PART_CALL) {
         put_call(writer, choice, part, begins, out);
     } else {
@@ -200,12 +202,16 @@ static void put_message(const ln_answer_writer *writer, const ln_choice *choice,
         const ln_answer_part *part = &answer->parts[i];
         if (part->kind != LN_PART_CALL)
             continue;
-        ln_strbuf_printf(out, "%s{\"type\":\"function\",\"id\":\"call_", comma);
-        ln_chat_answer_put_call_id(out, writer->id, choice->index, part->call);
-        ln_strbuf_puts(out, "\",\"function\":{\"name\":");
+        const char *type = part->is_custom ? "custom" : "function";
+        ln_strbuf_printf(out, "%s{\"type\":\"%s\",\"id\":\"", comma, type);
+        ln_chat_answer_put_call_id(out, answer, part, "call_", writer->id, choice->index);
+        ln_strbuf_printf(out, "\",\"%s\":{\"name\":", type);
         ln_json_put_string(out, part->name.data, part->name.len);
-        ln_strbuf_puts(out, ",\"arguments\":");
-        put_arguments(part, out);
+        ln_strbuf_puts(out, part->is_custom ? ",\"input\":" : ",\"arguments\":");
+        if (part->is_custom)
+            put_text(part, false, out);
+        else
+            put_arguments(part, out);
         ln_strbuf_puts(out, "}}");
         comma = ",";
     }

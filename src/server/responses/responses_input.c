@@ -125,9 +125,13 @@ static bool add_tools(ln_chat_builder *builder, const ln_fields *fields) {
     json_array_foreach(tools, index, tool) {
         const json_t *name = json_object_get(tool, "name");
         snprintf(param, sizeof param, "tools[%zu]", index);
+        if (strcmp(text_of(tool, "type"), "custom") == 0) { /* what the chat reads, less a level */
+            ln_chat_builder_add_custom(builder, tool);
+            continue;
+        }
         if (strcmp(text_of(tool, "type"), "function") != 0 || !json_is_string(name))
-            return ln_api_fail(fields->error, 400, param, "%s is not of type function with a name",
-                               param);
+            return ln_api_fail(fields->error, 400, param,
+                               "%s is not of type function or custom with a name", param);
         ln_chat_builder_add_tool(builder, name, json_object_get(tool, "description"),
                                  json_object_get(tool, "parameters"));
     }
@@ -155,7 +159,7 @@ static bool add_tool_choice(ln_chat_builder *builder, const ln_fields *fields) {
         return true;
     if (json_is_string(choice))
         value = json_incref(choice);
-    else if (strcmp(type, "function") == 0)
+    else if (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0)
         value = json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name",
                           text_of(choice, "name"));
     else if (strcmp(type, "allowed_tools") == 0)

@@ -101,11 +101,24 @@ static bool add_call(item_reader *reader, const json_t *item, const char *param)
     return true;
 }
 
+static bool add_custom(item_reader *reader, const json_t *item, const char *param) {
+    const json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
+    const json_t *input = json_object_get(item, "input");
+    if (!json_is_string(id) || !json_is_string(name) || !json_is_string(input))
+        return fail_item(reader, param, "a custom_tool_call needs call_id, name and input");
+    json_t *arguments = json_pack("{s:O}", "input", input);
+    ln_chat_builder_add_call(reader->builder, get_assistant(reader, false), id, name, arguments);
+    reader->builder->failed |= arguments == NULL;
+    json_decref(arguments);
+    reader->has_calls = true;
+    return true;
+}
+
 static bool add_output(item_reader *reader, const json_t *item, const char *param) {
     const json_t *id = json_object_get(item, "call_id");
     const json_t *output = json_object_get(item, "output");
     if (!json_is_string(id))
-        return fail_item(reader, param, "a function_call_output needs call_id");
+        return fail_item(reader, param, "the output of a call needs call_id");
     reader->assistant = NULL;
     json_t *message = ln_chat_builder_add_message(reader->builder, "tool", json_string(""));
     ln_chat_builder_put(reader->builder, message, "tool_call_id", share(id));
@@ -135,7 +148,9 @@ static bool add_item(item_reader *reader, const json_t *item, const char *param)
         return add_message(reader, item, param);
     if (strcmp(type, "function_call") == 0)
         return add_call(reader, item, param);
-    if (strcmp(type, "function_call_output") == 0)
+    if (strcmp(type, "custom_tool_call") == 0)
+        return add_custom(reader, item, param);
+    if (strcmp(type, "function_call_output") == 0 || strcmp(type, "custom_tool_call_output") == 0)
         return add_output(reader, item, param);
     if (strcmp(type, "reasoning") == 0)
         return add_reasoning(reader, item, param);

@@ -63,7 +63,9 @@ static void put_delta(ln_answer_writer *writer, ln_choice *choice, size_t index,
                                         [LN_PART_REASONING] = "response.reasoning_text.delta",
                                         [LN_PART_CALL] = "response.function_call_arguments.delta"};
     const ln_answer_part *part = &choice->answer.parts[index];
-    put_content_event(writer, types[part->kind], choice, index, out);
+    put_content_event(writer,
+                      part->is_custom ? "response.custom_tool_call_input.delta" : types[part->kind],
+                      choice, index, out);
     ln_strbuf_puts(out, ",\"delta\":");
     ln_json_put_string(out, ln_answer_part_get_unsent(part), ln_answer_part_count_unsent(part));
     if (part->kind == LN_PART_TEXT) {
@@ -79,10 +81,14 @@ static void end_item(ln_answer_writer *writer, const ln_choice *choice, size_t i
                                         [LN_PART_REASONING] = "response.reasoning_text.done",
                                         [LN_PART_CALL] = "response.function_call_arguments.done"};
     const ln_answer_part *part = &choice->answer.parts[index];
-    put_content_event(writer, types[part->kind], choice, index, out);
-    ln_strbuf_puts(out, part->kind == LN_PART_CALL ? ",\"arguments\":" : ",\"text\":");
+    put_content_event(writer,
+                      part->is_custom ? "response.custom_tool_call_input.done" : types[part->kind],
+                      choice, index, out);
+    ln_strbuf_puts(out, part->is_custom              ? ",\"input\":"
+                        : part->kind == LN_PART_CALL ? ",\"arguments\":"
+                                                     : ",\"text\":");
     ln_json_put_string(out, part->text.data != NULL ? part->text.data : "", part->text.len);
-    if (part->kind == LN_PART_CALL) {
+    if (part->kind == LN_PART_CALL && !part->is_custom) {
         ln_strbuf_puts(out, ",\"name\":");
         ln_json_put_string(out, part->name.data, part->name.len);
     } else if (part->kind == LN_PART_TEXT) {

@@ -6,17 +6,20 @@
 
 MaskBench's folder has files {"schema": ..., "tests": [{"data": ..., "valid": ...}]}
 (maskbench/data of guidance-ai/jsonschemabench); the test suite's is tests/draft2020-12 of
-json-schema-org/JSON-Schema-Test-Suite; --everyday takes the schemas of everyday.py. Peers that are installed for this Python are measured too
-(--peers none leaves them out). Nothing is fetched. An instance is one line of JSON, written by
+json-schema-org/JSON-Schema-Test-Suite; --everyday takes the schemas of everyday.py. Peers that are
+installed for this Python are measured too (--peers none leaves them out). Nothing is fetched. An instance is one line of JSON, written by
 json.dumps with its default separators.
 
 Prints a table per suite: schemas that are refused, invalid instances that are accepted, valid ones
 that are missed (of the schemas that are taken). --list writes what is behind the figures.
 
-With --bench a second table follows: microseconds of one thread that compiling a schema takes, and
-each mask along its valid instances, of a vocabulary of 131,072 that the benchmark makes of those
-given; tokens are the longest that fit."""
+With --bench two tables follow: microseconds of one thread that compiling a schema takes, and each
+mask along its valid instances, of a vocabulary of 128k; tokens are the longest that fit. The
+first is of the schemas that an engine takes, the second of those that all of them take. The engines
+take turns, a part of the schemas each (--rounds). The vocabulary is that of --tekken, a file of the
+package mistral-common, or what the benchmark makes of several GGUF files (--vocabularies)."""
 import argparse
+import base64
 import collections
 import concurrent.futures
 import json
@@ -239,19 +242,19 @@ def split(text, ids, longest):
         at += n
 
 
-def time_peer(name, tokens, cases):
-    engine = {"llguidance": TimedLlguidance, "xgrammar": TimedXgrammar}[name](tokens)
-    ids, longest = {text: i for i, text in enumerate(tokens)}, max(map(len, tokens))
-    compiles, masks = [], []
+def time_peer(engine, ids, cases):
+    """For each case None, or what it took: to compile, and each mask."""
+    longest = max(map(len, ids))
     for _, schema, tests in cases:
         began = now()
         try:
             grammar = engine.compile(schema)
         except Exception:
             grammar = None
+        compiled, masks = now() - began, []
         if grammar is None:
+            yield None
             continue
-        compiles.append(now() - began)
         for text in (as_line(data) for data, valid in tests if valid):
             state = engine.begin(grammar)
             for token in split(text, ids, longest):
@@ -260,36 +263,73 @@ def time_peer(name, tokens, cases):
                 masks.append(now() - began)
                 if not engine.take(state, token):
                     break
-    return compiles, masks
+        yield compiled, masks
 
 
-def print_times(name, compiles, masks):
-    def at(times, share):
-        return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+def time_linnet(bench, tokens, cases):
+    """The same, by the benchmark."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        (path / "tokens").write_text("".join(token.hex() + "\n" for token in tokens))
+        with open(path / "cases", "w") as file:
+            for _, schema, tests in cases:
+                texts = [as_line(data) for data, valid in tests if valid]
+                file.write(json.dumps({"schema": schema, "texts": texts}) + "\n")
+        subprocess.run([bench, str(len(tokens)), "--read", str(path / "tokens"), "--times",
+                        str(path / "times"), "--cases", str(path / "cases")],
+                       check=True, stdout=subprocess.DEVNULL)
+        times = [None] * len(cases)
+        for line in (path / "times").read_text().splitlines():
+            what, number, us = line.split()
+            if what == "compile":
+                times[int(number)] = float(us), []
+            else:
+                times[int(number)][1].append(float(us))
+        return times
+
+
+def print_times(name, times):
+    def at(values, share):
+        return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+    compiles = [compiled for compiled, _ in times]
+    masks = [us for _, all_us in times for us in all_us]
     print(f"| {name} | {len(compiles)} | " +
           " | ".join(f"{at(compiles, s):,.0f}" for s in (0.5, 0.99)) + f" | {len(masks)} | " +
           " | ".join(f"{at(masks, s):,.1f}" for s in (0.5, 0.99, 1)) + " |", flush=True)
 
 
-def report_times(bench, vocabularies, peers, cases):
-    """linnet's benchmark writes its times, and the vocabulary for the others."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder)
-        with open(path / "cases", "w") as file:
-            for _, schema, tests in cases:
-                texts = [as_line(data) for data, valid in tests if valid]
-                file.write(json.dumps({"schema": schema, "texts": texts}) + "\n")
-        subprocess.run([bench, str(N_VOCAB), *vocabularies, "--write", str(path / "tokens"),
-                        "--times", str(path / "times"), "--cases", str(path / "cases")],
-                       check=True, stdout=subprocess.DEVNULL)
-        print("| microseconds | compiled | p50 | p99 | masks | p50 | p99 | most |\n"
+def read_tekken(path):
+    """The texts of its tokens, which are all but the special ones, up to the size of a vocabulary."""
+    file = json.loads(pathlib.Path(path).read_text())
+    n = file["config"]["default_vocab_size"] - file["config"]["default_num_special_tokens"]
+    return [base64.b64decode(token["token_bytes"]) for token in file["vocab"][:n]]
+
+
+def make_vocabulary(bench, vocabularies):
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run([bench, str(N_VOCAB), *vocabularies, "--write", file.name, "--cases",
+                        "/dev/null"], check=True, stdout=subprocess.DEVNULL)
+        return [bytes.fromhex(line) for line in pathlib.Path(file.name).read_text().split()]
+
+
+def report_times(bench, tokens, peers, cases, rounds):
+    ids = {text: i for i, text in enumerate(tokens)}
+    engines = {name: {"llguidance": TimedLlguidance, "xgrammar": TimedXgrammar}[name](tokens)
+               for name in peers}
+    times = {name: [None] * len(cases) for name in ["linnet", *peers]}
+    for i in range(rounds):
+        part = cases[i::rounds]
+        times["linnet"][i::rounds] = time_linnet(bench, tokens, part)
+        for name, engine in engines.items():
+            times[name][i::rounds] = list(time_peer(engine, ids, part))
+    taken_by_all = [i for i in range(len(cases)) if all(rows[i] for rows in times.values())]
+    for title, numbers in (("all that it takes", range(len(cases))),
+                           ("those that all take", taken_by_all)):
+        print(f"| microseconds, {title} | compiled | p50 | p99 | masks | p50 | p99 | most |\n"
               "|---|---|---|---|---|---|---|---|")
-        rows = [line.split() for line in (path / "times").read_text().splitlines()]
-        print_times("linnet", *([float(us) for what, us in rows if what == kind]
-                                for kind in ("compile", "mask")))
-        tokens = [bytes.fromhex(line) for line in (path / "tokens").read_text().split()]
-    for name in peers:
-        print_times(name, *time_peer(name, tokens, cases))
+        for name, rows in times.items():
+            print_times(name, [rows[i] for i in numbers if rows[i]])
+        print()
 
 
 def installed(name):
@@ -309,6 +349,9 @@ def main():
     parser.add_argument("--everyday", action="store_true")
     parser.add_argument("--bench")
     parser.add_argument("--vocabularies", nargs="+", default=[])
+    parser.add_argument("--tekken", help="a tekken_*.json of the package mistral-common")
+    parser.add_argument("--rounds", type=int, default=4, help="turns of each engine, for times")
+    parser.add_argument("--times-only", action="store_true")
     parser.add_argument("--every", type=int, default=1, help="every Nth schema of MaskBench")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--peers", default="llguidance,xgrammar")
@@ -324,14 +367,16 @@ def main():
         import everyday
         suites.append(("Everyday schemas", list(everyday.read_cases())))
     listing = []
-    for suite, cases in suites:
+    for suite, cases in suites if not args.times_only else []:
         print(f"| {suite} | refused | invalid accepted | valid missed |\n|---|---|---|---|")
         for name in engines:
             report(suite, name, cases, measure(name, args.linnet, cases, args.jobs), listing)
         print()
     if args.bench:
-        report_times(args.bench, args.vocabularies, engines[1:],
-                     [case for _, cases in suites for case in cases])
+        tokens = (read_tekken(args.tekken) if args.tekken else
+                  make_vocabulary(args.bench, args.vocabularies))
+        report_times(args.bench, tokens, engines[1:],
+                     [case for _, cases in suites for case in cases], args.rounds)
     if args.list:
         with open(args.list, "w") as file:
             for row in listing:

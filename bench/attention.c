@@ -1,13 +1,15 @@
 /* Attention on a backend: prefill in TFLOP/s (of the causal half), decode in GB/s of keys and
  * values, for head sizes and types of cache.
  *
- *   bench_attention [BACKEND [TOKENS [SEQS [THREADS [SET [KV_HEADS [LAYERS [DIM]]]]]]]]
+ *   bench_attention [BACKEND [TOKENS [SEQS [THREADS [SET [KV_HEADS [LAYERS [DIM
+ *                    [HEADS]]]]]]]]]
  *
- * Prefill is one prompt of TOKENS; decode is one token of SEQS sequences with TOKENS cached. 32
- * query heads share KV_HEADS (8). LAYERS (1) caches are read one after another, so that none stays
- * in the processor's. The fastest of several runs, for a layer, by the backend's own profile; with
- * one thread by the processor time that it took, so that busy neighbours matter less. SET is an
- * instruction set of the CPU. With DIM, heads of this size only. */
+ * Prefill is one prompt of TOKENS; decode is one token of SEQS sequences with TOKENS cached.
+ * HEADS (32) query heads share KV_HEADS (8). LAYERS (1) caches are read one after another, so that
+ * none stays in the processor's. The fastest of several runs, for a layer, by the backend's own
+ * profile; with one thread by the processor time that it took, so that busy neighbours matter less.
+ * SET is an instruction set of the CPU. With DIM, heads of this size only; 576 is latent attention
+ * (MLA), of which 512 are the values, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +18,18 @@
 #include "backend/registry.h"
 #include "base/rng.h"
 
-enum { N_HEADS = 32, BLOCK_TOKENS = 16, N_RUNS = 5, MAX_LAYERS = 64 };
+enum { LATENT_DIM = 576, LATENT_V_DIM = 512, BLOCK_TOKENS = 16, N_RUNS = 5, MAX_LAYERS = 64 };
 
 typedef struct work {
     size_t n_seqs, n_cached, n_new; /* of each sequence */
     size_t dim;
     ln_kv_dtype dtype;
-    size_t n_kv_heads, n_layers;
+    size_t n_kv_heads, n_layers, n_heads;
 } work;
+
+static bool is_latent(const work *w) {
+    return w->dim == LATENT_DIM;
+}
 
 static bool by_processor_time;
 
@@ -76,7 +82,7 @@ static void run(ln_backend *backend, const work *w) {
     size_t n_blocks = (length + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     size_t kv_bytes =
         w->n_seqs * n_blocks * w->n_kv_heads * ln_kv_head_bytes(w->dtype, BLOCK_TOKENS, w->dim);
-    size_t q_floats = n_tokens * N_HEADS * w->dim;
+    size_t q_floats = n_tokens * w->n_heads * w->dim;
     int32_t *tables = check(malloc(w->n_seqs * n_blocks * sizeof *tables));
     int32_t *lengths = check(malloc(w->n_seqs * sizeof *lengths));
     int32_t *starts = check(malloc((w->n_seqs + 1) * sizeof *starts));
@@ -93,9 +99,9 @@ static void run(ln_backend *backend, const work *w) {
                              .max_seqs = w->n_seqs,
                              .max_ctx = length,
                              .max_blocks = n_blocks,
-                             .max_width = N_HEADS * w->dim,
+                             .max_width = w->n_heads * w->dim,
                              .max_head_dim = w->dim,
-                             .max_heads = N_HEADS};
+                             .max_heads = w->n_heads};
     ln_error err = {0};
     if (backend->vtable->reserve_scratch(backend, &limits, &err) != LINNET_OK) {
         fprintf(stderr, "%s\n", err.message);
@@ -109,10 +115,10 @@ static void run(ln_backend *backend, const work *w) {
                                   .block_tokens = BLOCK_TOKENS,
                                   .n_heads = w->n_kv_heads,
                                   .k_dim = w->dim,
-                                  .v_dim = w->dim,
+                                  .v_dim = is_latent(w) ? LATENT_V_DIM : w->dim,
                                   .v_stride = w->dim,
                                   .k = keys + i * kv_bytes,
-                                  .v = values + i * kv_bytes};
+                                  .v = (is_latent(w) ? keys : values) + i * kv_bytes};
     float *q = reserve(backend, q_floats * sizeof *q), *out = reserve(backend, q_floats * 4);
     fill(backend, q, q_floats);
     fill_cache(backend, keys, cache_bytes);
@@ -131,7 +137,8 @@ static void run(ln_backend *backend, const work *w) {
         ops[i] = (ln_op){
             .kind = LN_OP_ATTENTION,
             .batch = &batch,
-            .attention = {.q = q, .kv = &layers[i], .n_heads = N_HEADS, .scale = 0.1f, .out = out}};
+            .attention = {
+                .q = q, .kv = &layers[i], .n_heads = w->n_heads, .scale = 0.1f, .out = out}};
     double best = 0;
     for (int i = 0; i < N_RUNS; i++) {
         ln_profile profile = {0};
@@ -151,13 +158,14 @@ static void run(ln_backend *backend, const work *w) {
     double pairs = 0; /* of a query and a key that it sees */
     for (size_t i = 0; i < w->n_new; i++)
         pairs += (double)(w->n_cached + i + 1) * (double)w->n_seqs;
+    double flops = 2 * (double)(w->n_heads * (w->dim + layers[0].v_dim)); /* of a pair */
     if (w->n_new > 1)
         printf("prefill  head %3zu %-5s tokens %5zu          %9.1f us %8.3f TFLOP/s\n", w->dim,
-               types[w->dtype], w->n_new, best * 1e6,
-               pairs * 4 * N_HEADS * (double)w->dim / best * 1e-12);
+               types[w->dtype], w->n_new, best * 1e6, pairs * flops / best * 1e-12);
     else
         printf("decode   head %3zu %-5s tokens %5zu seqs %3zu %9.1f us %8.1f GB/s\n", w->dim,
-               types[w->dtype], length, w->n_seqs, best * 1e6, 2 * (double)kv_bytes / best * 1e-9);
+               types[w->dtype], length, w->n_seqs, best * 1e6,
+               (is_latent(w) ? 1 : 2) * (double)kv_bytes / best * 1e-9);
     fflush(stdout);
     backend->vtable->release(backend, keys, cache_bytes);
     backend->vtable->release(backend, values, cache_bytes);
@@ -170,7 +178,7 @@ static void run(ln_backend *backend, const work *w) {
 }
 
 int main(int argc, char **argv) {
-    static const size_t dims[] = {128, 64, 80, 96, 256};
+    static const size_t dims[] = {128, 64, 80, 96, 256, LATENT_DIM};
     static const ln_kv_dtype dtypes[] = {LN_KV_F16, LN_KV_Q8_0, LN_KV_FP8};
     const char *name = argc > 1 ? argv[1] : "auto";
     size_t n_tokens = argc > 2 ? strtoul(argv[2], NULL, 10) : 8192;
@@ -182,23 +190,27 @@ int main(int argc, char **argv) {
     size_t n_kv_heads = argc > 6 ? strtoul(argv[6], NULL, 10) : 8;
     size_t n_layers = argc > 7 ? strtoul(argv[7], NULL, 10) : 1;
     size_t only = argc > 8 ? strtoul(argv[8], NULL, 10) : 0;
+    size_t n_heads = argc > 9 ? strtoul(argv[9], NULL, 10) : 32;
     by_processor_time = options.n_threads == 1;
     if (ln_backend_create(name, &options, &backend, &err) != LINNET_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
-    if (n_kv_heads == 0 || N_HEADS % n_kv_heads != 0 || n_layers == 0 || n_layers > MAX_LAYERS) {
-        fprintf(stderr, "KV_HEADS divides %d, and LAYERS is 1 to %d\n", N_HEADS, MAX_LAYERS);
+    if (n_kv_heads == 0 || n_heads % n_kv_heads != 0 || n_layers == 0 || n_layers > MAX_LAYERS) {
+        fprintf(stderr, "KV_HEADS divides %zu, and LAYERS is 1 to %d\n", n_heads, MAX_LAYERS);
         return 1;
     }
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         for (size_t j = 0; j < sizeof dtypes / sizeof *dtypes; j++) {
             size_t d = dims[i];
-            if (only != 0 && d != only)
+            if (d == LATENT_DIM && ln_kv_has_scales(dtypes[j]))
                 continue;
-            run(backend, &(work){1, 0, n_tokens, d, dtypes[j], n_kv_heads, n_layers});
-            run(backend, &(work){n_seqs, n_tokens - 1, 1, d, dtypes[j], n_kv_heads, n_layers});
-            run(backend, &(work){1, n_tokens - 1, 1, d, dtypes[j], n_kv_heads, n_layers});
+            if (only != 0 ? d != only : d == LATENT_DIM)
+                continue;
+            run(backend, &(work){1, 0, n_tokens, d, dtypes[j], n_kv_heads, n_layers, n_heads});
+            run(backend,
+                &(work){n_seqs, n_tokens - 1, 1, d, dtypes[j], n_kv_heads, n_layers, n_heads});
+            run(backend, &(work){1, n_tokens - 1, 1, d, dtypes[j], n_kv_heads, n_layers, n_heads});
         }
     backend->vtable->destroy(backend);
     return 0;

@@ -358,6 +358,9 @@ static void attention_is_that_of_scalar(void **state) {
         {"bf16 64, pairs", LN_KV_BF16, 5, 5, 64, 64, 300, 0, .rotates = true, .rotates_all = true,
          .style = LN_ROPE_INTERLEAVED},
         {"f16 64, biases", LN_KV_F16, 6, 2, 64, 64, 0, 0, .alibi = true, .relative = true},
+        {"latent 512", LN_KV_BF16, 5, 1, 576, 512, 0, 0, .n_latent = 512},
+        {"latent 512, window", LN_KV_F16, 3, 1, 576, 512, 300, 0, .sinks = true, .n_latent = 512,
+         .block = 64},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_attention(&cases[i]);
@@ -416,11 +419,12 @@ static void a_key_that_is_no_number_stays_one(void **state) {
         {"fp8, odd dims", LN_KV_FP8, 4, 2, 27, 33, 0, 0, .rotates = false},
         {"fp8, many heads", LN_KV_FP8, 16, 16, 64, 64, 0, 0, .rotates = true},
         {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
+        {"latent 512", LN_KV_BF16, 2, 1, 576, 512, 0, 0, .n_latent = 512},
     };
     static const float strange[] = {NAN, INFINITY};
     for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
         const attention_case *c = &cases[i / 2];
-        if (c->dtype == LN_KV_F16 && i % 2 == 1)
+        if (!ln_kv_has_scales(c->dtype) && i % 2 == 1)
             continue; /* the score of an infinite key may be a number's */
         if (!ops_takes_case())
             continue;

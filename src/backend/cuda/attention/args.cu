@@ -50,10 +50,11 @@ ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a,
     args.heads_per_kv = split.heads_per_kv;
     args.block_shift = split.block_shift;
     args.n_splits = split.n_splits;
+    args.split_keys = split.split_keys;
     args.uses_split_kv = split.uses_split_kv;
     args.reads_past_only = split.reads_past_only;
     args.arrival_counts = (unsigned *)step->scratch;
     args.partial_out = (float *)((char *)step->scratch + LN_ATTENTION_COUNTERS * sizeof(unsigned));
-    args.partial_stats = (float2 *)(args.partial_out + split.n_items * a->kv.k_dim);
+    args.partial_stats = (float2 *)(args.partial_out + split.n_items * a->kv.v_dim);
     return args;
 }

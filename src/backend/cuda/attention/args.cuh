@@ -27,12 +27,14 @@ typedef struct ln_attention_args {
     size_t max_blocks; /* of a row of block_tables */
 } ln_attention_args;
 
-/* A KV split is LN_ATTENTION_SLICE key positions, at absolute multiples of it. */
+/* A KV split is split_keys key positions, at absolute multiples of it: LN_ATTENTION_SLICE, of
+ * latent attention LN_MLA_SPLIT. */
 typedef struct ln_mma_attention_args {
     ln_attention_args a;
     unsigned heads_per_kv, n_splits; /* n_splits: KV splits that the block tables have room for */
-    unsigned block_shift;            /* a cache block has 1 << block_shift tokens */
-    bool uses_split_kv;              /* sequences of one token are the decode kernels' */
+    unsigned split_keys;
+    unsigned block_shift;     /* a cache block has 1 << block_shift tokens */
+    bool uses_split_kv;       /* sequences of one token are the decode kernels' */
     bool reads_past_only;     /* the step writes no cache row that another token of it reads */
     float *partial_out;       /* [n_seqs][n_heads][n_splits][D], not normalised */
     float2 *partial_stats;    /* [n_seqs][n_heads][n_splits] running max, row sum */

@@ -4,9 +4,10 @@
  *     decode   sm90_decode_q8 (Hopper, int8 and E4M3), with its merge
  *              sm90_decode_f16 (Hopper, f16 and bf16), mma_decode; then the merge of mma_decode
  *     prefill  sm90_prefill (Hopper), mma_prefill
+ *     latents  sm90_mla (Hopper, f16 and bf16); then the merge of mma_decode
  *     else     reference
  *
- * All kernels on tensor cores have the bits of the mma_ ones. */
+ * All kernels on tensor cores but sm90_mla have the bits of the mma_ ones. */
 #include "backend/cuda/attention/launch.cuh"
 
 #include "backend/cuda/attention/mma_decode.cuh"
@@ -14,7 +15,9 @@
 #include "backend/cuda/attention/reference.cuh"
 #include "backend/cuda/attention/sm90_decode_f16.cuh"
 #include "backend/cuda/attention/sm90_decode_q8.cuh"
+#include "backend/cuda/attention/sm90_mla.cuh"
 #include "backend/cuda/attention/sm90_prefill.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
 
 static int decode(const ln_mma_attention_args &args, const ln_qkv_args *qkv,
                   const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream) {
@@ -46,5 +49,7 @@ int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream 
     ln_attention_args args = ln_make_attention_args(p, step);
     if (ln_takes_mma_attention(p, step))
         return ln_mma_attention(&args, NULL, step, NULL, stream);
+    if (ln_takes_sm90_mla(p, step, ln_has_sm90a_code()))
+        return ln_attention_sm90_mla(&args, step, stream);
     return ln_attention_reference(&args, step->batch.n_tokens, stream);
 }

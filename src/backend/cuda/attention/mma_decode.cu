@@ -179,10 +179,10 @@ static __device__ __forceinline__ void merge_four(const ln_mma_attention_args &p
     size_t head = col / D;
     float row_max, row_sum;
     ln_merge_init(p, head, &row_max, &row_sum);
-    unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
+    unsigned last = (unsigned)(end - 1) / p.split_keys;
     merged[0] = merged[1] = merged[2] = merged[3] = 0.0f;
 #pragma unroll 4
-    for (unsigned split = (unsigned)begin / LN_ATTENTION_SLICE; split <= last; split++) {
+    for (unsigned split = (unsigned)begin / p.split_keys; split <= last; split++) {
         size_t at = (seq * p.a.n_heads + head) * p.n_splits + split;
         float2 stats = p.partial_stats[at];
         float4 partial = *(const float4 *)(p.partial_out + at * D + col % D);
@@ -265,13 +265,14 @@ int ln_attention_merge(const ln_mma_attention_args *args, size_t n_seqs, const l
     merge_args merge = {*args, to != NULL, {}};
     if (to != NULL)
         merge.to = *to;
-    switch (args->a.kv.k_dim) {
+    switch (args->a.kv.v_dim) {
     case 16: return launch_merge<16>(merge, n_seqs, stream);
     case 32: return launch_merge<32>(merge, n_seqs, stream);
     case 64: return launch_merge<64>(merge, n_seqs, stream);
     case 80: return launch_merge<80>(merge, n_seqs, stream);
     case 96: return launch_merge<96>(merge, n_seqs, stream);
     case 128: return launch_merge<128>(merge, n_seqs, stream);
-    default: return launch_merge<256>(merge, n_seqs, stream);
+    case 256: return launch_merge<256>(merge, n_seqs, stream);
+    default: return launch_merge<512>(merge, n_seqs, stream);
     }
 }

@@ -21,6 +21,19 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
            is_size(d) && addresses % 16 == 0 && has_whole_rows;
 }
 
+bool ln_takes_sm90_mla(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
+    enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
+    const ln_kv_layer *kv = op->kv;
+    bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
+    bool is_plain = op->softcap <= 0.0f && op->alibi_slopes == NULL && op->relative.table == NULL &&
+                    op->indices == NULL;
+    return has_sm90a && !step->exact && is_plain && is_power &&
+           kv->block_tokens >= (size_t)1 << MIN_SHIFT && op->scale > 0.0f &&
+           (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16) && kv->v == kv->k &&
+           kv->n_heads == 1 && kv->k_dim == LN_MLA_K_DIM && kv->v_dim == LN_MLA_V_DIM &&
+           (uintptr_t)kv->k % 16 == 0 && ((uintptr_t)op->q | (uintptr_t)op->out) % 16 == 0;
+}
+
 static bool decodes(const ln_cuda_step *step) {
     return step->least_tokens == 1 && step->most_tokens == 1;
 }
@@ -31,12 +44,13 @@ ln_attention_split ln_attention_find_split(const ln_kv_layer *kv, size_t n_heads
     while ((size_t)1 << split.block_shift < kv->block_tokens)
         split.block_shift++;
     size_t max_tokens = step->batch.groups[kv->group].max_blocks * kv->block_tokens;
-    split.n_splits = (unsigned)((max_tokens + LN_ATTENTION_SLICE - 1) / LN_ATTENTION_SLICE);
+    split.split_keys = kv->v_dim == LN_MLA_V_DIM ? (unsigned)LN_MLA_SPLIT : LN_ATTENTION_SLICE;
+    split.n_splits = (unsigned)((max_tokens + split.split_keys - 1) / split.split_keys);
     split.n_items = step->batch.n_seqs * n_heads * split.n_splits;
     size_t bytes =
         LN_ATTENTION_COUNTERS * sizeof(unsigned) + split.n_items * (kv->k_dim + 2) * sizeof(float);
-    split.uses_split_kv =
-        split.heads_per_kv <= LN_ATTENTION_SPLIT_HEADS && bytes <= step->scratch_bytes;
+    split.has_scratch = bytes <= step->scratch_bytes;
+    split.uses_split_kv = split.heads_per_kv <= LN_ATTENTION_SPLIT_HEADS && split.has_scratch;
     split.reads_past_only = !step->shares_new && decodes(step);
     return split;
 }

@@ -12,16 +12,25 @@ enum {
     LN_ATTENTION_COUNTERS = 8192,     /* in front of the scratch: finished KV splits */
     LN_ATTENTION_SPLIT_HEADS = 16,    /* query heads to a KV head, where KV is split */
     LN_SM90_DECODE_F16_MAX_HEADS = 8, /* the same */
-    LN_SM90_DECODE_Q8_MAX_SEQS = 512
+    LN_SM90_DECODE_Q8_MAX_SEQS = 512,
+    LN_MLA_K_DIM = 576, /* a latent and its rotated elements, as sm90_mla.cu takes them */
+    LN_MLA_V_DIM = 512,
+    LN_MLA_ROWS = 64,
+    LN_MLA_SPLIT = 512 /* keys of a KV split of it: O is 32 times the size of a head's of 64 */
 };
 
 /* Whether kernels on tensor cores take the operation. */
 bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step);
 
+/* Whether sm90_mla.cu takes it, which the others do not. */
+bool ln_takes_sm90_mla(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a);
+
 /* How such a kernel divides KV. */
 typedef struct ln_attention_split {
     unsigned heads_per_kv, n_splits; /* n_splits: that the block tables can hold */
+    unsigned split_keys;             /* of a KV split, at absolute multiples */
     unsigned block_shift;            /* a block has 1 << block_shift tokens */
+    bool has_scratch;                /* for partial results of all splits */
     bool uses_split_kv;              /* sequences of one token are the split kernel's */
     bool reads_past_only; /* of the rows they read, this step writes none but their own */
     size_t n_items;       /* splits of all heads of all sequences */

@@ -37,18 +37,6 @@ enum {
 
 /* ---- steps of a tile ------------------------------------------------------------------------- */
 
-/* The low word of a WGMMA shared-memory descriptor for rows of 128 bytes: address and leading byte
- * offset in 16-byte units. Offsets within the tile are added to it. */
-static __device__ __forceinline__ unsigned desc_low(unsigned address, unsigned leading_bytes) {
-    return address >> 4 | leading_bytes >> 4 << 16;
-}
-
-static __device__ __forceinline__ uint64_t smem_desc(unsigned place) {
-    enum { SWIZZLE_128_BYTES = 1 };
-    return (uint64_t)place | (uint64_t)(SWIZZLE_GROUP >> 4) << 32 |
-           (uint64_t)SWIZZLE_128_BYTES << 62;
-}
-
 /* Issues S = Q K^T. */
 template <int D, bool BF16>
 static __device__ __forceinline__ void issue_qk(unsigned queries, unsigned keys,
@@ -56,7 +44,7 @@ static __device__ __forceinline__ void issue_qk(unsigned queries, unsigned keys,
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         unsigned at = (k / 4 * HALF_BYTES + k % 4 * 32) >> 4;
-        ln_wgmma_qk<BF16>(s, smem_desc(queries + at), smem_desc(keys + at), k > 0);
+        ln_wgmma_qk<BF16>(s, ln_wgmma_desc(queries + at), ln_wgmma_desc(keys + at), k > 0);
     }
     ln_wgmma_commit();
 }
@@ -67,7 +55,7 @@ static __device__ __forceinline__ void issue_pv(uint32_t p_frag[LN_KV_TILE / 16]
                                                 unsigned values, bool adds, float acc[D / 8][4]) {
 #pragma unroll
     for (int k = 0; k < LN_KV_TILE / 16; k++)
-        ln_wgmma_pv<D, BF16>(acc, p_frag[k], smem_desc(values + (k * 2 * SWIZZLE_GROUP >> 4)),
+        ln_wgmma_pv<D, BF16>(acc, p_frag[k], ln_wgmma_desc(values + (k * 2 * SWIZZLE_GROUP >> 4)),
                              k > 0 || adds);
     ln_wgmma_commit();
 }
@@ -186,7 +174,7 @@ static __device__ __forceinline__ void zero_unseen(char *values, unsigned first,
 /* What a consumer knows; addresses of shared memory. Stage i has K at tiles + 2 i tiles, V behind
  * it, and their mbarriers in the same order. */
 typedef struct consumer {
-    unsigned queries; /* descriptor, as desc_low */
+    unsigned queries; /* descriptor, as ln_wgmma_desc_low */
     unsigned tiles, full, empty;
     unsigned scales; /* of K of stage 0, keys 2 t and on */
     float factor;
@@ -238,13 +226,13 @@ static __device__ __forceinline__ void keep_p_registers(const consumer &t,
 template <int D>
 static __device__ __forceinline__ unsigned k_desc(const consumer &t, unsigned stage) {
     enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
-    return desc_low(t.tiles + 2 * stage * TILE_BYTES, 16);
+    return ln_wgmma_desc_low(t.tiles + 2 * stage * TILE_BYTES, 16);
 }
 
 template <int D>
 static __device__ __forceinline__ unsigned v_desc(const consumer &t, unsigned stage) {
     enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
-    return desc_low(t.tiles + (2 * stage + 1) * TILE_BYTES, HALF_BYTES);
+    return ln_wgmma_desc_low(t.tiles + (2 * stage + 1) * TILE_BYTES, HALF_BYTES);
 }
 
 /* Merges a split with this running max and row sum. */
@@ -510,7 +498,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     unsigned group = warp / (WARPGROUP / LN_WARP) - 1;
     char *queries = shared + group * TILE_BYTES;
     consumer t;
-    t.queries = desc_low(__shfl_sync(0xffffffffu, ln_shared_address(queries), 0), 16);
+    t.queries = ln_wgmma_desc_low(__shfl_sync(0xffffffffu, ln_shared_address(queries), 0), 16);
     t.tiles = __shfl_sync(0xffffffffu, ln_shared_address(tiles), 0);
     t.full = __shfl_sync(0xffffffffu, ln_shared_address(full), 0);
     t.empty = __shfl_sync(0xffffffffu, ln_shared_address(empty), 0);

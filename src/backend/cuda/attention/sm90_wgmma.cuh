@@ -3,7 +3,7 @@
 #ifndef LN_BACKEND_CUDA_ATTENTION_SM90_WGMMA_CUH
 #define LN_BACKEND_CUDA_ATTENTION_SM90_WGMMA_CUH
 
-#include "backend/cuda/attention/mma_tile.cuh"
+#include "backend/cuda/attention/kv_tile.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 #define LN_ACC_4(x, i) "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])
@@ -18,6 +18,19 @@
 #define LN_ACC_128                                                                                 \
     LN_ACC_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,"  \
               "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+
+/* The low word of a WGMMA shared-memory descriptor for rows of 128 bytes in SWIZZLE_128B: address
+ * and leading byte offset in 16-byte units. The latter counts where the rows are K steps (V): from
+ * one panel of 64 columns to the next. Offsets within a tile are added to the word. */
+static __device__ __forceinline__ unsigned ln_wgmma_desc_low(unsigned address,
+                                                             unsigned leading_bytes) {
+    return address >> 4 | leading_bytes >> 4 << 16;
+}
+
+static __device__ __forceinline__ uint64_t ln_wgmma_desc(unsigned low) {
+    enum { SWIZZLE_128_BYTES = 1, EIGHT_ROWS = 8 * 128 };
+    return (uint64_t)low | (uint64_t)(EIGHT_ROWS >> 4) << 32 | (uint64_t)SWIZZLE_128_BYTES << 62;
+}
 
 /* Keeps the compiler from moving uses of accumulators across a WGMMA that is under way. */
 template <int N> static __device__ __forceinline__ void ln_keep_acc(float x[N][4]) {

@@ -30,6 +30,20 @@ static __device__ __forceinline__ void ln_mbarrier_expect_tx(uint64_t *barrier, 
         : "memory");
 }
 
+/* mbarrier.test_wait.parity: whether the phase of this parity has completed. */
+static __device__ __forceinline__ bool ln_mbarrier_test(uint64_t *barrier, unsigned parity) {
+    unsigned is_done;
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.b32 %0, 1, 0, done;\n"
+                 "}"
+                 : "=r"(is_done)
+                 : "r"(ln_shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return is_done != 0;
+}
+
 /* mbarrier.try_wait.parity, until the phase of this parity has completed. */
 static __device__ __forceinline__ void ln_mbarrier_wait(uint64_t *barrier, unsigned parity) {
     asm volatile("{\n"

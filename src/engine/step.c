@@ -113,17 +113,25 @@ static void build_hidden(ln_step *step, const ln_chunk *chunk, size_t n_tokens) 
         step->types[n_tokens + i] = n_first > 0 && chunk->sequence->n_cached + i >= n_first;
 }
 
-/* The rows of each chunk, its tokens or its logits, by the adapter of its request. */
+/* Which rows of a step are a chunk's. */
+typedef enum chunk_rows { ROWS_OF_TOKENS, ROWS_OF_LOGITS, ROW_THAT_FOLLOWS } chunk_rows;
+
+static size_t count_rows(const ln_chunk *chunk, chunk_rows which) {
+    return which == ROWS_OF_TOKENS   ? chunk->n_tokens
+           : which == ROWS_OF_LOGITS ? chunk->n_logits
+                                     : 1;
+}
+
+/* The rows of each chunk by the adapter of its request. */
 static ln_adapter_rows sort_rows(const ln_step *step, const ln_step_adapters *to,
-                                 const ln_scheduler *scheduler, bool of_logits) {
+                                 const ln_scheduler *scheduler, chunk_rows which) {
     ln_adapter_rows rows = {.slots = to->slots, .order = to->order, .runs = to->runs};
     int32_t n_sorted = 0;
     for (size_t slot = 0; slot <= step->n_adapters; slot++) {
         int32_t row = 0, begin = n_sorted;
         for (size_t i = 0; i < scheduler->n_chunks; i++) {
             const ln_chunk *chunk = &scheduler->chunks[i];
-            size_t n = of_logits ? chunk->n_logits : chunk->n_tokens;
-            int32_t end = row + (int32_t)n;
+            int32_t end = row + (int32_t)count_rows(chunk, which);
             bool is_own = chunk->sequence->group->adapter == slot;
             for (; is_own && row < end; row++) {
                 to->slots[row] = (int32_t)slot - 1;
@@ -141,15 +149,17 @@ static ln_adapter_rows sort_rows(const ln_step *step, const ln_step_adapters *to
 }
 
 /* Which rows have adapters; in most steps none has, and nothing is sorted. */
-static void build_adapters(ln_step *step, const ln_scheduler *scheduler) {
+static void build_adapters(ln_step *step, const ln_scheduler *scheduler, bool follows) {
     bool any = false;
     for (size_t i = 0; step->n_adapters > 0 && i < scheduler->n_chunks; i++)
         any |= scheduler->chunks[i].sequence->group->adapter > 0;
     step->batch.adapters = step->batch.logit_adapters = (ln_adapter_rows){0};
     if (!any)
         return;
-    step->batch.adapters = sort_rows(step, &step->adapters, scheduler, false);
-    step->batch.logit_adapters = sort_rows(step, &step->logit_adapters, scheduler, true);
+    step->batch.adapters =
+        sort_rows(step, &step->adapters, scheduler, follows ? ROW_THAT_FOLLOWS : ROWS_OF_TOKENS);
+    step->batch.logit_adapters = sort_rows(step, &step->logit_adapters, scheduler,
+                                           follows ? ROW_THAT_FOLLOWS : ROWS_OF_LOGITS);
 }
 
 void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
@@ -178,7 +188,7 @@ void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
     step->batch.n_tokens = n_tokens;
     step->batch.n_seqs = scheduler->n_chunks;
     step->batch.n_logits = n_logits;
-    build_adapters(step, scheduler);
+    build_adapters(step, scheduler, false);
 }
 
 void ln_step_follow(ln_step *step, const ln_scheduler *scheduler, const int32_t *tokens) {
@@ -195,4 +205,5 @@ void ln_step_follow(ln_step *step, const ln_scheduler *scheduler, const int32_t 
     step->batch.has_device_tokens = true;
     step->batch.n_tokens = step->batch.n_seqs = step->batch.n_logits = n_chunks;
     step->batch.n_hidden = 0;
+    build_adapters(step, scheduler, true);
 }

@@ -358,9 +358,6 @@ static void attention_is_that_of_scalar(void **state) {
         {"bf16 64, pairs", LN_KV_BF16, 5, 5, 64, 64, 300, 0, .rotates = true, .rotates_all = true,
          .style = LN_ROPE_INTERLEAVED},
         {"f16 64, biases", LN_KV_F16, 6, 2, 64, 64, 0, 0, .alibi = true, .relative = true},
-        {"latent 512", LN_KV_BF16, 5, 1, 576, 512, 0, 0, .n_latent = 512},
-        {"latent 512, window", LN_KV_F16, 3, 1, 576, 512, 300, 0, .sinks = true, .n_latent = 512,
-         .block = 64},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_attention(&cases[i]);
@@ -407,22 +404,10 @@ static void assert_spread(const attention_case *c, const float *out, size_t posi
         }
 }
 
-/* A type of the cache whose numbers have scales hides no NaN. */
-static void a_key_that_is_no_number_stays_one(void **state) {
-    (void)state;
+static void check_strange_keys(const attention_case *cases, size_t n_cases) {
     enum { POSITION = 100 };
-    static const attention_case cases[] = {
-        {"f16", LN_KV_F16, 8, 2, 64, 64, 0, 0, .rotates = true},
-        {"int8", LN_KV_Q8_0, 8, 2, 64, 64, 0, 0, .rotates = true},
-        {"int8, odd dims", LN_KV_Q8_0, 4, 2, 27, 33, 0, 0, .rotates = false},
-        {"fp8", LN_KV_FP8, 8, 2, 128, 128, 0, 0, .rotates = true},
-        {"fp8, odd dims", LN_KV_FP8, 4, 2, 27, 33, 0, 0, .rotates = false},
-        {"fp8, many heads", LN_KV_FP8, 16, 16, 64, 64, 0, 0, .rotates = true},
-        {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
-        {"latent 512", LN_KV_BF16, 2, 1, 576, 512, 0, 0, .n_latent = 512},
-    };
     static const float strange[] = {NAN, INFINITY};
-    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+    for (size_t i = 0; i < 2 * n_cases; i++) {
         const attention_case *c = &cases[i / 2];
         if (!ln_kv_has_scales(c->dtype) && i % 2 == 1)
             continue; /* the score of an infinite key may be a number's */
@@ -443,9 +428,38 @@ static void a_key_that_is_no_number_stays_one(void **state) {
     }
 }
 
+/* A type of the cache whose numbers have scales hides no NaN. */
+static void a_key_that_is_no_number_stays_one(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"f16", LN_KV_F16, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"int8", LN_KV_Q8_0, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"int8, odd dims", LN_KV_Q8_0, 4, 2, 27, 33, 0, 0, .rotates = false},
+        {"fp8", LN_KV_FP8, 8, 2, 128, 128, 0, 0, .rotates = true},
+        {"fp8, odd dims", LN_KV_FP8, 4, 2, 27, 33, 0, 0, .rotates = false},
+        {"fp8, many heads", LN_KV_FP8, 16, 16, 64, 64, 0, 0, .rotates = true},
+        {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
+    };
+    check_strange_keys(cases, sizeof cases / sizeof *cases);
+}
+
+/* Of the size for which Hopper has a kernel. */
+static void latents_are_those_of_scalar(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"latent 512", LN_KV_BF16, 5, 1, 576, 512, 0, 0, .n_latent = 512},
+        {"latent 512, window", LN_KV_F16, 3, 1, 576, 512, 300, 0, .sinks = true, .n_latent = 512,
+         .block = 64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+    check_strange_keys(cases, 1);
+}
+
 const struct CMUnitTest attention_tests[] = {
     cmocka_unit_test(attention_is_that_of_scalar),
     cmocka_unit_test(attention_sees_both_ways),
     cmocka_unit_test(a_key_that_is_no_number_stays_one),
+    cmocka_unit_test(latents_are_those_of_scalar),
 };
 const size_t n_attention_tests = sizeof attention_tests / sizeof *attention_tests;

@@ -41,11 +41,9 @@ static const char *const norm_names[] = {[LN_NORM_RMS] = "rms",
                                          [LN_NORM_RMS_PLUS_ONE] = "rms, 1 + w",
                                          [LN_NORM_LAYER] = "layer",
                                          [LN_NORM_NONE] = "none"};
-static const char *const placement_names[] = {[LN_PLACE_PRE] = "pre",
-                                              [LN_PLACE_POST] = "post",
-                                              [LN_PLACE_SANDWICH] = "sandwich",
-                                              [LN_PLACE_PARALLEL] = "parallel",
-                                              [LN_PLACE_AFTER] = "after"};
+static const char *const placement_names[] = {
+    [LN_PLACE_PRE] = "pre",           [LN_PLACE_POST] = "post",   [LN_PLACE_SANDWICH] = "sandwich",
+    [LN_PLACE_PARALLEL] = "parallel", [LN_PLACE_AFTER] = "after", [LN_PLACE_NORMED] = "normed"};
 static const char *const qk_norm_names[] = {[LN_QK_NORM_NONE] = "none",
                                             [LN_QK_NORM_HEAD] = "head",
                                             [LN_QK_NORM_FULL] = "full",

@@ -123,7 +123,8 @@ typedef enum ln_part {
     LN_PART_GATE_UP_BY_ROW,     /* a row of gate, a row of up, ... */
     LN_PART_Q_GATE_BY_HEAD,     /* for each head: its query rows, then those of the output's gate */
     LN_PART_MIXER_QKV,          /* recurrent: all of q, then all of k, then all of v */
-    LN_PART_MIXER_QKVZ_BY_HEAD, /* for each key head: q, k, then v and gate of its heads */
+    LN_PART_MIXER_QKV_BY_HEAD,  /* for each key head: q, k, then v of its heads */
+    LN_PART_MIXER_QKVZ_BY_HEAD, /* the same, and their gate behind it */
     LN_PART_MIXER_BA_BY_HEAD,   /* for each key head: beta, then decay of its heads */
     LN_PART_MIXER_SSD,          /* the gate, what the convolution reads, the decay */
     LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
@@ -267,6 +268,7 @@ struct ln_family {
     bool moe_beside;        /* experts, where there are any, stand beside a dense feed-forward */
     bool gguf_turning;      /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;      /* the last layer sees all, whatever layer_types says */
+    bool window_unlisted;   /* a window is that of all attention, whatever layer_types says */
     ln_mixer mixer;         /* of its recurrent layers */
     bool mixers_beside;     /* every layer has one beside attention */
     const char *mixer_word; /* for them in a list of layers; NULL: all layers are recurrent */

@@ -284,6 +284,12 @@ static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *we
         norm(r, weights, r->a->x, NULL, r->a->x);
 }
 
+/* Where blocks read the norm of x and add to it, x becomes what stays of the norm. */
+static void keep_norm(recorder *r, const ln_norm *weights) {
+    if (weights->dim > 0)
+        norm(r, weights, r->a->x, NULL, r->a->x);
+}
+
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
     r->layer_spec = spec;
     bool after = spec->placement == LN_PLACE_AFTER;
@@ -295,6 +301,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     const float *mixer_x = x;
     if (w->mixer.in_norm.dim > 0)
         mixer_x = pre_norm(r, &w->mixer.in_norm, r->a->ffn_normed);
+    keep_norm(r, &w->attention_kept);
     if (spec->attention.n_heads > 0)
         attention(r, &spec->attention, w, x);
     if (spec->mixer.kind != LN_MIXER_NONE)
@@ -308,6 +315,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     if (spec->ffn.n_hidden > 0 || spec->ffn.moe.n_experts > 0) {
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
+        keep_norm(r, &w->ffn_kept);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         after_norm(r, spec, &w->ffn_norm);
     }

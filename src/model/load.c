@@ -190,6 +190,15 @@ static ln_status first_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
     return ln_load_scaled_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, of_attention, &w->attention_norm);
 }
 
+/* What the residual stream keeps where it is normalised before a block. */
+static ln_status kept_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
+                            ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    LN_TRY(ln_load_scaled_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, layer->attention_keep,
+                               &w->attention_kept));
+    return ln_load_scaled_norm(l, LN_ROLE_FFN_NORM, i, dim, layer->ffn_keep, &w->ffn_kept);
+}
+
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
                                ln_layer_weights *w) {
     size_t dim = l->spec->dim;
@@ -201,6 +210,8 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     if (has_ffn)
         LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm));
+    if (layer->placement == LN_PLACE_NORMED)
+        LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)
         LN_TRY(attention(l, i, &layer->attention, w));
     LN_TRY(ln_load_mixer(l, i, &layer->mixer, &w->mixer));

@@ -73,14 +73,15 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
         source.row_begin = role == LN_ROLE_MIXER_Q ? 0 : role == LN_ROLE_MIXER_K ? k : 2 * k;
         *stored_rows = 2 * k + v;
         break;
+    case LN_PART_MIXER_QKV_BY_HEAD:
     case LN_PART_MIXER_QKVZ_BY_HEAD:
-        source.run_stride = 2 * (m->k_dim + per_k);
+        source.run_stride = 2 * m->k_dim + (part == LN_PART_MIXER_QKV_BY_HEAD ? 1 : 2) * per_k;
         source.run_rows = n_rows / n_k_heads;
         source.row_begin = role == LN_ROLE_MIXER_Q   ? 0
                            : role == LN_ROLE_MIXER_K ? m->k_dim
                            : role == LN_ROLE_MIXER_V ? 2 * m->k_dim
                                                      : 2 * m->k_dim + per_k;
-        *stored_rows = 2 * (k + v);
+        *stored_rows = n_k_heads * source.run_stride;
         break;
     case LN_PART_MIXER_BA_BY_HEAD:
         source.run_stride = 2 * heads_per_k;
@@ -158,6 +159,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         *stored_rows = 2 * n_rows;
         break;
     case LN_PART_MIXER_QKV:
+    case LN_PART_MIXER_QKV_BY_HEAD:
     case LN_PART_MIXER_QKVZ_BY_HEAD:
     case LN_PART_MIXER_BA_BY_HEAD:
     case LN_PART_MIXER_SSD:

@@ -24,7 +24,8 @@ typedef enum ln_placement {
     LN_PLACE_POST,     /* x + norm(f(x)) */
     LN_PLACE_SANDWICH, /* x + norm(f(norm(x))) */
     LN_PLACE_PARALLEL, /* x + attention(norm(x)) + ffn(norm'(x)) */
-    LN_PLACE_AFTER     /* norm(x + f(x)) */
+    LN_PLACE_AFTER,    /* norm(x + f(x)) */
+    LN_PLACE_NORMED    /* keep y + f(y), y being norm(x) */
 } ln_placement;
 
 typedef enum ln_positions {
@@ -99,6 +100,7 @@ typedef struct ln_mixer_spec {
     size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
     float control_eps;    /* Mamba 1: of norms of what makes steps, keys and queries; 0: none */
     size_t n_norm_groups; /* the output's norm is over so many parts of a row */
+    float norm_eps;       /* of this norm */
     bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
     bool tiled;                              /* ln_op_scan */
     float dt_min, dt_max;
@@ -149,8 +151,9 @@ typedef struct ln_layer_spec {
     ln_mixer_spec mixer;         /* beside attention, or instead of it */
     bool has_cross;              /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
-    ln_ffn_spec ffn; /* of no width and without experts: none */
-    bool scaled;     /* what the layer gives is multiplied by a number */
+    ln_ffn_spec ffn;                /* of no width and without experts: none */
+    bool scaled;                    /* what the layer gives is multiplied by a number */
+    float attention_keep, ffn_keep; /* of LN_PLACE_NORMED, before attention or a mixer, and ffn */
     struct { /* what a rank has of the layer, whose numbers above are the rank's (shard.h) */
         ln_slice heads, kv_heads, hidden, expert_hidden, shared_hidden;
         ln_slice experts; /* whole ones */

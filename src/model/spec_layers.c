@@ -7,6 +7,7 @@
 #include "model/layers/altup.h"
 #include "model/layers/by_layer.h"
 #include "model/layers/head_spec.h"
+#include "model/layers/normed_spec.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
 #include "model/spec_attention.h"
@@ -196,7 +197,9 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                                    size_t window, bool *windowed, ln_error *err) {
     ln_meta_value types, item;
     char name[128];
-    *windowed = false;
+    *windowed = spec->family->window_unlisted && window > 0;
+    if (spec->family->window_unlisted)
+        return LINNET_OK;
     if (spec->family->ends_in_full && !config->is_gguf && layer + 1 == spec->n_layers)
         return LINNET_OK;
     if (ln_config_find(config, (ln_key){"", "attention.sliding_window_pattern"}, &types, name) &&
@@ -498,6 +501,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
         LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
     }
     LN_TRY(read_own_mixer(config, spec, i, layer, err));
+    LN_TRY(ln_spec_read_normed(config, layer, err));
     if (attention->n_heads == 0)
         return LINNET_OK;
     LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));

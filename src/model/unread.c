@@ -57,6 +57,8 @@ static bool is_by_product(const ln_tensor *tensor) {
         ".activation_scale", ".output_scale", ".k_scale",
         ".v_scale",          ".kv_scale",     ".input_zero_point",
         ".cos_cached",       ".sin_cached",   ".attn_rot_embd.weight",
+        ".slope_rate",       ".query_decay",  ".key_decay",
+        ".diagonal_decay",
     };
     static const char *const masks[] = {".attn.bias", ".attention.bias"};
     bool is_mask = tensor->n_dims == 4 && ends_in_any(tensor->name, masks, 2);

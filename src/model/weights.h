@@ -25,6 +25,7 @@ typedef struct ln_mixer_weights {
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
+    ln_norm attention_kept, ffn_kept; /* of LN_PLACE_NORMED: these norms times what stays of them */
     ln_norm q_norm, k_norm, v_norm;
     const float *scale; /* [1] of what the layer gives, or NULL */
     ln_weight q, k, v, o;

@@ -5,6 +5,7 @@
 
 #include "model/family.h"
 #include "model/mixer/shape.h"
+#include "model/shard.h"
 
 /* What a convolution reads: one tensor, or those of q, k and v. */
 static ln_status load_in(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
@@ -68,6 +69,17 @@ static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, con
     return status;
 }
 
+static ln_status load_ones(ln_loader *l, size_t n, const float **out) {
+    float *ones = calloc(n, sizeof *ones);
+    if (ones == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
+    for (size_t i = 0; i < n; i++)
+        ones[i] = 1.0f;
+    ln_status status = ln_load_table(l, ones, n, out);
+    free(ones);
+    return status;
+}
+
 static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
                            ln_mixer_weights *w) {
     static const ln_role whole[] = {LN_ROLE_MIXER_CONV};
@@ -78,6 +90,8 @@ static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     ln_tensor_id id = {.role = LN_ROLE_MIXER_CONV, .layer = layer};
     if (spec->n_taps == 0)
         return LINNET_OK;
+    if (spec->kind == LN_MIXER_LIGHTNING)
+        return load_ones(l, n_channels, &w->conv);
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) == NULL)
         return load_taps(l, layer, parts, n_rows, 3, spec, &w->conv);
     LN_TRY(load_taps(l, layer, whole, &n_channels, 1, spec, &w->conv));
@@ -104,6 +118,21 @@ static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spe
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_A_LOW, layer, spec->low_rank, dim, &w->a_low));
     size_t n_cols = spec->low_rank > 0 ? spec->low_rank : dim;
     return ln_load_matrix(l, LN_ROLE_MIXER_A, layer, n_decays, n_cols, &w->a);
+}
+
+/* Lightning attention's: ALiBi's slopes, less from layer to layer. */
+static ln_status load_slopes(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                             ln_mixer_weights *w) {
+    double depth = (double)ln_shard_whole(l->spec)->n_layers - 1 + 1e-5;
+    double factor = 1 - (double)layer / depth + 1e-5;
+    float *slopes = calloc(spec->n_heads, sizeof *slopes);
+    if (slopes == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
+    for (size_t i = 0; i < spec->n_heads; i++)
+        slopes[i] = (float)(exp2(-8.0 * (double)(i + 1) / (double)spec->n_heads) * factor);
+    ln_status status = ln_load_table(l, slopes, spec->n_heads, &w->rate);
+    free(slopes);
+    return status;
 }
 
 /* [column][row] becomes [row][column]: rates of the elements of a state. */
@@ -160,10 +189,11 @@ static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     *norm = (ln_norm){.kind = LN_NORM_NONE, .dim = dim};
     if (!spec->has_norm)
         return LINNET_OK;
-    /* heads share their weights, parts of Mamba's row have their own */
-    size_t n = spec->kind == LN_MIXER_SSD ? dim : spec->v_dim;
+    /* heads share their weights, parts of Mamba's row have their own, and lightning is one part */
+    bool is_whole = spec->kind == LN_MIXER_SSD || spec->kind == LN_MIXER_LIGHTNING;
+    size_t n = is_whole ? dim : spec->v_dim;
     norm->kind = LN_NORM_RMS;
-    norm->eps = l->spec->norm_eps;
+    norm->eps = spec->norm_eps;
     norm->dim = n;
     return load_vector(l, LN_ROLE_MIXER_NORM, layer, false, n, NULL, &norm->weight);
 }
@@ -187,7 +217,7 @@ ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, inner, dim, &w->gate));
         return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, inner, &w->out);
     }
-    LN_TRY(load_decay(l, layer, spec, w));
+    LN_TRY((spec->kind == LN_MIXER_LIGHTNING ? load_slopes : load_decay)(l, layer, spec, w));
     if (spec->kind == LN_MIXER_DELTA || spec->kind == LN_MIXER_KDA)
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_B, layer, spec->n_heads, dim, &w->b));
     if (spec->low_rank > 0)

@@ -51,8 +51,10 @@ static void controls(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weig
     bool is_low = spec->low_rank > 0;
     if (is_low)
         precise_linear(r, &w->a_low, x, a->low_rank);
-    precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay);
-    r->ops[r->n_ops - 1].linear.scale = spec->decay_scale;
+    if (spec->kind != LN_MIXER_LIGHTNING) {
+        precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay);
+        r->ops[r->n_ops - 1].linear.scale = spec->decay_scale;
+    }
     if (w->b.data != NULL)
         precise_linear(r, &w->b, x, a->beta);
     if (is_low)
@@ -65,7 +67,7 @@ static void controls(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weig
 static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights *w) {
     const ln_activations *a = r->a;
     size_t k = spec->n_k_heads * spec->k_dim, v = spec->n_heads * spec->v_dim, width = 2 * k + v;
-    bool is_ssd = spec->kind == LN_MIXER_SSD;
+    bool is_ssd = spec->kind == LN_MIXER_SSD, is_fixed = spec->kind == LN_MIXER_LIGHTNING;
     bool has_delta = spec->kind == LN_MIXER_DELTA || spec->kind == LN_MIXER_KDA;
     return (ln_op_scan){
         .q = a->conv_out + (is_ssd ? v + k : 0),
@@ -74,15 +76,17 @@ static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln
         .q_stride = width,
         .k_stride = width,
         .v_stride = width,
-        .a = a->decay,
+        .a = is_fixed ? NULL : a->decay,
         .b = has_delta ? a->beta : NULL,
-        .decay = spec->kind == LN_MIXER_KDA ? LN_DECAY_CHANNEL : LN_DECAY_HEAD,
+        .decay = is_fixed                     ? LN_DECAY_FIXED
+                 : spec->kind == LN_MIXER_KDA ? LN_DECAY_CHANNEL
+                                              : LN_DECAY_HEAD,
         .rate = w->rate,
         .a_bias = w->a_bias,
         .skip = w->skip,
         .dt_min = spec->dt_min,
         .dt_max = spec->dt_max,
-        .q_scale = is_ssd ? 1.0f : 1.0f / sqrtf((float)spec->k_dim),
+        .q_scale = is_ssd || is_fixed ? 1.0f : 1.0f / sqrtf((float)spec->k_dim),
         .unit_qk = has_delta,
         .scales_v = is_ssd,
         .tiled = spec->tiled,

@@ -6,6 +6,9 @@
 
 #include "model/family.h"
 
+/* Of lightning attention's norm, whatever config.json says. */
+#define LIGHTNING_EPS 1e-6f
+
 enum { MAX_MIXER_HEADS = 1 << 14, MAX_TAPS = 32, MAX_SELECTIVE_STATE = 1024 };
 
 /* The keys of a kind's sizes. */
@@ -114,6 +117,31 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
                    ln_checkpoint_path(config->checkpoint), mixer->v_dim);
 }
 
+/* Lightning attention: heads are those of attention; q, k and v go through the activation. */
+static ln_status read_lightning(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
+                                ln_error *err) {
+    static const ln_key act_key = {"hidden_act", ""};
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    ln_meta_value act;
+    LN_TRY(ln_config_need_size(config, (ln_key){"num_attention_heads", ""}, 1, MAX_MIXER_HEADS,
+                               &mixer->n_heads, err));
+    mixer->k_dim = spec->dim / mixer->n_heads;
+    LN_TRY(ln_config_size(config, (ln_key){"head_dim", ""}, 1, LN_MAX_DIM, &mixer->k_dim, err));
+    if (mixer->k_dim == 0 || 3 * mixer->n_heads * mixer->k_dim > LN_MAX_DIM)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu recurrent heads of %zu are impossible",
+                       path, mixer->n_heads, mixer->k_dim);
+    if (ln_config_find(config, act_key, &act, NULL) && !ln_config_is(config, act_key, "silu"))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key hidden_act: lightning attention takes silu alone", path);
+    mixer->n_k_heads = mixer->n_heads;
+    mixer->v_dim = mixer->k_dim;
+    mixer->n_taps = 1; /* the activation alone */
+    mixer->has_norm = true;
+    mixer->norm_eps = LIGHTNING_EPS;
+    mixer->sigmoid_gate = true;
+    return LINNET_OK;
+}
+
 /* Folders write an infinite limit as a string or an object. */
 static float number_of(const ln_meta_value *value, float otherwise) {
     return value->kind == LN_META_FLOAT ? (float)value->real
@@ -186,6 +214,7 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     *mixer = (ln_mixer_spec){.kind = family->mixer,
                              .tiled = config->is_gguf && family->gguf_tiled_heads,
                              .dt_max = INFINITY,
+                             .norm_eps = spec->norm_eps,
                              .in_scale = 1.0f,
                              .gate_scale = 1.0f,
                              .decay_scale = 1.0f,
@@ -199,6 +228,8 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     mixer->n_norm_groups = 1;
     if (mixer->kind == LN_MIXER_SELECTIVE)
         return read_selective(config, spec, mixer, err);
+    if (mixer->kind == LN_MIXER_LIGHTNING)
+        return read_lightning(config, spec, mixer, err);
     LN_TRY(read_sizes(config, spec->dim, mixer, err));
     mixer->has_norm = true;
     mixer->n_norm_groups = mixer->n_heads;

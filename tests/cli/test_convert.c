@@ -39,6 +39,7 @@ static const struct {
     {"kolibri1", "kolibri1"},
     {"llama_dynamic", "dynamic RoPE"},
     {"minicpm3", "minicpm3"},
+    {"minimax", "minimax"},
     {"nanochat", "nanochat"},
     {"olmoe_clip", "limits of queries"},
     {"opt", "opt"},

@@ -97,6 +97,14 @@ VARIANTS = {
     "falcon_mamba": lambda: hf.FalconMambaConfig(
         **COMMON, hidden_size=20, num_hidden_layers=2, state_size=5, conv_kernel=3,
         use_conv_bias=False, mixer_rms_eps=1e-3, tie_word_embeddings=False),
+    # a residual stream of norms, and states that decay by heads and layers
+    "minimax": lambda: hf.MiniMaxConfig(
+        **dict(SMALL, vocab_size=96, hidden_size=32, intermediate_size=12, num_attention_heads=3,
+               num_key_value_heads=1), head_dim=12, num_hidden_layers=3, num_local_experts=4,
+        num_experts_per_tok=2, block_size=8,
+        full_attn_alpha_factor=3.5, full_attn_beta_factor=0.8, linear_attn_alpha_factor=2.5,
+        linear_attn_beta_factor=1.2, mlp_alpha_factor=3.0, mlp_beta_factor=0.9,
+        layer_types=["linear_attention", "full_attention", "linear_attention"]),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,

@@ -14,7 +14,7 @@
     X(gptj) X(granite) X(granite_swa) X(granitemoe) X(granitemoehybrid) X(helium)                  \
     X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hyperclovax) X(internlm2) X(jais2) X(jamba)   \
     X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(lfm2) X(lfm2_moe) X(llama) X(llama4)        \
-    X(mamba) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm3) X(minimax_m2)                \
+    X(mamba) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm3) X(minimax) X(minimax_m2)                \
     X(ministral3) X(mistral) X(mistral4) X(mixtral) X(modernbert) X(mpnet) X(mpt) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmoe) X(opt) X(paddleocr_vl)       \
     X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \

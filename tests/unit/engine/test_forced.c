@@ -143,6 +143,7 @@ static void recurrent_layers_keep_their_states(void **state) {
     compare("mamba2", (run){0}, false);
     compare("mamba2", (run){.draft_tokens = 4}, false);
     compare("jamba", (run){.draft_tokens = 4}, false);
+    compare("minimax", (run){.draft_tokens = 4}, false);
 }
 
 int main(int argc, char **argv) {

@@ -183,6 +183,7 @@ static void states_behind_experts(void **state) {
     (void)state;
     check_by("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("granitemoehybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+    check_by("minimax", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
 static void positions_that_layers_share(void **state) {

@@ -263,6 +263,13 @@ static void bad_values_are_refused_by_name(void **state) {
          "layers.1.feed_forward.gate_proj.weight"},
         {"jamba", "\"attn_layer_offset\": 2", "\"attn_layer_offset\": 1",
          "layers.1.self_attn.q_proj.weight"},
+        {"minimax", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
+         "lightning attention takes silu alone"},
+        {"minimax", "\"head_dim\": 12", "\"head_dim\": 0", "key head_dim"},
+        {"minimax", "\"head_dim\": 12", "\"head_dim\": 8",
+         "self_attn.qkv_proj.weight has shape 108 x 32, not 72 x 32"},
+        {"minimax", "\"sliding_window\": null", "\"sliding_window\": 16", NULL},
+        {"minimax", "\"layer_types\"", "\"nothing\"", "layers.0.self_attn.q_proj.weight"},
         {"falcon_mamba", "\"conv_kernel\": 3", "\"conv_kernel\": 33", "key conv_kernel"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,0 +1,46 @@
+/* MiniMax-Text-01: lightning attention, linear with decays that are fixed for each head and layer,
+ * and softmax attention in every few layers; mixtures of experts. Blocks add to the norm that they
+ * read. */
+#include "model/family.h"
+
+#define MIXER "model.layers.%d.self_attn"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_MIXER_Q, .hf = MIXER ".qkv_proj", .hf_part = LN_PART_MIXER_QKV_BY_HEAD},
+    {.role = LN_ROLE_MIXER_K, .hf = MIXER ".qkv_proj", .hf_part = LN_PART_MIXER_QKV_BY_HEAD},
+    {.role = LN_ROLE_MIXER_V, .hf = MIXER ".qkv_proj", .hf_part = LN_PART_MIXER_QKV_BY_HEAD},
+    {.role = LN_ROLE_MIXER_GATE, .hf = MIXER ".output_gate"},
+    {.role = LN_ROLE_MIXER_NORM, .hf = MIXER ".norm"},
+    {.role = LN_ROLE_MIXER_OUT, .hf = MIXER ".out_proj"},
+    LN_MIXTRAL_EXPERTS,
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
+                                             LN_DEFAULT("rope_theta", 1e6),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT("max_position_embeddings", 131072),
+                                             LN_DEFAULT("num_local_experts", 8),
+                                             LN_DEFAULT("num_experts_per_tok", 2),
+                                             LN_DEFAULT("attn_layer_period", 2),
+                                             LN_DEFAULT("attn_layer_offset", 0),
+                                             {0}};
+
+const ln_family ln_family_minimax = {
+    .name = "minimax",
+    .hf_types = "minimax",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_NORMED,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ALL,
+    .window_unlisted = true,
+    .router = LN_ROUTER_SOFTMAX_CHOSEN,
+    .mixer = LN_MIXER_LIGHTNING,
+    .mixer_word = "linear_attention",
+    LN_BINDINGS(bindings),
+};

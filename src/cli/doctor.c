@@ -44,10 +44,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp doctor_argp = {
     .options = options,
     .parser = parse,
-    .doc =
-        "Prints what this machine has for models: processor, memory and how fast it is read, "
-        "GPU, what is needed for several ranks and for downloads, and the cache. What is missing "
-        "is said with its reason. Measures for a fraction of a second; asks no network.",
+    .doc = "Prints what this machine has for models: processor, memory and how fast it is read, "
+           "GPU, what downloads need, and the cache. What is missing is said with its reason. "
+           "Measures for a fraction of a second; asks no network.",
 };
 
 /* ---- what is found ---------------------------------------------------------------------- */

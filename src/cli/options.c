@@ -202,7 +202,7 @@ static const struct argp_option engine_options[] = {
      "before)",
      0},
     {"max-adapters", KEY_MAX_ADAPTERS, "N", RARE,
-     "Adapters that can be loaded at a time, on the CPU (none; as many as --lora loads)", 0},
+     "Adapters that can be loaded at a time (none; as many as --lora loads)", 0},
     {"max-adapter-rank", KEY_MAX_ADAPTER_RANK, "N", RARE,
      "The greatest rank that an adapter may have, up to 256 (16; what those of --lora have)", 0},
     {0}};

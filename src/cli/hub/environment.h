@@ -13,7 +13,7 @@ typedef struct ln_cli_hub_environment {
 } ln_cli_hub_environment;
 
 /* HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME, HF_TOKEN, HF_TOKEN_PATH,
- * HF_HUB_OFFLINE. Freed by the caller, also when it fails. */
+ * HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE. Freed by the caller, also when it fails. */
 linnet_status ln_cli_hub_environment_read(ln_cli_hub_environment *environment, linnet_error *err);
 void ln_cli_hub_environment_free(ln_cli_hub_environment *environment);
 

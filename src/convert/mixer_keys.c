@@ -50,7 +50,7 @@ static void put_lists(putter *p) {
                           spec->n_layers);
 }
 
-/* Every so manieth layer has attention, where that says it all; else what readers ignore. */
+/* Every Nth layer has attention, where that says it all; else what readers ignore. */
 static size_t interval_of(const ln_spec *spec) {
     for (size_t interval = 2; interval <= spec->n_layers; interval++) {
         bool fits = true;

@@ -50,7 +50,7 @@ typedef struct ln_convert_plan {
     ln_error *err;
 } ln_convert_plan;
 
-/* Where the layers with experts are: after so many dense ones every so manieth, or not so. */
+/* Where the layers with experts are: after some dense ones every Nth, or not so. */
 typedef struct ln_convert_mixtures {
     size_t n_mixtures, n_dense_first, step;
     bool is_regular;

@@ -185,7 +185,7 @@ static bool text_lists_layer(const ln_meta_value *text, size_t layer) {
     return false;
 }
 
-/* By rules of distances: dense layers first, then mixtures at every so manieth layer. */
+/* By rules of distances: dense layers first, then mixtures at every Nth layer. */
 static ln_status is_dense_by_rule(const ln_config *config, size_t layer, bool *dense,
                                   ln_error *err) {
     static const ln_key first_key = {"first_k_dense_replace|num_dense_layers|moe_layer_start_index",
@@ -279,7 +279,7 @@ ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attent
     return LINNET_OK;
 }
 
-/* By a list of "full" and "shared", by a word of F and S, or every so manieth layer; GGUF lists
+/* By a list of "full" and "shared", by a word of F and S, or every Nth layer; GGUF lists
  * which are full, and those that say nothing have one in every layer. */
 static ln_status indexer_is_shared(const ln_config *config, size_t layer, bool *shared,
                                    ln_error *err) {

@@ -477,7 +477,7 @@ static ln_status read_first_hidden(const ln_config *config, const ln_family *fam
                           err);
 }
 
-/* Dense layers before mixtures rotate, too, unless every so manieth of them sees all. */
+/* Dense layers before mixtures rotate, too, unless every Nth of them sees all. */
 static ln_status rotate_dense(const ln_config *config, int *rope, ln_error *err) {
     size_t period = 1;
     LN_TRY(ln_config_size(config, (ln_key){"prefix_dense_sliding_window_pattern", ""}, 0,

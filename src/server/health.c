@@ -27,8 +27,7 @@ const char *ln_health_find_trouble(ln_health *health) {
     return silence_ns > hang_ns(health) ? "the engine makes no progress" : NULL;
 }
 
-/* ---- a GPU or a rank that is lost
- * ----------------------------------------------------------------- */
+/* ---- a GPU or a rank that is lost -------------------------------------------------------- */
 
 static void on_failure(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;

@@ -115,8 +115,7 @@ json_t *ln_schema_follow(ln_schema *s, json_t *schema, const char *keyword);
 /* Whether a schema has such a reference, and what it leads to. */
 bool ln_schema_get_reference(ln_schema *s, json_t *schema, json_t **target);
 
-/* ---- keywords.c
- * ---------------------------------------------------------------------------------- */
+/* ---- keywords.c ------------------------------------------------------------------------------ */
 
 unsigned ln_schema_type_bits(ln_schema *s, const char *name);
 /* The types that a schema's keyword `type` leaves. */
@@ -151,8 +150,7 @@ bool ln_schema_enter(ln_schema *s);
 json_t *ln_schema_keep(ln_schema *s, json_t *schema);
 void *ln_schema_allocate(ln_schema *s, size_t count, size_t item_bytes);
 
-/* ---- values.c: what values satisfy
- * ---------------------------------------------------------------- */
+/* ---- values.c: what values satisfy ----------------------------------------------------------- */
 
 bool ln_schema_holds(ln_schema *s, json_t *schema, json_t *value);
 bool ln_schema_hold_all(ln_schema *s, ln_literals set, json_t *value);
@@ -161,16 +159,14 @@ bool ln_schema_are_equal(ln_schema *s, json_t *a, json_t *b);
 int ln_schema_compare_numbers(const json_t *a, const json_t *b);
 bool ln_schema_is_multiple(json_t *value, json_t *of);
 
-/* ---- expand.c
- * --------------------------------------------------------------------------------------- */
+/* ---- expand.c -------------------------------------------------------------------------------- */
 
 /* The shapes that the set is the union of, among values of `types`. */
 const ln_shape *ln_schema_expand(ln_schema *s, ln_literals set, unsigned types);
 /* Whether surely no value satisfies the set. */
 bool ln_schema_is_empty(ln_schema *s, ln_literals set);
 
-/* ---- compile.c
- * -------------------------------------------------------------------------------------- */
+/* ---- compile.c ------------------------------------------------------------------------------- */
 
 /* The rule of the values that satisfy the set. */
 uint32_t ln_schema_rule(ln_schema *s, ln_literals set);
@@ -187,8 +183,7 @@ typedef struct ln_literal_list {
 void ln_schema_add_literal(ln_schema *s, ln_literal_list *list, json_t *schema, bool negated);
 ln_literals ln_schema_get_literals(const ln_literal_list *list);
 
-/* ---- one type of a shape
- * ------------------------------------------------------------------------------ */
+/* ---- one type of a shape --------------------------------------------------------------------- */
 
 ln_expr *ln_schema_read_string(ln_schema *s, const ln_shape *shape);
 /* The strings of a set, written in one way each. */

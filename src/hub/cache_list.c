@@ -69,7 +69,8 @@ static ln_status list_snapshot(listing *at, ln_error *err) {
         if (strlen(path) < 5 || strcasecmp(path + strlen(path) - 5, ".gguf") != 0 ||
             ln_hub_files_choose(&at->files, &name, &main_file, NULL) != LINNET_OK)
             continue;
-        if (strcmp(main_file, path) == 0) /* neither a later part nor what is no model */
+        /* neither a later part nor what is no model, nor, where the tag is empty, the folder */
+        if (main_file && strcmp(main_file, path) == 0)
             LN_TRY(show(at, name.quant, main_file, err));
     }
     return LINNET_OK;

@@ -221,6 +221,28 @@ static void test_hf(void **state) {
     free(demo);
 }
 
+/* What other programs have put into the cache is listed, whatever its name; an empty tag is none.
+ */
+static void test_nameless(void **state) {
+    (void)state;
+    static const char *const folders[] = {"hub", REPO_PATH, REPO_PATH "/snapshots", SNAPSHOT,
+                                          SNAPSHOT "/d"};
+    static const char *const files[] = {"/model.safetensors", "/d/-00001-of-00002.gguf",
+                                        "/d/-00002-of-00002.gguf"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        assert_int_equal(mkdir(path_in(home, folders[i]), 0777), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[256];
+        snprintf(name, sizeof name, SNAPSHOT "%s", files[i]);
+        write_file(path_in(home, name), "x", 1);
+    }
+    spawn_result list = LINNET("list");
+    assert_int_equal(list.status, 0);
+    assert_non_null(strstr(list.out, "test/tiny@" HUB_COMMIT));
+    assert_null(strstr(list.out, "test/tiny:"));
+    spawn_free(&list);
+}
+
 /* ---- what goes wrong -------------------------------------------------------------------- */
 
 /* Answers that end early, and a hub that is busy, are asked for again, from where they ended. */
@@ -373,10 +395,10 @@ static void test_hostile_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        HUB_TEST(test_folder),        HUB_TEST(test_gguf),   HUB_TEST(test_hf),
-        HUB_TEST(test_cut),           HUB_TEST(test_resume), HUB_TEST(test_wrong_hash),
-        HUB_TEST(test_full_disk),     HUB_TEST(test_token),  HUB_TEST(test_hostile_listings),
-        HUB_TEST(test_hostile_files),
+        HUB_TEST(test_folder),        HUB_TEST(test_gguf),     HUB_TEST(test_hf),
+        HUB_TEST(test_cut),           HUB_TEST(test_resume),   HUB_TEST(test_wrong_hash),
+        HUB_TEST(test_full_disk),     HUB_TEST(test_token),    HUB_TEST(test_hostile_listings),
+        HUB_TEST(test_hostile_files), HUB_TEST(test_nameless),
 #undef HUB_TEST
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

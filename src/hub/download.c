@@ -126,7 +126,7 @@ static ln_status take_part(download *d, transfer *t, ln_error *err) {
 static size_t take_header(char *line, size_t one, size_t n_bytes, void *user) {
     static const char name[] = "content-range:";
     transfer *t = user;
-    char text[64];
+    char text[128]; /* a range of a file of 2^50 bytes takes 73 */
     (void)one;
     if (n_bytes >= 5 && strncmp(line, "HTTP/", 5) == 0)
         t->range = UINT64_MAX; /* another answer, behind a redirect */

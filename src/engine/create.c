@@ -295,6 +295,8 @@ void ln_engine_destroy(linnet_engine *engine) {
         pthread_join(engine->thread, NULL);
     }
     ln_notifier_stop(&engine->notifier);
+    /* while the memory is there: a message may still come that a failed step has not waited for */
+    ln_collectives_close(&engine->ranks);
     if (engine->has_mutex) {
         pthread_cond_destroy(&engine->work_came);
         pthread_mutex_destroy(&engine->mutex);
@@ -318,7 +320,6 @@ void ln_engine_destroy(linnet_engine *engine) {
     backend->vtable->release(backend, engine->adapter_memory.memory, engine->adapter_memory.bytes);
     ln_weights_free(&engine->weights, backend);
     ln_engine_plan_free(&engine->plan, backend);
-    ln_collectives_close(&engine->ranks);
     ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
 }
 

@@ -153,8 +153,10 @@ static void beat(mpi_transport *self, uint64_t at_ns) {
 static void look(mpi_transport *self, uint64_t at_ns) {
     for (size_t rank = 0; rank < self->base.n_ranks; rank++) {
         bool has_ended = self->fds[rank].fd >= 0 && self->fds[rank].revents != 0;
-        if (has_ended)
+        if (has_ended) {
+            close(self->fds[rank].fd);
             self->fds[rank].fd = -1;
+        }
         if (has_ended || (is_peer(self, rank) && at_ns - self->heard_ns[rank] > silence_ns))
             lose(self, rank);
     }

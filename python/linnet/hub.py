@@ -28,18 +28,24 @@ def find_cached(name: str, revision: str = "main") -> Optional[str]:
     return snapshot if os.path.isdir(snapshot) else None
 
 
-def _choose(folder: str, quant: str) -> str:
-    """The folder itself, or the one of its GGUF files that is asked for."""
-    files = sorted((f for f in os.listdir(folder) if f.endswith(".gguf") and "mmproj" not in f.lower()), key=len)
-    if not files or (not quant and os.path.exists(os.path.join(folder, "config.json"))):
+def _gguf_files(folder: str) -> list[str]:
+    """Language models below the folder, the shortest name first; of split ones the first parts."""
+    paths = [os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder)
+             for name in names if name.endswith(".gguf") and not re.search("mmproj|imatrix", name, re.IGNORECASE)]
+    return sorted((path for path in paths if not re.search(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", path)),
+                  key=lambda path: (len(path), path))
+
+
+def _choose(folder: str, quant: str) -> Optional[str]:
+    """The folder itself, or the one of its GGUF files that is asked for; None: it is not there."""
+    files = _gguf_files(folder)
+    if not quant and (not files or any(name.endswith(".safetensors") for name in os.listdir(folder))):
         return folder
     for wanted in [quant] if quant else _WANTED:
         for file in files:
-            if re.search(rf"(?<![A-Za-z0-9]){re.escape(wanted)}(?![A-Za-z0-9_])", file, re.IGNORECASE):
+            if re.search(rf"(?<![A-Za-z0-9_]){re.escape(wanted)}(?![A-Za-z0-9_])", file, re.IGNORECASE):
                 return os.path.join(folder, file)
-    if quant:
-        raise FileNotFoundError(f"{folder} has no GGUF file of {quant}")
-    return os.path.join(folder, files[0])
+    return None if quant else os.path.join(folder, files[0])
 
 
 def find_model(name: str, revision: Optional[str] = None) -> str:
@@ -49,17 +55,23 @@ def find_model(name: str, revision: Optional[str] = None) -> str:
         return os.path.expanduser(name)
     repo, _, quant = name.partition(":")
     folder = find_cached(repo, revision or "main")
-    if folder is None:
-        folder = _download(repo, quant, revision)
-    return _choose(folder, quant)
+    path = _choose(folder, quant) if folder is not None else None
+    if path is None:
+        path = _choose(_download(repo, quant, revision), quant)
+    if path is None:
+        raise FileNotFoundError(f"{repo} has no GGUF file of {quant}")
+    return path
 
 
 def _download(repo: str, quant: str, revision: Optional[str]) -> str:
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
+        name = f"{repo}:{quant}" if quant else repo
         raise FileNotFoundError(
-            f"{repo} is neither a path nor in the cache {_cache_folder()}; `linnet pull {repo}` brings it there, and "
+            f"{name} is neither a path nor in the cache {_cache_folder()}; `linnet pull {name}` brings it there, and "
             "with `pip install huggingface_hub` this package does") from None
-    files = [f"*{quant}*.gguf"] if quant else ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+    files = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+    if quant:  # patterns are told apart by case
+        files = [f"*{form}*.gguf" for form in dict.fromkeys((quant, quant.upper(), quant.lower()))]
     return snapshot_download(repo, revision=revision, allow_patterns=files)

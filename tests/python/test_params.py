@@ -95,9 +95,21 @@ class Hub(unittest.TestCase):
                 open(os.path.join(folder, "snapshots", "abc", file), "w", encoding="utf-8").close()
             for name, file in (("", "m-Q4_K_M.gguf"), (":Q8_0", "m-Q8_0.gguf"), (":iq4_nl_xl", "m-IQ4_NL_XL.gguf")):
                 self.assertEqual(os.path.basename(find_model("facebook/opt-125m" + name)), file)
-            self.assertRaises(FileNotFoundError, find_model, "facebook/opt-125m:IQ4_NL")
-            with mock.patch.dict("sys.modules", {"huggingface_hub": None}), self.assertRaises(FileNotFoundError):
-                find_model("facebook/opt-350m")
+            with mock.patch.dict("sys.modules", {"huggingface_hub": None}):
+                for name in ("facebook/opt-125m:IQ4_NL", "facebook/opt-350m"):
+                    with self.assertRaisesRegex(FileNotFoundError, f"linnet pull {name}`"):
+                        find_model(name)
+
+    def test_files_are_chosen_as_linnet_does(self):
+        with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"HF_HUB_CACHE": cache}):
+            folder = os.path.join(cache, "models--org--m", "snapshots", "main")
+            for file in ("config.json", "Q8_0/m-Q8_0-00002-of-00002.gguf", "Q8_0/m-Q8_0-00001-of-00002.gguf"):
+                os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
+                open(os.path.join(folder, file), "w", encoding="utf-8").close()
+            first = os.path.join(folder, "Q8_0", "m-Q8_0-00001-of-00002.gguf")
+            self.assertEqual((find_model("org/m"), find_model("org/m:q8_0")), (first, first))
+            open(os.path.join(folder, "model.safetensors"), "w", encoding="utf-8").close()
+            self.assertEqual((find_model("org/m"), find_model("org/m:Q8_0")), (folder, first))
 
 
 if __name__ == "__main__":

@@ -81,7 +81,10 @@ class Base:
             options.on_load = c.LoadFn(lambda _user, ready, total: on_load(ready, total))
         _set_draft(options, speculative_config)
         _set_sizes(options, self._model, max_model_len, max_num_seqs, max_num_batched_tokens)
+        known = {name for name, *_ in c.EngineOptions._fields_}
         for name, value in (engine_options or {}).items():
+            if name not in known:  # ctypes would take it and set nothing
+                raise TypeError(f"engine_options: linnet_engine_options has no field {name}")
             setattr(options, name, value.encode() if isinstance(value, str) else value)
         self._engine = Engine(self._model, options)
         self._seeds, self._ids = random.Random(seed), itertools.count()

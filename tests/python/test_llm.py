@@ -155,6 +155,8 @@ class Demo(unittest.TestCase):
             LLM(DEMO, device="tpu")
         with self.assertRaises(TypeError):
             LLM(DEMO, max_modle_len=5)
+        with self.assertRaisesRegex(TypeError, "kv_tokns"):
+            LLM(DEMO, engine_options={"kv_tokns": 64})
         self.assertTrue(issubclass(InputOutputError, OSError) and issubclass(LimitError, ValueError))
         # a prompt that is refused takes none of the others along, and leaves none behind
         with self.assertRaises(LinnetError):

@@ -63,7 +63,8 @@ class AsyncLLM(Base):
                 if shown is not None:
                     yield shown
         finally:
-            del self._by_id[pending.request_id]
+            if self._by_id.get(pending.request_id) is pending:  # no later request has taken the id
+                del self._by_id[pending.request_id]
 
     def chat(self, messages: Messages, sampling_params: Optional[SamplingParams] = None,
              request_id: Optional[str] = None, *, lora_request: Optional[LoRARequest] = None,

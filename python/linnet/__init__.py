@@ -25,7 +25,8 @@ AsyncEngineArgs = EngineArgs
 __version__ = _lib.version_text
 
 __all__ = [
-    "LLM", "AsyncLLM", "AsyncLLMEngine", "EngineArgs", "AsyncEngineArgs", "SamplingParams", "BeamSearchParams", "PoolingParams", "LoRARequest",
+    "LLM", "AsyncLLM", "AsyncLLMEngine", "EngineArgs", "AsyncEngineArgs", "SamplingParams",
+    "BeamSearchParams", "PoolingParams", "LoRARequest",
     "StructuredOutputsParams", "GuidedDecodingParams", "RequestOutputKind", "RequestOutput", "CompletionOutput",
     "RequestMetrics", "Logprob", "BeamSearchOutput", "BeamSearchSequence", "PoolingOutput", "PoolingRequestOutput",
     "EmbeddingOutput", "EmbeddingRequestOutput", "ClassificationOutput", "ClassificationRequestOutput",

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "hub/cache.h"
 #include "hub/snapshot.h"
 
@@ -109,11 +110,16 @@ static ln_status remove_part(const char *cache, const char *repo_path, const ln_
     const char *main_file;
     size_t n_left = 0;
     ln_hub_files files = {0};
-    if (!ln_hub_snapshot_commit(repo_path, name->revision, commit))
-        return ln_fail(err, LINNET_ERR_IO, "the cache has no %s at %s", name->repo, name->revision);
-    char *folder = ln_hub_path("%s/snapshots/%s", repo_path, commit);
-    ln_status status = folder ? ln_hub_snapshot_read(folder, &files, err)
-                              : ln_fail(err, LINNET_ERR_NOMEM, "out of memory");
+    bool is_known = ln_hub_snapshot_commit(repo_path, name->revision, commit);
+    char *folder = ln_hub_path("%s/snapshots/%s", repo_path, is_known ? commit : "");
+    ln_status status = LINNET_OK;
+    if (!folder)
+        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory");
+    else if (!is_known || !ln_file_exists(folder))
+        status =
+            ln_fail(err, LINNET_ERR_IO, "the cache has no %s at %s", name->repo, name->revision);
+    else
+        status = ln_hub_snapshot_read(folder, &files, err);
     if (status == LINNET_OK && *name->quant)
         status = ln_hub_files_choose(&files, name, &main_file, err);
     else

@@ -193,6 +193,8 @@ static void test_gguf(void **state) {
     snprintf(blob, sizeof blob, REPO_PATH "/blobs/%s", files[0].hash);
     assert_false(is_there(blob));
     assert_fails(LINNET("pull", "--offline", "test/tiny:Q8_0"), 1, "is not in the cache");
+    assert_fails(LINNET("rm", "test/tiny@ffffffffffffffffffffffffffffffffffffffff"), 1,
+                 "the cache has no test/tiny at ffff");
 }
 
 /* -hf pulls what the cache lacks, once. */

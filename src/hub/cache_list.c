@@ -66,7 +66,8 @@ static ln_status list_snapshot(listing *at, ln_error *err) {
     for (size_t i = 0; i < at->files.count; i++) {
         const char *path = at->files.items[i].path;
         ln_hub_file_tag(path, name.quant);
-        if (strlen(path) < 5 || strcasecmp(path + strlen(path) - 5, ".gguf") != 0 ||
+        if (!ln_hub_is_safe_path(path) || strlen(path) < 5 ||
+            strcasecmp(path + strlen(path) - 5, ".gguf") != 0 ||
             ln_hub_files_choose(&at->files, &name, &main_file, NULL) != LINNET_OK)
             continue;
         /* neither a later part nor what is no model, nor, where the tag is empty, the folder */
@@ -100,6 +101,8 @@ static ln_status list_repo(const char *repo_path, listing *at, ln_error *err) {
     if (status == LINNET_OK)
         status = ln_hub_names_read(snapshots, &commits, err);
     for (size_t i = 0; status == LINNET_OK && i < commits.count; i++) {
+        if (!ln_hub_is_commit(commits.items[i])) /* no name leads to it */
+            continue;
         at->revision = find_revision(repo_path, &refs, commits.items[i]);
         at->folder = ln_hub_path("%s/%s", snapshots, commits.items[i]);
         status = at->folder ? ln_hub_snapshot_read(at->folder, &at->files, err)

@@ -223,14 +223,14 @@ static void test_hf(void **state) {
     free(demo);
 }
 
-/* What other programs have put into the cache is listed, whatever its name; an empty tag is none.
- */
+/* What other programs have put into the cache is listed, whatever its name; an empty tag is none,
+ * and what would play with the terminal is left out. */
 static void test_nameless(void **state) {
     (void)state;
     static const char *const folders[] = {"hub", REPO_PATH, REPO_PATH "/snapshots", SNAPSHOT,
                                           SNAPSHOT "/d"};
     static const char *const files[] = {"/model.safetensors", "/d/-00001-of-00002.gguf",
-                                        "/d/-00002-of-00002.gguf"};
+                                        "/d/-00002-of-00002.gguf", "/\033[31mred.gguf"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         assert_int_equal(mkdir(path_in(home, folders[i]), 0777), 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

@@ -18,10 +18,10 @@
  * moved: K once for every 64 rows. */
 #include "backend/cuda/attention/sm90_mla.cuh"
 
+#include "backend/cuda/attention/kv_tensor_map.cuh"
 #include "backend/cuda/attention/mma_decode.cuh"
 #include "backend/cuda/attention/sm90_mla_rows.cuh"
 #include "backend/cuda/ptx/setmaxnreg.cuh"
-#include "backend/cuda/ptx/tma.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
 
@@ -334,21 +334,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Tensor map of the cache's rows, in boxes of box_rows rows and PANEL_COLS columns. */
-static int map_rows(const ln_kv_array *array, unsigned box_rows, CUtensorMap *map) {
-    ln_tensor tensor = {};
-    tensor.data = array->data;
-    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT16;
-    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
-    tensor.n_dims = 2;
-    tensor.dims[0] = array->dim;
-    tensor.dims[1] = INT32_MAX;
-    tensor.strides[0] = array->dim * 2;
-    tensor.box[0] = PANEL_COLS;
-    tensor.box[1] = box_rows;
-    return ln_tensor_map(&tensor, map);
-}
-
 template <bool BF16, bool SPLITS>
 static int launch(const ln_mma_attention_args &args, size_t n_seqs, size_t most_tokens,
                   unsigned n_shares, cudaStream_t stream) {
@@ -356,7 +341,7 @@ static int launch(const ln_mma_attention_args &args, size_t n_seqs, size_t most_
     unsigned block_tokens = 1u << args.block_shift;
     unsigned box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
     CUtensorMap keys;
-    int code = map_rows(&args.a.keys, box_rows, &keys);
+    int code = ln_kv_tensor_map(&args.a.keys, box_rows, &keys);
     if (code == 0)
         code = cudaFuncSetAttribute(attend<BF16, SPLITS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);

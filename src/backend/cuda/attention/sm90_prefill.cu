@@ -15,6 +15,7 @@
  * tiles as they are cached. Bytes moved: K and V once for every 128 rows. */
 #include "backend/cuda/attention/sm90_prefill.cuh"
 
+#include "backend/cuda/attention/kv_tensor_map.cuh"
 #include "backend/cuda/attention/sm90_prefill_producer.cuh"
 #include "backend/cuda/attention/sm90_wgmma.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
@@ -515,21 +516,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Tensor map of the cache's rows, in boxes of box_rows rows and HALF_COLS columns. */
-static int map_rows(const ln_kv_array *array, unsigned box_rows, CUtensorMap *map) {
-    ln_tensor tensor = {};
-    tensor.data = array->data;
-    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT16;
-    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
-    tensor.n_dims = 2;
-    tensor.dims[0] = array->dim;
-    tensor.dims[1] = INT32_MAX;
-    tensor.strides[0] = array->dim * 2;
-    tensor.box[0] = HALF_COLS;
-    tensor.box[1] = box_rows;
-    return ln_tensor_map(&tensor, map);
-}
-
 template <int D, int DTYPE>
 static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                   cudaStream_t stream) {
@@ -542,9 +528,9 @@ static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_
     if (QUANT)
         shared += QUANT_STAGES * quant_tile<D>::TILE_BYTES;
     else
-        code = map_rows(&args->a.keys, box_rows, &keys);
+        code = ln_kv_tensor_map(&args->a.keys, box_rows, &keys);
     if (code == 0 && !QUANT)
-        code = map_rows(&args->a.values, box_rows, &values);
+        code = ln_kv_tensor_map(&args->a.values, box_rows, &values);
     if (code == 0)
         code = cudaFuncSetAttribute(prefill<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared);

@@ -107,13 +107,20 @@ static size_t find_lost(ln_transport *base) {
     return atomic_load(&((mpi_transport *)base)->lost);
 }
 
+/* Calls the watcher once, under its mutex. */
+static void tell_lost(mpi_transport *self) {
+    if (self->on_lost != NULL)
+        self->on_lost(self->user);
+    self->on_lost = NULL;
+}
+
 static void watch(ln_transport *base, void (*on_lost)(void *user), void *user) {
     mpi_transport *self = (mpi_transport *)base;
     pthread_mutex_lock(&self->watcher);
     self->on_lost = on_lost;
     self->user = user;
-    if (on_lost != NULL && atomic_load(&self->lost) != LN_NO_RANK)
-        on_lost(user);
+    if (atomic_load(&self->lost) != LN_NO_RANK)
+        tell_lost(self);
     pthread_mutex_unlock(&self->watcher);
 }
 
@@ -122,8 +129,7 @@ static void lose(mpi_transport *self, size_t rank) {
     if (!atomic_compare_exchange_strong(&self->lost, &none, rank))
         return;
     pthread_mutex_lock(&self->watcher);
-    if (self->on_lost != NULL)
-        self->on_lost(self->user);
+    tell_lost(self);
     pthread_mutex_unlock(&self->watcher);
 }
 

@@ -81,7 +81,11 @@ static ln_status open_next(download *d, ln_error *err) {
         !is_repeated(d->work->files, d->next_file - 1)) {
         status = ln_hub_partial_open(&open->partial, blob, lock, file->bytes,
                                      d->work->http->settings->part_bytes, err);
-        if (status == LINNET_OK) {
+        if (status == LINNET_OK && ln_file_exists(blob)) { /* another process was faster */
+            ln_hub_partial_discard(&open->partial);
+            ln_hub_partial_close(&open->partial);
+            d->work->progress.ready_bytes += file->bytes;
+        } else if (status == LINNET_OK) {
             d->work->progress.ready_bytes += ln_hub_partial_ready(&open->partial);
             open->file = file;
             open->n_users = 1;

@@ -98,7 +98,10 @@ static ln_status check_file(ln_hub_work *work, const ln_hub_file *file, ln_error
     if (status == LINNET_OK && !ln_file_exists(blob)) {
         status = ln_hub_partial_open(&partial, blob, lock, file->bytes,
                                      work->http->settings->part_bytes, err);
-        if (status == LINNET_OK) {
+        if (status == LINNET_OK && ln_file_exists(blob)) { /* another process was faster */
+            ln_hub_partial_discard(&partial);
+            ln_hub_partial_close(&partial);
+        } else if (status == LINNET_OK) {
             status =
                 ln_hub_digest_check(partial.fd, file->path, file->hash, count_checked, work, err);
             if (status == LINNET_OK)

@@ -178,8 +178,10 @@ static json_t *make_input(const json_t *format, const char *param, ln_api_error 
     const char *regex = json_string_value(json_object_get(grammar, "definition"));
     if (is_word(type, "grammar") && regex != NULL &&
         is_word(json_object_get(grammar, "syntax"), "regex")) {
-        json_object_set_new(input, "pattern", json_sprintf("^(?:%s)$", regex));
-        return input;
+        if (json_object_set_new(input, "pattern", json_sprintf("^(?:%s)$", regex)) == 0)
+            return input;
+        json_decref(input);
+        return NULL;
     }
     json_decref(input);
     ln_api_fail(error, 400, param,

@@ -16,7 +16,7 @@ enum {
     LN_MLA_K_DIM = 576, /* a latent and its rotated elements, as sm90_mla.cu takes them */
     LN_MLA_V_DIM = 512,
     LN_MLA_ROWS = 64,
-    LN_MLA_SPLIT = 512 /* keys of a KV split of it: O is 32 times the size of a head's of 64 */
+    LN_MLA_SPLIT = 512 /* keys of a KV split of it; O is large, and merging goes through L2 */
 };
 
 /* Whether kernels on tensor cores take the operation. */

@@ -476,6 +476,7 @@ typedef enum ln_decay {
     LN_DECAY_HEAD,     /* g = -rate[head] dt; n_decays is n_heads */
     LN_DECAY_CHANNEL,  /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
     LN_DECAY_FIXED,    /* g = -rate[head], whatever the token; no a */
+    LN_DECAY_BOUNDED,  /* g = -bound sigmoid(rate[head] (a + a_bias)), for channels, too */
     LN_DECAY_SELECTIVE /* of Mamba 1, see below */
 } ln_decay;
 
@@ -512,6 +513,7 @@ typedef struct ln_op_scan {
     const float *a_bias; /* [n_decays] or NULL */
     const float *skip;   /* [n_heads], or [v_dim], or NULL */
     float dt_min, dt_max;
+    float bound; /* of bounded decays */
     float q_scale;
     bool unit_qk; /* q and k are divided by sqrt(sum of squares + 1e-6) of the head first */
     bool scales_v;

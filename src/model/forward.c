@@ -179,6 +179,8 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
             .q_scale = spec->q_scale,
             .out = a->latent_heads,
         };
+    if (spec->gate != LN_GATE_NONE)
+        linear(r, &w->attention_gate, x, a->output_gate);
     precise_linear(r, &w->kv_a, x, a->k);
     push(r, LN_OP_LATENT)->latent = (ln_op_latent){
         .q = a->latent_heads,
@@ -206,14 +208,16 @@ static ln_relative_bias relative_bias(const recorder *r) {
 /* attended = attended * sigmoid(gate), which stands beside q, k and v: a linear right behind the
  * attention is taken for what reads its result. */
 static void gate_output(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w) {
+    bool is_latent = spec->latent.n_latent > 0;
+    float *x = is_latent ? r->a->latent_heads : r->a->attended;
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_GATE,
         .n_rows = r->batch->n_tokens,
-        .dim = spec->n_heads * spec->v_dim,
+        .dim = spec->n_heads * (is_latent ? spec->latent.v_dim : spec->v_dim),
         .n_gates = w->attention_gate.n_rows,
-        .x = r->a->attended,
+        .x = x,
         .gate = r->a->output_gate,
-        .out = r->a->attended,
+        .out = x,
     };
 }
 

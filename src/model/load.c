@@ -72,6 +72,9 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
     } else {
         LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, q_rows, dim, &w->q));
     }
+    if (spec->gate != LN_GATE_NONE) /* which is by head */
+        LN_TRY(
+            ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, spec->n_heads, dim, &w->attention_gate));
     LN_TRY(indexer(l, i, spec, w));
     LN_TRY(ln_load_matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
     LN_TRY(ln_load_norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));

@@ -98,12 +98,14 @@ typedef struct ln_mixer_spec {
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
     size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
+    bool is_low;          /* KDA: they do */
     float control_eps;    /* Mamba 1: of norms of what makes steps, keys and queries; 0: none */
     size_t n_norm_groups; /* the output's norm is over so many parts of a row */
     float norm_eps;       /* of this norm */
     bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
     bool tiled;                              /* ln_op_scan */
     float dt_min, dt_max;
+    float bound;                    /* KDA: of decays, as LN_DECAY_BOUNDED has it; 0: none */
     float in_scale;                 /* of what the layer reads */
     float gate_scale, decay_scale;  /* of what gate and decay are before their functions */
     float conv_scales[3];           /* SSD: of x, B and C before the convolution */

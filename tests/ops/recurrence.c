@@ -14,9 +14,7 @@ static float *noise_around(size_t n, float middle, float reach) {
 recurrent_data make_recurrent_data(const recurrent_case *c) {
     size_t n_rows = N_ROWS + N_DRAFTS;
     recurrent_data d = {.width = 2 * c->n_k_heads * c->k_dim + c->n_heads * c->v_dim + 3};
-    d.n_decays = c->decay == LN_DECAY_CHANNEL ? c->n_heads * c->k_dim
-                 : is_selective(c)            ? c->v_dim
-                                              : c->n_heads;
+    d.n_decays = has_channels(c) ? c->n_heads * c->k_dim : is_selective(c) ? c->v_dim : c->n_heads;
     d.n_rates = is_selective(c) ? c->k_dim * c->v_dim : c->n_heads;
     d.n_skips = is_selective(c) ? c->v_dim : c->n_heads;
     d.x = noise_rows(n_rows * c->conv_dim);
@@ -71,6 +69,17 @@ static double step_of(const head_state *h, size_t row, size_t decay) {
     return fmin(fmax(dt, (double)0.05f), 2.5); /* as run_step says */
 }
 
+static double log_decay(const head_state *h, size_t row, size_t decay) {
+    const recurrent_data *d = h->d;
+    double rate = (double)d->rate[h->head];
+    if (h->c->decay == LN_DECAY_FIXED)
+        return rate;
+    if (h->c->decay != LN_DECAY_BOUNDED)
+        return rate * step_of(h, row, decay);
+    double a = keep(h, (double)d->a[row * d->n_decays + decay] + (double)d->a_bias[decay]);
+    return (double)RECURRENT_BOUND / keep(h, 1 + keep(h, exp(-keep(h, rate * a))));
+}
+
 static void decay_state(const head_state *h, size_t row) {
     const recurrent_case *c = h->c;
     for (size_t i = 0; i < c->k_dim * c->v_dim && is_selective(c); i++) {
@@ -78,9 +87,8 @@ static void decay_state(const head_state *h, size_t row) {
         h->s[i] = keep(h, h->s[i] * keep(h, kept));
     }
     for (size_t i = 0; i < c->k_dim && !is_selective(c); i++) {
-        size_t decay = c->decay == LN_DECAY_CHANNEL ? h->head * c->k_dim + i : h->head;
-        double dt = c->decay == LN_DECAY_FIXED ? 1.0 : step_of(h, row, decay);
-        double kept = keep(h, exp(-keep(h, (double)h->d->rate[h->head] * dt)));
+        size_t decay = has_channels(c) ? h->head * c->k_dim + i : h->head;
+        double kept = keep(h, exp(-keep(h, log_decay(h, row, decay))));
         for (size_t j = 0; j < c->v_dim; j++)
             h->s[i * c->v_dim + j] = keep(h, h->s[i * c->v_dim + j] * kept);
     }

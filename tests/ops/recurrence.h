@@ -19,6 +19,8 @@ typedef struct recurrent_case {
     float rate; /* of decay, about */
 } recurrent_case;
 
+#define RECURRENT_BOUND 5.0f /* of bounded decays */
+
 /* Rows of seq begin at row seq * FIRST. */
 typedef struct recurrent_data {
     float *x;     /* [N_ROWS + N_DRAFTS][conv_dim] */
@@ -30,6 +32,10 @@ typedef struct recurrent_data {
 
 static inline bool is_selective(const recurrent_case *c) {
     return c->decay == LN_DECAY_SELECTIVE;
+}
+
+static inline bool has_channels(const recurrent_case *c) {
+    return c->decay == LN_DECAY_CHANNEL || c->decay == LN_DECAY_BOUNDED;
 }
 
 recurrent_data make_recurrent_data(const recurrent_case *c);

@@ -79,6 +79,7 @@ static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln
         .a = is_fixed ? NULL : a->decay,
         .b = has_delta ? a->beta : NULL,
         .decay = is_fixed                     ? LN_DECAY_FIXED
+                 : spec->bound > 0            ? LN_DECAY_BOUNDED
                  : spec->kind == LN_MIXER_KDA ? LN_DECAY_CHANNEL
                                               : LN_DECAY_HEAD,
         .rate = w->rate,
@@ -86,6 +87,7 @@ static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln
         .skip = w->skip,
         .dt_min = spec->dt_min,
         .dt_max = spec->dt_max,
+        .bound = spec->bound,
         .q_scale = is_ssd || is_fixed ? 1.0f : 1.0f / sqrtf((float)spec->k_dim),
         .unit_qk = has_delta,
         .scales_v = is_ssd,

@@ -16,7 +16,7 @@ typedef struct mixer_keys {
     ln_key n_heads, n_k_heads, k_dim, v_dim, n_taps;
 } mixer_keys;
 
-static const mixer_keys *keys_of(ln_mixer kind) {
+static const mixer_keys *keys_of(const ln_mixer_spec *mixer) {
     static const mixer_keys delta = {
         .n_heads = {"linear_num_value_heads", "ssm.time_step_rank"},
         .n_k_heads = {"linear_num_key_heads", "ssm.group_count"},
@@ -39,7 +39,16 @@ static const mixer_keys *keys_of(ln_mixer kind) {
         .n_taps = {"linear_attn_config.short_conv_kernel_size|linear_conv_kernel_dim",
                    "ssm.conv_kernel"},
     };
-    return kind == LN_MIXER_DELTA ? &delta : kind == LN_MIXER_KDA ? &kda : &ssd;
+    static const mixer_keys plain_kda = {
+        .n_heads = {"linear_num_heads|num_attention_heads", ""},
+        .n_k_heads = {"linear_num_heads|num_attention_heads", ""},
+        .k_dim = {"linear_head_dim|head_dim", ""},
+        .v_dim = {"linear_head_dim|head_dim", ""},
+        .n_taps = {"linear_conv_kernel_dim|short_conv_kernel_size", ""},
+    };
+    if (mixer->kind == LN_MIXER_KDA)
+        return mixer->is_low ? &kda : &plain_kda;
+    return mixer->kind == LN_MIXER_DELTA ? &delta : &ssd;
 }
 
 /* How wide all heads are together: GGUF says it, folders where a head's width is missing. */
@@ -62,7 +71,7 @@ static ln_status read_inner_size(const ln_config *config, size_t dim, ln_mixer_s
 
 static ln_status read_sizes(const ln_config *config, size_t dim, ln_mixer_spec *mixer,
                             ln_error *err) {
-    const mixer_keys *keys = keys_of(mixer->kind);
+    const mixer_keys *keys = keys_of(mixer);
     LN_TRY(ln_config_need_size(config, keys->n_heads, 1, MAX_MIXER_HEADS, &mixer->n_heads, err));
     LN_TRY(
         ln_config_need_size(config, keys->n_k_heads, 1, MAX_MIXER_HEADS, &mixer->n_k_heads, err));
@@ -115,6 +124,20 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: recurrent layers of %zu dimensions are too large",
                    ln_checkpoint_path(config->checkpoint), mixer->v_dim);
+}
+
+/* KDA's own: whether decay and gate go through few dimensions, and a bound of decays. */
+static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+    bool is_bounded = false;
+    double least = 0;
+    mixer->sigmoid_gate = true;
+    mixer->low_rank = mixer->is_low ? mixer->k_dim : 0;
+    LN_TRY(ln_config_flag(config, (ln_key){"kda_safe_gate", ""}, &is_bounded, err));
+    if (!is_bounded)
+        return LINNET_OK;
+    LN_TRY(ln_config_real(config, (ln_key){"kda_lower_bound", ""}, -1e9, -1e-9, &least, err));
+    mixer->bound = -(float)least;
+    return LINNET_OK;
 }
 
 /* Lightning attention: heads are those of attention; q, k and v go through the activation. */
@@ -230,12 +253,14 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
         return read_selective(config, spec, mixer, err);
     if (mixer->kind == LN_MIXER_LIGHTNING)
         return read_lightning(config, spec, mixer, err);
+    ln_tensor_id low = {.role = LN_ROLE_MIXER_A_LOW};
+    mixer->is_low =
+        ln_family_binding(family, config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF, low, 0) != NULL;
     LN_TRY(read_sizes(config, spec->dim, mixer, err));
     mixer->has_norm = true;
     mixer->n_norm_groups = mixer->n_heads;
-    mixer->sigmoid_gate = mixer->kind == LN_MIXER_KDA;
     if (mixer->kind == LN_MIXER_KDA)
-        mixer->low_rank = mixer->k_dim;
+        LN_TRY(read_kda(config, mixer, err));
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
 }
 
@@ -378,8 +403,9 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
         *has_mixer = layer % period != offset;
         return LINNET_OK;
     }
-    LN_TRY(ln_config_size(config, (ln_key){"full_attention_interval", "full_attention_interval"}, 1,
-                          LN_MAX_LAYERS, &interval, err));
+    LN_TRY(ln_config_size(
+        config, (ln_key){"full_attention_interval|layer_group_size", "full_attention_interval"}, 1,
+        LN_MAX_LAYERS, &interval, err));
     *has_mixer = (layer + 1) % interval != 0;
     return LINNET_OK;
 }

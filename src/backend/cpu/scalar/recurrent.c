@@ -155,16 +155,24 @@ float ln_scan_step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t
     return dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
 }
 
+float ln_scan_log_decay(const ln_op_scan *p, size_t row, size_t n_decays, size_t head, size_t i) {
+    float rate = p->rate[head];
+    if (p->decay == LN_DECAY_FIXED)
+        return -rate;
+    if (p->decay != LN_DECAY_BOUNDED)
+        return -(rate * ln_scan_step_size(p, row, n_decays, i));
+    float a = p->a[row * n_decays + i] + (p->a_bias != NULL ? p->a_bias[i] : 0.0f);
+    return -p->bound / (1.0f + expf(-(rate * a)));
+}
+
 /* The sums of decays with this token's, in the chunk's and in the tail. */
 static void add_decay(head_scan *h, size_t row, size_t position) {
-    const ln_op_scan *p = h->p;
     size_t at = position - h->chunk;
     for (size_t i = 0; i < h->n_channels; i++) {
-        float dt = 1.0f;
-        if (p->decay != LN_DECAY_FIXED)
-            dt = ln_scan_step_size(p, row, h->s->n_decays, h->head * h->n_channels + i);
+        float g =
+            ln_scan_log_decay(h->p, row, h->s->n_decays, h->head, h->head * h->n_channels + i);
         double before = at > 0 ? h->c[(at - 1) * h->n_channels + i] : 0.0;
-        h->c[at * h->n_channels + i] = before - (double)(p->rate[h->head] * dt);
+        h->c[at * h->n_channels + i] = before + (double)g;
     }
     memcpy(decay_row(h, position), h->c + at * h->n_channels, h->n_channels * sizeof *h->c);
 }

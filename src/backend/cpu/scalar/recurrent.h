@@ -30,4 +30,7 @@ void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t
 /* dt of decay number i of a row. */
 float ln_scan_step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t i);
 
+/* g of the same, which is the head's; not of a selective scan. */
+float ln_scan_log_decay(const ln_op_scan *p, size_t row, size_t n_decays, size_t head, size_t i);
+
 #endif

@@ -115,26 +115,28 @@ static void channel_decays(const scan_head *h, size_t row, float *g) {
     size_t first = h->head * h->n_channels;
     const float *a = p->a + row * h->s->n_decays + first;
     vf least = vf_set(p->dt_min), most = vf_set(p->dt_max), rate = vf_set(-p->rate[h->head]);
+    vf one = vf_set(1.0f), bound = vf_set(-p->bound);
+    bool is_bounded = p->decay == LN_DECAY_BOUNDED;
     for (size_t i = 0; i < h->n_channels; i += LANES) {
         vf x = vf_load(a + i);
         if (p->a_bias != NULL)
             x = vf_add(x, vf_load(p->a_bias + first + i));
-        vf_store(g + i, vf_mul(rate, vf_min(most, vf_max(least, vf_softplus(x)))));
+        if (is_bounded)
+            vf_store(g + i, vf_div(bound, vf_add(one, vf_exp(vf_mul(rate, x)))));
+        else
+            vf_store(g + i, vf_mul(rate, vf_min(most, vf_max(least, vf_softplus(x)))));
     }
 }
 
 /* The sums of decays with this token's, in the chunk's and in the tail. */
 static void add_decays(scan_head *h, size_t row, size_t position) {
-    const ln_op_scan *p = h->p;
     size_t at = position - h->chunk, n = h->n_channels;
     double *c = h->c + at * n, *tail = tail_decay(h, position);
     float *g = h->scaled; /* not in use yet */
     if (n > 1)
         channel_decays(h, row, g);
     else
-        g[0] = -p->rate[h->head] * (p->decay == LN_DECAY_FIXED
-                                        ? 1.0f
-                                        : ln_scan_step_size(p, row, h->s->n_decays, h->head));
+        g[0] = ln_scan_log_decay(h->p, row, h->s->n_decays, h->head, h->head);
     for (size_t i = 0; i < n; i++)
         c[i] = (at > 0 ? c[(ptrdiff_t)i - (ptrdiff_t)n] : 0.0) + (double)g[i];
     memcpy(tail, c, n * sizeof *c);

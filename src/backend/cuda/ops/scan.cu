@@ -89,6 +89,12 @@ static __device__ __forceinline__ double decay_of(const scan_args &args, size_t 
     float rate = args.p.rate[head];
     if (args.p.decay == LN_DECAY_FIXED)
         return -(double)rate;
+    if (args.p.decay == LN_DECAY_BOUNDED) {
+        size_t i = head * args.n_channels + channel;
+        float a = args.p.a[row * args.state.shape.n_decays + i];
+        a += args.p.a_bias != NULL ? args.p.a_bias[i] : 0.0f;
+        return -(double)(args.p.bound / (1.0f + expf(-(rate * a))));
+    }
     return -(double)(rate * step_size(args, row, head * args.n_channels + channel));
 }
 

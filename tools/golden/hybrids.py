@@ -105,6 +105,13 @@ VARIANTS = {
         full_attn_alpha_factor=3.5, full_attn_beta_factor=0.8, linear_attn_alpha_factor=2.5,
         linear_attn_beta_factor=1.2, mlp_alpha_factor=3.0, mlp_beta_factor=0.9,
         layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    # KDA whose decays are bounded, beside latents whose heads have gates
+    "bailing_hybrid": lambda: hf.BailingHybridConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=24, intermediate_size=24, num_attention_heads=2,
+        num_key_value_heads=2, head_dim=12, num_hidden_layers=3, moe_intermediate_size=12,
+        num_local_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
+        first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=8,
+        v_head_dim=12, layer_group_size=2, max_position_embeddings=1024, num_mtp_layers=0),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,

@@ -5,7 +5,7 @@
 
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
-    X(afmoe) X(apertus) X(arcee) X(aria_text) X(axk1) X(baichuan) X(bailing_moe) X(bamba)          \
+    X(afmoe) X(apertus) X(arcee) X(aria_text) X(axk1) X(baichuan) X(bailing_hybrid) X(bailing_moe) X(bamba)          \
     X(bart) X(bert) X(biogpt) X(bloom) X(chatglm) X(cohere) X(cohere2) X(cohere2_moe) X(dbrx)      \
     X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(distilbert) X(dots1) X(electra) X(ernie4_5)    \
     X(ernie4_5_moe) X(eurobert) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo)       \

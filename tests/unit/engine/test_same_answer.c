@@ -177,6 +177,7 @@ static void states_beside_attention(void **state) {
 static void states_beside_latents(void **state) {
     (void)state;
     check_model("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("bailing_hybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
 static void states_behind_experts(void **state) {

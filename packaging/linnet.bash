@@ -59,7 +59,7 @@ _linnet() {
             chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine $model" ;;
             serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
                 --allowed-host --strict-fields --no-web-page --metrics-prefix --response-store --max-responses --max-response-bytes
-                --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
+                --log-json --no-log --sandbox --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout $engine $model" ;;
             pull) i='--offline --parallel --part-bytes --quiet' ;;

@@ -20,6 +20,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/sandbox.h"
 #include "hub/cache.h"
 #include "hub/pull.h"
 
@@ -177,6 +178,12 @@ static void report_system(json_t *report) {
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         say(report, "open files", "up to %llu, a connection of the server each",
             (unsigned long long)files.rlim_cur);
+    int landlock = ln_cli_sandbox_landlock();
+    if (landlock > 0)
+        say(report, "sandbox", "Landlock %d, of files%s", landlock,
+            landlock >= 4 ? " and connections" : "");
+    else
+        say(report, "sandbox", "none: the kernel has no Landlock");
 }
 
 int ln_cli_doctor(int argc, char **argv) {

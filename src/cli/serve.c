@@ -1,5 +1,6 @@
 /* linnet serve: the HTTP server. */
 #include <argp.h>
+#include <libgen.h>
 #include <linnet.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/sandbox.h"
 #include "cli/service.h"
 #include "server/log_writer.h"
 #include "server/server.h"
@@ -34,6 +36,7 @@ enum {
     KEY_TLS_KEY,
     KEY_LOG_JSON,
     KEY_NO_LOG,
+    KEY_SANDBOX,
     KEY_STRICT_FIELDS,
     KEY_NO_WEB_PAGE,
     KEY_METRICS_PREFIX,
@@ -63,7 +66,7 @@ typedef struct serve_args {
     const char **keys; /* [server.n_api_keys], owned; the strings are argv's or of file_text */
     char *file_text;   /* of key_file, owned */
     const char *hosts[MAX_HOSTS]; /* [server.n_allowed_hosts], argv's */
-    bool is_silent;
+    bool is_silent, has_no_sandbox;
     ln_server_options server;
     linnet_engine_options engine;
     ln_cli_adapters adapters;
@@ -94,6 +97,10 @@ static const struct argp_option options[] = {
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "The certificate's key (PEM)", 1},
     {"log-json", KEY_LOG_JSON, NULL, 0, "Write the log as JSON, one object a line", 1},
     {"no-log", KEY_NO_LOG, NULL, 0, "Write no log", 1},
+    {"sandbox", KEY_SANDBOX, "on|off", 0,
+     "Give up what serving does not need: other files, writing, connections, programs (on, where "
+     "the kernel has Landlock and seccomp)",
+     1},
     {NULL, 0, NULL, 0, "Limits:", 2},
     {"max-waiting", KEY_MAX_WAITING, "N", 0,
      "Sequences that may wait beside the running ones; more are refused with 429 (256)", 2},
@@ -250,6 +257,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_TLS_KEY: server->address.key = arg; return 0;
     case KEY_LOG_JSON: server->logs_json = true; return 0;
     case KEY_NO_LOG: args->is_silent = true; return 0;
+    case KEY_SANDBOX:
+        if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0)
+            argp_error(state, "--sandbox: \"%s\" is neither on nor off", arg);
+        args->has_no_sandbox = strcmp(arg, "off") == 0;
+        return 0;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); return 0;
     case ARGP_KEY_END: check(state, args); return 0;
     default: return parse_limit(key, arg, state);
@@ -275,6 +287,41 @@ static const struct argp serve_argp = {
            "step.",
     .children = children,
 };
+
+/* The sandbox is for a server that listens; ranks start and reach each other by what it forbids. */
+static bool has_sandbox(const serve_args *args) {
+    return !args->has_no_sandbox && !ln_cli_has_ranks(&args->engine);
+}
+
+/* The folder of a file, of which a new one may take the place; malloc'd. */
+static char *folder_of(const char *path) {
+    char *copy = path != NULL ? strdup(path) : NULL, *folder = NULL;
+    if (copy != NULL)
+        folder = strdup(dirname(copy));
+    free(copy);
+    return folder;
+}
+
+static void confine_files(const serve_args *args, const char *model) {
+    char *keys = folder_of(args->key_file), *store = folder_of(args->server.response_store);
+    char *home = NULL; /* where CUDA keeps kernels that it has compiled */
+    if (asprintf(&home, "%s/.nv", getenv("HOME")) < 0)
+        home = NULL;
+    ln_cli_sandbox sandbox = {.models = {model, args->engine.draft_model},
+                              /* clients may load adapters from any path: */
+                              .reads_anything =
+                                  args->engine.max_adapters > 0 || args->adapters.count > 0};
+    ln_cli_sandbox_allow(&sandbox, args->chat_template, false);
+    ln_cli_sandbox_allow(&sandbox, args->server.address.certificate, false);
+    ln_cli_sandbox_allow(&sandbox, args->server.address.key, false);
+    ln_cli_sandbox_allow(&sandbox, keys, false);
+    ln_cli_sandbox_allow(&sandbox, store, true);
+    ln_cli_sandbox_allow(&sandbox, home, true);
+    ln_cli_sandbox_confine_files(&sandbox);
+    free(keys);
+    free(store);
+    free(home);
+}
 
 static bool write_log(void *user, const char *line, size_t n_bytes) {
     return ln_log_writer_put(user, line, n_bytes);
@@ -306,24 +353,21 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
            is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", ln_server_get_port(server));
     fflush(stdout);
     int status = 0;
+    if (has_sandbox(args))
+        ln_cli_sandbox_confine_calls();
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     ln_server_end(server, engine, status);
     return status;
 }
 
-static int serve(const serve_args *args) {
+static int serve(const serve_args *args, const char *path) {
     linnet_error err = {0};
     ln_server *server = NULL;
     linnet_model *model = NULL;
-    char *demo = args->model ? NULL : ln_cli_find_demo_model();
-    const char *path = args->model ? args->model : demo;
     int status;
-    if (!path) {
-        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
-    } else if (!ln_cli_has_ranks(
-                   &args->engine) && /* else rank 0 listens, once it knows who it is */
-               ln_server_open(&args->server, &server, &err) != LINNET_OK) {
+    if (!ln_cli_has_ranks(&args->engine) && /* else rank 0 listens, once it knows who it is */
+        ln_server_open(&args->server, &server, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
     } else if (ln_cli_open_model(path, &model, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
@@ -335,7 +379,21 @@ static int serve(const serve_args *args) {
         status = serve_model(server, model, args, path);
     }
     linnet_model_close(model);
-    free(demo);
+    return status;
+}
+
+/* Serves, once the log has its thread, which belongs into the sandbox as all others do. */
+static int serve_with_log(serve_args *args, const char *path) {
+    linnet_error err = {0};
+    ln_log_writer *writer = NULL;
+    if (has_sandbox(args))
+        confine_files(args, path);
+    if (!args->is_silent && ln_log_writer_open(STDERR_FILENO, LOG_BYTES, &writer, &err) != 0)
+        return ln_cli_fail_with(&err);
+    args->server.log = writer != NULL ? write_log : NULL;
+    args->server.log_user = writer;
+    int status = serve(args, path);
+    ln_log_writer_close(writer, LOG_END_MS);
     return status;
 }
 
@@ -350,16 +408,17 @@ int ln_cli_serve(int argc, char **argv) {
     if (args.engine.max_seqs == 0)
         args.engine.max_seqs = DEFAULT_MAX_SEQS;
     linnet_error err = {0};
-    ln_log_writer *writer = NULL;
+    char *demo = args.model ? NULL : ln_cli_find_demo_model();
+    const char *path = args.model ? args.model : demo;
     int status;
-    if (!args.is_silent && ln_log_writer_open(STDERR_FILENO, LOG_BYTES, &writer, &err) != 0) {
+    if (!path)
+        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
+    else if (ln_cli_resolve_model(&path, &err) != LINNET_OK ||
+             ln_cli_resolve_model(&args.engine.draft_model, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
-    } else {
-        args.server.log = writer != NULL ? write_log : NULL;
-        args.server.log_user = writer;
-        status = serve(&args);
-    }
-    ln_log_writer_close(writer, LOG_END_MS);
+    else
+        status = serve_with_log(&args, path);
+    free(demo);
     free(args.keys);
     free(args.file_text);
     ln_cli_adapters_free(&args.adapters);

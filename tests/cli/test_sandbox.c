@@ -1,0 +1,164 @@
+/* What a process in the sandbox can no longer do, tried by a child. */
+#include "cli/sandbox.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test.h"
+
+/* root/model/weights -> root/blobs/1; root/store; root/secret; root/port, where someone listens */
+typedef struct place {
+    char root[64], model[80], link[96], blob[96], store[80], secret[80];
+    int listener;
+    struct sockaddr_in address;
+} place;
+
+static void write_file(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "x", 1), 1);
+    close(fd);
+}
+
+static place make_place(void) {
+    place made = {.root = "/var/tmp/linnet-sandbox-XXXXXX", .address = {.sin_family = AF_INET}};
+    char blobs[80];
+    socklen_t size = sizeof made.address;
+    assert_non_null(mkdtemp(made.root));
+    snprintf(made.model, sizeof made.model, "%s/model", made.root);
+    snprintf(blobs, sizeof blobs, "%s/blobs", made.root);
+    snprintf(made.store, sizeof made.store, "%s/store", made.root);
+    snprintf(made.secret, sizeof made.secret, "%s/secret", made.root);
+    snprintf(made.link, sizeof made.link, "%s/weights", made.model);
+    snprintf(made.blob, sizeof made.blob, "%s/1", blobs);
+    assert_int_equal(mkdir(made.model, 0700) | mkdir(blobs, 0700) | mkdir(made.store, 0700), 0);
+    write_file(made.blob);
+    write_file(made.secret);
+    assert_int_equal(symlink("../blobs/1", made.link), 0);
+    made.address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    made.listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(made.listener, (struct sockaddr *)&made.address, size), 0);
+    assert_int_equal(listen(made.listener, 4), 0);
+    assert_int_equal(getsockname(made.listener, (struct sockaddr *)&made.address, &size), 0);
+    return made;
+}
+
+static void remove_place(place *made) {
+    char command[128];
+    close(made->listener);
+    snprintf(command, sizeof command, "rm -r %s", made->root);
+    assert_int_equal(system(command), 0);
+}
+
+/* 0, or the error with which the file does not open. */
+static int try_open(const char *path, int flags) {
+    int fd = open(path, flags, 0600);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+static int try_connect(const place *made) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int error =
+        connect(fd, (const struct sockaddr *)&made->address, sizeof made->address) == 0 ? 0 : errno;
+    close(fd);
+    return error;
+}
+
+static void check_files(const place *made) {
+    char inside[96];
+    snprintf(inside, sizeof inside, "%s/new", made->store);
+    assert_int_equal(try_open(made->link, O_RDONLY), 0);
+    assert_int_equal(try_open(made->link, O_WRONLY), EACCES);
+    assert_int_equal(try_open(made->secret, O_RDONLY), EACCES);
+    assert_int_equal(unlink(made->secret), -1);
+    assert_int_equal(try_open(inside, O_RDWR | O_CREAT), 0);
+    assert_int_equal(unlink(inside), 0);
+    snprintf(inside, sizeof inside, "%s/new", made->root);
+    assert_int_equal(try_open(inside, O_RDWR | O_CREAT), EACCES);
+    assert_int_equal(try_open("/etc/passwd", O_RDONLY), 0);
+}
+
+static void *try_exec(void *argument) {
+    execl("/bin/true", "true", (char *)NULL);
+    *(int *)argument = errno;
+    return NULL;
+}
+
+/* As the program does: files first, then a thread, then calls. */
+static void live_in_sandbox(const place *made) {
+    ln_cli_sandbox sandbox = {.models = {made->link}};
+    pthread_t thread;
+    int error = 0;
+    ln_cli_sandbox_allow(&sandbox, made->store, true);
+    ln_cli_sandbox_allow(&sandbox, "/nothing/is/here", false);
+    ln_cli_sandbox_allow(&sandbox, NULL, false);
+    if (!ln_cli_sandbox_confine_files(&sandbox))
+        _exit(77);
+    check_files(made);
+    int refused = try_connect(made);
+    assert_true(refused == EACCES || refused == 0); /* older kernels let connections be */
+    assert_true(ln_cli_sandbox_confine_calls());
+    assert_int_equal(mount("none", made->store, "tmpfs", 0, NULL), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(pthread_create(&thread, NULL, try_exec, &error), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(error == EPERM || error == EACCES);
+    _exit(0);
+}
+
+static void confines(void **state) {
+    (void)state;
+    place made = make_place();
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        live_in_sandbox(&made);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    remove_place(&made);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip(); /* this kernel has no Landlock */
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Where nobody knows which files are to come, all may be read, and none written. */
+static void reads_anything(void **state) {
+    (void)state;
+    place made = make_place();
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const ln_cli_sandbox sandbox = {.reads_anything = true, .connects = true};
+        if (!ln_cli_sandbox_confine_files(&sandbox))
+            _exit(77);
+        _exit(try_open(made.secret, O_RDONLY) != 0 || try_open(made.secret, O_WRONLY) != EACCES ||
+              try_connect(&made) != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    remove_place(&made);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(confines),
+                                       cmocka_unit_test(reads_anything)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

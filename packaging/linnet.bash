@@ -48,10 +48,10 @@ _linnet() {
     *)
         if ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve pull list rm show inspect plan tokenize detokenize grammar
-                template logits embed bench convert quantize eval doctor help $general" -- "$word")
+                template logits embed bench convert quantize merge eval doctor help $general" -- "$word")
         elif [[ $command == help ]]; then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve pull list rm show inspect plan tokenize detokenize grammar
-                template logits embed bench convert quantize eval doctor engine" -- "$word")
+                template logits embed bench convert quantize merge eval doctor engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos --lora
@@ -76,6 +76,7 @@ _linnet() {
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --chunks --json $engine $model" ;;
             quantize) i='--type --keep --threads' ;;
+            merge) i='--lora --out --requantize --threads' ;;
             embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine $model" ;;
             logits) i="--lora --ids --encoder-ids --out $engine $model" ;;
             esac

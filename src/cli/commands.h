@@ -26,6 +26,7 @@ int ln_cli_template(int argc, char **argv);
 int ln_cli_logits(int argc, char **argv);
 int ln_cli_embed(int argc, char **argv);
 int ln_cli_bench(int argc, char **argv);
+int ln_cli_merge(int argc, char **argv);
 int ln_cli_quantize(int argc, char **argv);
 int ln_cli_convert(int argc, char **argv);
 int ln_cli_doctor(int argc, char **argv);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/conversion.h"
+#include "cli/convert/conversion.h"
 #include "cli/generate.h"
 #include "cli/hub/resolve.h"
 #include "cli/input.h"

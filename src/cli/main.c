@@ -32,6 +32,7 @@
     X(logits, "Write the logits of a token sequence to a file")                                    \
     X(embed, "Print the vectors of texts")                                                         \
     X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
+    X(merge, "Write a checkpoint that adapters have been merged into")                             \
     X(quantize, "Write a GGUF file with matrices in another type")                                 \
     X(eval, "Measure perplexity, or how far apart two checkpoints are")                            \
     X(doctor, "Show what this machine can do, and what is missing")                                \

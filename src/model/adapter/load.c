@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "format/quants.h"
+#include "model/adapter/find.h"
 #include "model/adapter/walk.h"
 #include "model/source.h"
 
@@ -237,26 +238,6 @@ static ln_status load_input_vector(loading *l, const ln_adapter_part *part, ln_t
 
 /* ---- finding parts ------------------------------------------------------------------------- */
 
-/* The part of the adapter for a weight, and the binding that names it. */
-static ln_adapter_part *find_part(const loading *l, ln_tensor_id id, const ln_binding **binding) {
-    const ln_family *family = l->spec->family;
-    char name[LN_TENSOR_NAME_BYTES], placed[LN_TENSOR_NAME_BYTES];
-    for (size_t i = 0; (*binding = ln_family_binding(family, l->file->format, id, i)) != NULL;
-         i++) {
-        bool is_hf = l->file->format == LN_FORMAT_HF;
-        if (is_hf ? (*binding)->hf_bare : (*binding)->gguf_bare)
-            continue;
-        ln_binding_name(*binding, l->file->format, id, name);
-        name[strlen(name) - strlen(".weight")] = '\0';
-        ln_adapter_part *part = is_hf ? NULL : ln_adapter_file_find(l->file, name);
-        for (size_t j = 0; is_hf && part == NULL && ln_family_place(family, name, j, placed); j++)
-            part = ln_adapter_file_find(l->file, placed);
-        if (part != NULL)
-            return part;
-    }
-    return NULL;
-}
-
 /* The rows of a fused module, and of heads whose halves lie as pairs in one of file and model. */
 static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_id id,
                         size_t n_rows) {
@@ -280,7 +261,7 @@ static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_i
 static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
     loading *l = context;
     const ln_binding *binding;
-    ln_adapter_part *part = find_part(l, id, &binding);
+    ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
     ln_adapter_target *target = &weight->adapters[l->place->slot];
     bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
     if (part == NULL)

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "cli/commands.h"
-#include "cli/conversion.h"
+#include "cli/convert/conversion.h"
 #include "cli/options.h"
 #include "format/quantize/gguf.h"
 

@@ -1,7 +1,7 @@
 /* What `linnet convert` and `linnet quantize` share: options, and a bar that shows progress
  * (`linnet eval` has one, too). */
-#ifndef LN_CLI_CONVERSION_H
-#define LN_CLI_CONVERSION_H
+#ifndef LN_CLI_CONVERT_CONVERSION_H
+#define LN_CLI_CONVERT_CONVERSION_H
 
 #include <argp.h>
 #include <stdbool.h>

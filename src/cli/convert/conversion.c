@@ -1,4 +1,4 @@
-#include "cli/conversion.h"
+#include "cli/convert/conversion.h"
 
 #include <sched.h>
 #include <stdio.h>

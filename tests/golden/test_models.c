@@ -108,20 +108,9 @@ static size_t compare_greedy(const reference *golden, size_t index, double clear
     return step;
 }
 
-/* Models that no GPU computes so far: selective scans. */
-static bool runs_here(const char *name) {
-    static const char *const on_cpu[] = {"falcon_mamba", "jamba", "mamba"};
-    for (size_t i = 0; i < sizeof on_cpu / sizeof *on_cpu; i++)
-        if (strcmp(backend, "cuda") == 0 && strcmp(name, on_cpu[i]) == 0)
-            return false;
-    return true;
-}
-
 static void test_model(void **state) {
     const char *name = *state;
     reference golden;
-    if (!runs_here(name))
-        skip();
     reference_open(&golden, name);
     use_kv_type(&golden, LINNET_KV_AUTO);
     size_t n_steps = 0;

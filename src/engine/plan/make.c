@@ -119,24 +119,12 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
-/* What no GPU computes yet, or NULL. */
-static const char *needs_cpu(const ln_spec *spec) {
-    for (size_t i = 0; i < spec->n_layers; i++)
-        if (spec->layers[i].mixer.kind == LN_MIXER_SELECTIVE)
-            return "models with selective scans (Mamba 1) run on the CPU alone so far";
-    return NULL;
-}
-
 /* The backend of the last layers. */
-static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
+static ln_status create_backend(const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
     ln_mesh mesh = ln_engine_plan_mesh(options);
     bool on_cpu = options->gpu_layers == 0 || ln_mesh_count(&mesh) > 1; /* ranks have CPUs */
-    const char *reason = needs_cpu(&model->spec);
-    if (reason != NULL && strcmp(options->backend, "cuda") == 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s", reason);
-    on_cpu = on_cpu || reason != NULL;
     const char *name = on_cpu ? "cpu" : options->backend;
     LN_TRY(ln_backend_create(name, backend_options, backend, err));
     if (on_cpu || options->gpu_layers <= 0 || (*backend)->vtable->on_device ||
@@ -206,7 +194,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .lazy = options->lazy_weights,
                                           .lets_rows_vary = !options->batch_invariant,
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
-    LN_TRY(create_backend(model, options, &backend_options, backend, err));
+    LN_TRY(create_backend(options, &backend_options, backend, err));
     const ln_mesh mesh = ln_engine_plan_mesh(options);
     plan->n_ranks = ln_mesh_count(&mesh);
     plan->on_device = (*backend)->vtable->on_device;

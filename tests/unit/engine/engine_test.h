@@ -29,12 +29,6 @@ static inline bool engine_test_begin(int argc, char **argv) {
     return test_has_backend(engine_test_backend);
 }
 
-/* Whether the backend computes models of this name: selective scans run on the CPU alone. */
-static inline bool engine_test_runs(const char *name) {
-    bool is_selective = strcmp(name, "jamba") == 0 || strcmp(name, "falcon_mamba") == 0;
-    return !is_selective || strcmp(engine_test_backend, "cuda") != 0;
-}
-
 typedef struct golden {
     linnet_model *model;
     int32_t prompts[GOLDEN_PROMPTS][MAX_IDS];

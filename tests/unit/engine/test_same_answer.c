@@ -162,8 +162,6 @@ static void states_without_attention(void **state) {
 
 static void running_states(void **state) {
     (void)state;
-    if (!engine_test_runs("jamba"))
-        skip();
     check_model("jamba", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("mamba", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("falcon_mamba", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);

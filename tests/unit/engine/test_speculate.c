@@ -185,8 +185,6 @@ static void bits_do_not_depend_on_drafts(void **state) {
 
 static void running_states_take_drafts_back(void **state) {
     (void)state;
-    if (!engine_test_runs("jamba"))
-        skip();
     compare("jamba", exact_options(256, 6, 64, 1), NULL, 0);
     compare("falcon_mamba", exact_options(256, 6, 64, 1), NULL, 0);
 }

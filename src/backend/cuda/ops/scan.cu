@@ -10,6 +10,7 @@
  * blocks of the first one still read. Bytes moved by decode: S0 once, and of the tail keys and
  * decays once for each block of columns, updates once. */
 #include "backend/cuda/ops/recurrent.cuh"
+#include "backend/cuda/ops/selective.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/shared_bytes.cuh"
@@ -328,8 +329,8 @@ static __global__ void keep_tail(const __grid_constant__ scan_args args) {
 }
 
 int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    if (op->scan.decay == LN_DECAY_SELECTIVE) /* which engines keep on the CPU */
-        return (int)cudaErrorNotSupported;
+    if (op->scan.decay == LN_DECAY_SELECTIVE)
+        return ln_cuda_selective_scan(op, step, stream);
     scan_args args = {};
     args.state = ln_state_args_of(op->scan.cache, step);
     args.p = op->scan;

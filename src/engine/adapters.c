@@ -26,6 +26,8 @@ ln_status ln_adapters_init(ln_adapters *adapters, const ln_engine_plan *plan,
 void ln_adapters_free(ln_adapters *adapters) {
     if (adapters->slots != NULL)
         pthread_mutex_destroy(&adapters->mutex);
+    for (size_t i = 0; adapters->slots != NULL && i < adapters->plan->n_adapters; i++)
+        free(adapters->slots[i].path);
     free(adapters->slots);
     adapters->slots = NULL;
 }
@@ -93,6 +95,7 @@ static ln_status begin_load(ln_adapters *adapters, const char *name, float scale
                          "there is no place for adapter \"%s\": max_adapters is %zu", name,
                          adapters->plan->n_adapters);
     if (status == LINNET_OK) {
+        free(slot->path);
         *slot = (ln_adapter_slot){.state = LN_SLOT_LOADING,
                                   .number = ++adapters->n_loads,
                                   .info = {.struct_bytes = sizeof slot->info, .scale = scale}};
@@ -113,6 +116,9 @@ static ln_status read_into(const ln_adapters *adapters, ln_adapter_slot *slot, c
                                     .rank = plan->adapter_rank,
                                     .backend = adapters->backend};
     ln_adapter_file file;
+    slot->path = strdup(path);
+    if (slot->path == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for adapter %s", path);
     LN_TRY(ln_adapter_file_open(path, &file, err));
     slot->info.rank = file.rank;
     ln_status status = ln_adapter_load(&file, &plan->spec, adapters->weights, &place,
@@ -131,6 +137,18 @@ ln_status ln_adapters_load(ln_adapters *adapters, const char *name, const char *
     slot->state = status == LINNET_OK ? LN_SLOT_LOADED : LN_SLOT_FREE;
     pthread_mutex_unlock(&adapters->mutex);
     return status;
+}
+
+ln_status ln_adapters_put(ln_adapters *adapters, size_t slot, const char *path, float scale,
+                          ln_error *err) {
+    if (slot >= count(adapters))
+        return ln_fail(err, LINNET_ERR_COMPUTE,
+                       "rank 0 has an adapter in slot %zu, and there are %zu", slot,
+                       count(adapters));
+    ln_adapter_slot *own = &adapters->slots[slot];
+    free(own->path);
+    *own = (ln_adapter_slot){.info = {.struct_bytes = sizeof own->info, .scale = scale}};
+    return read_into(adapters, own, path, err);
 }
 
 ln_status ln_adapters_unload(ln_adapters *adapters, const char *name, ln_error *err) {

@@ -20,6 +20,8 @@ typedef enum ln_slot_state {
 typedef struct ln_adapter_slot {
     ln_slot_state state;
     uint64_t number; /* each load has another one */
+    uint64_t told;   /* the load that other ranks have, too; the engine thread's */
+    char *path;      /* of a loaded one, owned */
     linnet_adapter info;
 } ln_adapter_slot;
 
@@ -44,6 +46,10 @@ ln_status ln_adapters_load(ln_adapters *adapters, const char *name, const char *
                            ln_error *err);
 ln_status ln_adapters_unload(ln_adapters *adapters, const char *name, ln_error *err);
 bool ln_adapters_get(ln_adapters *adapters, size_t index, linnet_adapter *adapter);
+
+/* Another rank than 0: puts into a slot what rank 0 has there. Errors: as loading. */
+ln_status ln_adapters_put(ln_adapters *adapters, size_t slot, const char *path, float scale,
+                          ln_error *err);
 
 /* A request takes the adapter of a name (NULL: none): *slot, plus 1, and the number of its load. It
  * gives the slot back when it is over. Errors: ARGUMENT. */

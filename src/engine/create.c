@@ -90,6 +90,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_activations_shape activations = ln_engine_plan_activations(plan);
     ln_activations_bind(spec, &activations, engine->activation_memory.memory,
                         &executor->activations);
+    executor->adapters = &engine->adapters;
     executor->activations.tensor_ranks = &engine->tensor_ranks;
     executor->activations.stage_ranks = &engine->stage_ranks;
     executor->activations.all_ranks = &engine->ranks;

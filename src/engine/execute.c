@@ -150,6 +150,23 @@ static size_t row_bytes(const ln_executor *executor) {
     return executor->spec->n_vocab * sizeof(float);
 }
 
+/* Tells other ranks of adapters that the step is the first to need. */
+static ln_status tell_adapters(ln_executor *executor, ln_error *err) {
+    const ln_adapter_rows *rows = &executor->step.batch.adapters;
+    if (executor->link.ranks == NULL || executor->link.ranks->n_ranks == 1)
+        return LINNET_OK;
+    for (size_t i = 0; i < rows->n_runs; i++) {
+        size_t index = (size_t)rows->runs[i].slot;
+        ln_adapter_slot *slot = &executor->adapters->slots[index]; /* a request has it */
+        if (slot->told == slot->number)
+            continue;
+        LN_TRY(
+            ln_rank_link_tell_adapter(&executor->link, index, slot->path, slot->info.scale, err));
+        slot->told = slot->number;
+    }
+    return LINNET_OK;
+}
+
 /* Starts what was built; the backend's tokens come back, or all logits where it chooses none. */
 static ln_status start(ln_executor *executor, ln_error *err) {
     ln_backend *backend = executor->backend;
@@ -158,6 +175,7 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     size_t n_ops = record(executor), n_logits = executor->step.batch.n_logits;
     size_t chosen_bytes =
         n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
+    LN_TRY(tell_adapters(executor, err));
     LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding,
                              &executor->step.batch, executor->scheduler->kv->copies,
                              executor->scheduler->kv->n_copies, err));
@@ -251,6 +269,16 @@ ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
 
 /* ---- other ranks --------------------------------------------------------------------------- */
 
+/* Loads the adapter that rank 0 tells of. */
+static bool load_adapter(ln_executor *executor, ln_error *err) {
+    size_t slot;
+    const char *path;
+    float scale;
+    ln_rank_link_adapter(&executor->link, &slot, &path, &scale);
+    ln_status status = ln_adapters_put(executor->adapters, slot, path, scale, err);
+    return ln_ranks_agree(executor->link.ranks, status, err) == LINNET_OK;
+}
+
 bool ln_execute_follow(ln_executor *executor, ln_error *err) {
     ln_kv_cache *kv = executor->scheduler->kv; /* where copies have room */
     ln_backend *backend = executor->backend;
@@ -259,6 +287,8 @@ bool ln_execute_follow(ln_executor *executor, ln_error *err) {
                           &kv->n_copies, err) != LINNET_OK ||
         order == LN_RANK_STOP)
         return false;
+    if (order == LN_RANK_ADAPTER)
+        return load_adapter(executor, err);
     executor->scheduler->is_encoding = order == LN_RANK_ENCODE;
     size_t n_ops = record(executor);
     kv->n_copies = 0;

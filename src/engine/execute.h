@@ -8,6 +8,7 @@
 #ifndef LN_ENGINE_EXECUTE_H
 #define LN_ENGINE_EXECUTE_H
 
+#include "engine/adapters.h"
 #include "engine/cpu_layers.h"
 #include "engine/pooler.h"
 #include "engine/ranks.h"
@@ -28,7 +29,8 @@ typedef struct ln_executor {
     ln_op *ops;         /* [2 + ln_forward_max_ops], of each backend */
     ln_activations activations;
     ln_step step;
-    ln_rank_link link;    /* to the other ranks */
+    ln_rank_link link; /* to the other ranks */
+    ln_adapters *adapters;
     bool can_start_ahead; /* a step may start before the one before it is finished */
 } ln_executor;
 

@@ -13,6 +13,7 @@ enum {
     WORD_LOGITS,
     WORD_HIDDEN,
     WORD_COPIES,
+    WORD_ADAPTERS, /* whether rows have some */
     HEAD_WORDS,
     MESSAGE_WORDS = 1024, /* of the first message, always */
     COPY_WORDS = sizeof(ln_block_copy) / sizeof(int32_t)
@@ -30,6 +31,7 @@ static size_t count_copies(const ln_kv_shape *shape) {
 static size_t count_words(const ln_step_budget *budget, const ln_kv_shape *shape) {
     size_t per_seq = 1 + ln_kv_table_blocks(shape->ctx_tokens);
     size_t n = HEAD_WORDS + 3 * budget->max_tokens + budget->max_seqs + 1 + budget->max_logits;
+    n += budget->n_adapters > 0 ? budget->max_tokens + budget->max_logits : 0;
     n += shape->n_groups * (budget->max_tokens + budget->max_seqs * per_seq);
     n += count_copies(shape) * COPY_WORDS;
     return n < MESSAGE_WORDS ? MESSAGE_WORDS : n;
@@ -84,6 +86,10 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch
     at = put(at, batch->seq_starts, batch->n_seqs + 1);
     at = put(at, batch->logit_rows, batch->n_logits);
     at = put(at, batch->hidden_rows, batch->n_hidden);
+    if (batch->adapters.n_runs > 0) {
+        at = put(at, batch->adapters.slots, batch->n_tokens);
+        at = put(at, batch->logit_adapters.slots, batch->n_logits);
+    }
     for (size_t g = 0; g < batch->n_groups; g++) {
         const ln_batch_group *group = &batch->groups[g];
         at = put(at, group->lengths, batch->n_seqs);
@@ -98,6 +104,7 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch
     link->words[WORD_LOGITS] = (int32_t)batch->n_logits;
     link->words[WORD_HIDDEN] = (int32_t)batch->n_hidden;
     link->words[WORD_COPIES] = (int32_t)n_copies;
+    link->words[WORD_ADAPTERS] = batch->adapters.n_runs > 0;
     return send_words(link, err);
 }
 
@@ -132,8 +139,10 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     batch->n_seqs = (size_t)link->words[WORD_SEQS];
     batch->n_logits = (size_t)link->words[WORD_LOGITS];
     batch->n_hidden = (size_t)link->words[WORD_HIDDEN];
-    if (*order == LN_RANK_STOP)
+    bool has_adapters = link->words[WORD_ADAPTERS] != 0;
+    if (*order == LN_RANK_STOP || *order == LN_RANK_ADAPTER)
         return LINNET_OK;
+    LN_BUG_ON(has_adapters && step->n_adapters == 0);
     LN_BUG_ON(*n_copies > max_copies);
     at = get(at, copies, *n_copies * COPY_WORDS);
     at = get(at, step->tokens, batch->n_tokens);
@@ -141,6 +150,11 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     at = get(at, step->seq_starts, batch->n_seqs + 1);
     at = get(at, step->logit_rows, batch->n_logits);
     at = get(at, step->hidden_rows, batch->n_hidden);
+    if (has_adapters) {
+        at = get(at, step->adapters.slots, batch->n_tokens);
+        at = get(at, step->logit_adapters.slots, batch->n_logits);
+    }
+    ln_step_sort_adapters(step, has_adapters);
     for (size_t g = 0; g < batch->n_groups; g++) {
         const ln_batch_group *group = &batch->groups[g];
         at = get(at, step->groups[g].lengths, batch->n_seqs);
@@ -150,6 +164,31 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
                      count_entries(group, i));
     }
     return LINNET_OK;
+}
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+ln_status ln_rank_link_tell_adapter(ln_rank_link *link, size_t slot, const char *path, float scale,
+                                    ln_error *err) {
+    int32_t *at = link->words + HEAD_WORDS;
+    size_t n_words = 2 + strlen(path) / sizeof *at + 1;
+    if (n_words > link->max_words - HEAD_WORDS)
+        return ln_fail(err, LINNET_ERR_LIMIT, "the path of an adapter is too long for other ranks");
+    memset(link->words, 0, (HEAD_WORDS + n_words) * sizeof *at);
+    link->words[WORD_ORDER] = LN_RANK_ADAPTER;
+    link->words[WORD_COUNT] = (int32_t)n_words;
+    at[0] = (int32_t)slot;
+    memcpy(&at[1], &scale, sizeof scale);
+    memcpy(&at[2], path, strlen(path));
+    LN_TRY(send_words(link, err));
+    return ln_ranks_agree(link->ranks, LINNET_OK, err);
+}
+
+void ln_rank_link_adapter(const ln_rank_link *link, size_t *slot, const char **path, float *scale) {
+    const int32_t *at = link->words + HEAD_WORDS;
+    *slot = (size_t)at[0];
+    memcpy(scale, &at[1], sizeof *scale);
+    *path = (const char *)(const void *)&at[2];
 }
 
 /* ---- agreeing -------------------------------------------------------------------------------- */
@@ -171,7 +210,7 @@ ln_status ln_ranks_agree(ln_collectives *ranks, ln_status own, ln_error *err) {
         return own != LINNET_OK ? own : status;
     for (size_t rank = 0; rank < ranks->n_ranks; rank++)
         if (statuses[rank] != LINNET_OK)
-            return ln_fail(err, (ln_status)statuses[rank], "rank %zu of %zu could not start: %s",
-                           rank, ranks->n_ranks, ln_status_text((ln_status)statuses[rank]));
+            return ln_fail(err, (ln_status)statuses[rank], "rank %zu of %zu failed: %s", rank,
+                           ranks->n_ranks, ln_status_text((ln_status)statuses[rank]));
     return LINNET_OK;
 }

@@ -14,7 +14,12 @@ typedef struct ln_rank_link {
     size_t max_words;
 } ln_rank_link;
 
-typedef enum ln_rank_order { LN_RANK_STOP = 0, LN_RANK_STEP, LN_RANK_ENCODE } ln_rank_order;
+typedef enum ln_rank_order {
+    LN_RANK_STOP = 0,
+    LN_RANK_STEP,
+    LN_RANK_ENCODE,
+    LN_RANK_ADAPTER
+} ln_rank_order;
 
 /* Adds the words of the largest step to a layout that holds others, and points to them. */
 void ln_rank_link_plan(const ln_step_budget *budget, const ln_kv_shape *shape, ln_layout *layout);
@@ -26,6 +31,12 @@ void ln_rank_link_init(ln_rank_link *link, ln_collectives *ranks, const ln_step_
 ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch *batch,
                             const ln_block_copy *copies, size_t n_copies, ln_error *err);
 void ln_rank_link_stop(ln_rank_link *link);
+/* Rank 0: tells which adapter a slot has, and waits until all ranks have it. */
+ln_status ln_rank_link_tell_adapter(ln_rank_link *link, size_t slot, const char *path, float scale,
+                                    ln_error *err);
+/* The others, of an order LN_RANK_ADAPTER: what it says; then they agree (ln_ranks_agree). The path
+ * lasts until the next order. */
+void ln_rank_link_adapter(const ln_rank_link *link, size_t *slot, const char **path, float *scale);
 
 /* The others: wait for the next step, which is then in *step and copies[*n_copies]. */
 ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *step,

@@ -122,6 +122,15 @@ static size_t count_rows(const ln_chunk *chunk, chunk_rows which) {
                                      : 1;
 }
 
+/* Rows that are sorted from `begin` on become runs of the slot. */
+static void add_runs(const ln_step_adapters *to, ln_adapter_rows *rows, size_t slot, int32_t begin,
+                     int32_t n_sorted) {
+    for (; begin < n_sorted; begin += LN_ADAPTER_RUN) {
+        int32_t end = begin + LN_ADAPTER_RUN < n_sorted ? begin + LN_ADAPTER_RUN : n_sorted;
+        to->runs[rows->n_runs++] = (ln_adapter_run){(int32_t)slot, begin, end};
+    }
+}
+
 /* The rows of each chunk by the adapter of its request. */
 static ln_adapter_rows sort_rows(const ln_step *step, const ln_step_adapters *to,
                                  const ln_scheduler *scheduler, chunk_rows which) {
@@ -140,12 +149,33 @@ static ln_adapter_rows sort_rows(const ln_step *step, const ln_step_adapters *to
             }
             row = end;
         }
-        for (; begin < n_sorted; begin += LN_ADAPTER_RUN) {
-            int32_t end = begin + LN_ADAPTER_RUN < n_sorted ? begin + LN_ADAPTER_RUN : n_sorted;
-            to->runs[rows.n_runs++] = (ln_adapter_run){(int32_t)slot - 1, begin, end};
-        }
+        if (slot > 0)
+            add_runs(to, &rows, slot - 1, begin, n_sorted);
     }
     return rows;
+}
+
+/* The same of rows whose slots are known. */
+static ln_adapter_rows sort_slots(const ln_step *step, const ln_step_adapters *to, size_t n_rows) {
+    ln_adapter_rows rows = {.slots = to->slots, .order = to->order, .runs = to->runs};
+    int32_t n_sorted = 0;
+    for (size_t slot = 0; slot < step->n_adapters; slot++) {
+        int32_t begin = n_sorted;
+        for (size_t row = 0; row < n_rows; row++)
+            if (to->slots[row] == (int32_t)slot)
+                to->order[n_sorted++] = (int32_t)row;
+        add_runs(to, &rows, slot, begin, n_sorted);
+    }
+    return rows;
+}
+
+void ln_step_sort_adapters(ln_step *step, bool any) {
+    ln_batch *batch = &step->batch;
+    batch->adapters = batch->logit_adapters = (ln_adapter_rows){0};
+    if (!any)
+        return;
+    batch->adapters = sort_slots(step, &step->adapters, batch->n_tokens);
+    batch->logit_adapters = sort_slots(step, &step->logit_adapters, batch->n_logits);
 }
 
 /* Which rows have adapters; in most steps none has, and nothing is sorted. */

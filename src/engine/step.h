@@ -39,6 +39,10 @@ void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape
 /* Fills step->batch with the scheduler's chunks, in their order. */
 void ln_step_build(ln_step *step, const ln_scheduler *scheduler);
 
+/* Another rank than 0: sorts the rows of a step whose slots are there; `any`: some have adapters.
+ */
+void ln_step_sort_adapters(ln_step *step, bool any);
+
 /* Fills step->batch with the step behind the one of these chunks, which has not been committed: the
  * next token of each, from tokens [n_chunks] in the backend's memory. */
 void ln_step_follow(ln_step *step, const ln_scheduler *scheduler, const int32_t *tokens);

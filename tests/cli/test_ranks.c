@@ -60,6 +60,28 @@ static float difference(const float *a, const float *b, size_t n_bytes) {
     return largest;
 }
 
+/* Each rank cuts A and B as its part of the matrix is cut. */
+static void adapters_are_divided(void **state) {
+    static const char model[] = TEST_SOURCE_DIR "/tests/golden/models/llama";
+    static const char adapter[] = "--lora=" TEST_SOURCE_DIR "/tests/golden/adapter";
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    size_t n_one, n;
+    float *plain = logits("1", model, "--threads=1", &n_one);
+    float *one = logits("1", model, adapter, &n_one);
+    float *two = logits("2", model, adapter, &n);
+    float *staged = mesh_logits("1", "1", "2", model, adapter, &n);
+    assert_int_equal(n_one, n);
+    assert_true(difference(one, plain, n_one) > 1e-2f);
+    assert_true(difference(one, two, n_one) <= 1e-5f);
+    assert_true(difference(one, staged, n_one) <= 1e-5f);
+    free(plain);
+    free(one);
+    free(two);
+    free(staged);
+}
+
 static void ranks_give_the_logits_of_one(void **state) {
     static const char *const models[] = {"gpt_oss", "deepseek_v3", "llama_gptq"};
     (void)state;
@@ -167,13 +189,10 @@ static void plan_shows_every_rank(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_give_the_logits_of_one),
-        cmocka_unit_test(stages_give_the_bits_of_one),
-        cmocka_unit_test(experts_are_divided),
-        cmocka_unit_test(stages_and_ranks_multiply),
-        cmocka_unit_test(chunks_do_not_change_bits),
-        cmocka_unit_test(refuses_what_was_not_started),
-        cmocka_unit_test(plan_shows_every_rank),
+        cmocka_unit_test(ranks_give_the_logits_of_one), cmocka_unit_test(adapters_are_divided),
+        cmocka_unit_test(stages_give_the_bits_of_one),  cmocka_unit_test(experts_are_divided),
+        cmocka_unit_test(stages_and_ranks_multiply),    cmocka_unit_test(chunks_do_not_change_bits),
+        cmocka_unit_test(refuses_what_was_not_started), cmocka_unit_test(plan_shows_every_rank),
     };
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);

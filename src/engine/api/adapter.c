@@ -5,6 +5,9 @@
 
 linnet_status linnet_engine_load_adapter(linnet_engine *engine, const char *name, const char *path,
                                          float scale, linnet_error *err) {
+    if (engine->ranks.rank > 0)
+        return ln_fail(err, LINNET_ERR_STATE, "rank 0 loads adapters, and this is rank %zu",
+                       engine->ranks.rank);
     return ln_adapters_load(&engine->adapters, name, path, scale, err);
 }
 

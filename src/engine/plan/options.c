@@ -64,8 +64,6 @@ static ln_status check_ranks(const linnet_model *model, const linnet_engine_opti
     if (model->spec.bidirectional)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "models whose tokens see those behind them run on one rank");
-    if (options->max_adapters > 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "ranks have no adapters: they need one rank");
     if (options->draft_model != NULL)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "ranks do not draft with a draft model; --draft ngram does");

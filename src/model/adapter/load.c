@@ -7,6 +7,7 @@
 #include "format/quants.h"
 #include "model/adapter/find.h"
 #include "model/adapter/walk.h"
+#include "model/shard.h"
 #include "model/source.h"
 
 static size_t whole_rows(size_t n) {
@@ -47,6 +48,8 @@ typedef struct loading {
 typedef struct row_map {
     ln_weight_source source;
     size_t stored_rows;
+    size_t begin;  /* the first that a rank has of the model's */
+    ln_slice cols; /* that it has; n 0: all */
     /* whose halves lie as pairs in one of file and model: of the leading rope_dims; 0: in neither
      */
     size_t head_dim, rope_dims;
@@ -54,6 +57,7 @@ typedef struct row_map {
 } row_map;
 
 static size_t stored_row(const row_map *map, size_t row) {
+    row += map->begin;
     size_t half = map->rope_dims / 2, at = map->head_dim > 0 ? row % map->head_dim : 0;
     if (map->head_dim > 0 && at < map->rope_dims)
         row += (map->to_halves ? at % 2 * half + at / 2 : at % half * 2 + at / half) - at;
@@ -87,6 +91,20 @@ static ln_status read_row(const loading *l, const ln_tensor *tensor, size_t row,
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s: row %zu is not finite",
                            l->file->path, tensor->name, row);
     return LINNET_OK;
+}
+
+/* Columns `cols` of a row, in out[cols.n]. */
+static ln_status read_columns(const loading *l, const ln_tensor *tensor, size_t row, ln_slice cols,
+                              float *out, ln_error *err) {
+    if (cols.n == tensor->dims[1])
+        return read_row(l, tensor, row, out, err);
+    float *whole = calloc((size_t)tensor->dims[1], sizeof *whole);
+    if (whole == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
+    ln_status status = read_row(l, tensor, row, whole, err);
+    memcpy(out, whole + cols.begin, cols.n * sizeof *out);
+    free(whole);
+    return status;
 }
 
 /* The next n floats of the slot's memory, zeroed. */
@@ -123,40 +141,52 @@ static ln_status load_b(loading *l, const ln_adapter_part *part, const row_map *
 static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_map *map,
                              const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
     float *a, *b;
-    LN_TRY(check_shape(l, part->a, part->rank, weight->n_cols, err));
+    ln_slice cols = map->cols.n > 0 ? map->cols : (ln_slice){0, weight->n_cols, weight->n_cols};
+    LN_TRY(check_shape(l, part->a, part->rank, cols.of, err));
     LN_TRY(take(l, part, whole_rows(part->rank) * weight->n_cols, &a, err));
     LN_TRY(take(l, part, whole_rows(weight->n_rows) * part->rank, &b, err));
     for (size_t k = 0; k < part->rank; k++)
-        LN_TRY(read_row(l, part->a, k, a + k * weight->n_cols, err));
+        LN_TRY(read_columns(l, part->a, k, cols, a + k * weight->n_cols, err));
     LN_TRY(load_b(l, part, map, weight->n_rows, b, err));
     *target = (ln_adapter_target){.rank = part->rank, .a = a, .b = b};
+    return LINNET_OK;
+}
+
+/* Row `row` of an embedding's A for the tokens that are here, in every rank-th element of out. */
+static ln_status read_tokens(const loading *l, const ln_adapter_part *part, size_t row,
+                             ln_slice tokens, float *out, ln_error *err) {
+    size_t item = ln_dtype_block_bytes(part->a->dtype);
+    for (size_t i = 0; i < tokens.n; i++) {
+        size_t at = row * tokens.of + tokens.begin + i;
+        ln_dequantize_row(part->a->dtype, part->a->data + at * item, &out[i * part->rank], 1);
+        if (!isfinite(out[i * part->rank]))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is not finite", l->file->path,
+                           part->a->name);
+    }
     return LINNET_OK;
 }
 
 /* An embedding: a row of A for each token. */
 static ln_status load_embedding(loading *l, const ln_adapter_part *part, const ln_weight *weight,
                                 ln_adapter_target *target, ln_error *err) {
+    ln_slice tokens = l->spec->ranks.whole != NULL ? l->spec->ranks.vocab : (ln_slice){0};
     size_t n_vocab = weight->n_rows, rank = part->rank, dim = weight->n_cols;
     row_map map = {.source = {.n_rows = dim, .run_rows = dim}, .stored_rows = dim};
     float *a, *b;
+    if (tokens.n == 0)
+        tokens = (ln_slice){0, n_vocab, n_vocab};
     LN_TRY(take(l, part, n_vocab * rank, &a, err));
     LN_TRY(take(l, part, whole_rows(dim) * rank, &b, err));
-    LN_TRY(check_shape(l, part->a, part->a_by_rank ? rank : n_vocab,
-                       part->a_by_rank ? n_vocab : rank, err));
+    LN_TRY(check_shape(l, part->a, part->a_by_rank ? rank : tokens.of,
+                       part->a_by_rank ? tokens.of : rank, err));
     if (!part->a_by_rank)
         for (size_t id = 0; id < n_vocab; id++)
-            LN_TRY(read_row(l, part->a, id, a + id * rank, err));
-    size_t item = ln_dtype_block_bytes(part->a->dtype);
+            LN_TRY(read_row(l, part->a, tokens.begin + id, a + id * rank, err));
     if (part->a_by_rank && ln_dtype_block_elems(part->a->dtype) != 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: type %s cannot be transposed",
                        l->file->path, part->a->name, ln_dtype_name(part->a->dtype));
-    for (size_t i = 0; part->a_by_rank && i < n_vocab * rank; i++) {
-        float *out = &a[i % n_vocab * rank + i / n_vocab];
-        ln_dequantize_row(part->a->dtype, part->a->data + i * item, out, 1);
-        if (!isfinite(*out))
-            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is not finite", l->file->path,
-                           part->a->name);
-    }
+    for (size_t k = 0; part->a_by_rank && k < rank; k++)
+        LN_TRY(read_tokens(l, part, k, tokens, a + k, err));
     LN_TRY(load_b(l, part, &map, dim, b, err));
     *target = (ln_adapter_target){.rank = rank, .a = a, .b = b};
     return LINNET_OK;
@@ -194,23 +224,19 @@ static ln_status load_latent_keys(loading *l, const ln_adapter_part *part, const
 
 /* ---- an IA3 -------------------------------------------------------------------------------- */
 
-/* n values of a vector, of rows as the map says, or NULL: as they come. */
+/* n values of a vector, of rows as the map says. */
 static ln_status load_vector(loading *l, const ln_adapter_part *part, const row_map *map, size_t n,
                              const float **out, ln_error *err) {
     const ln_tensor *tensor = part->vector;
-    size_t stored = map != NULL ? map->stored_rows : n, item = ln_dtype_block_bytes(tensor->dtype);
+    size_t stored = map->stored_rows, item = ln_dtype_block_bytes(tensor->dtype);
     float *values;
-    if (map != NULL)
-        LN_TRY(check_shape(l, tensor, stored, 1, err));
-    else
-        LN_TRY(check_shape(l, tensor, 1, stored, err));
+    LN_TRY(check_shape(l, tensor, part->is_input ? 1 : stored, part->is_input ? stored : 1, err));
     if (ln_dtype_block_elems(tensor->dtype) != 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: type %s is not supported",
                        l->file->path, tensor->name, ln_dtype_name(tensor->dtype));
     LN_TRY(take(l, part, whole_rows(n), &values, err));
     for (size_t i = 0; i < n; i++) {
-        size_t row = map != NULL ? stored_row(map, i) : i;
-        ln_dequantize_row(tensor->dtype, tensor->data + row * item, &values[i], 1);
+        ln_dequantize_row(tensor->dtype, tensor->data + stored_row(map, i) * item, &values[i], 1);
         if (!isfinite(values[i]))
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is not finite", l->file->path,
                            tensor->name);
@@ -233,7 +259,12 @@ static ln_status load_input_vector(loading *l, const ln_adapter_part *part, ln_t
                        "%s: feedforward_modules: the input of module %s cannot be multiplied",
                        l->file->path, part->module);
     ln_adapter_target *target = &layer->up.adapters[l->place->slot];
-    return load_vector(l, part, NULL, layer->up.n_rows, &target->multiply_after, err);
+    ln_slice rows = ln_shard_cut(spec, id).cols; /* of the input: those of the first linear */
+    size_t n = layer->up.n_rows, n_whole = rows.n > 0 ? rows.of : n;
+    row_map map = {.source = {.n_rows = n_whole, .run_rows = n_whole},
+                   .stored_rows = n_whole,
+                   .begin = rows.begin};
+    return load_vector(l, part, &map, n, &target->multiply_after, err);
 }
 
 /* ---- finding parts ------------------------------------------------------------------------- */
@@ -243,11 +274,18 @@ static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_i
                         size_t n_rows) {
     bool is_hf = l->file->format == LN_FORMAT_HF;
     const ln_family *family = l->spec->family;
+    const ln_spec *whole = ln_shard_whole(l->spec);
     ln_rope_style style = is_hf ? family->hf_rope : family->gguf_rope;
-    row_map map = {.source = {.n_rows = n_rows, .run_rows = n_rows}, .stored_rows = n_rows};
+    ln_cut cut = ln_shard_cut(l->spec, id);
+    n_rows = cut.rows.n > 0 ? cut.rows.of : n_rows;
+    row_map map = {.source = {.n_rows = n_rows, .run_rows = n_rows},
+                   .stored_rows = n_rows,
+                   .begin = cut.rows.begin,
+                   .cols = cut.cols};
+    id.expert += cut.packed.begin; /* a head */
     if (id.role == LN_ROLE_OUTPUT || id.role == LN_ROLE_LOOKUP_PROJECTION)
         return map;
-    map.source = ln_source_part(l->spec, is_hf ? binding->hf_part : binding->gguf_part, id, n_rows,
+    map.source = ln_source_part(whole, is_hf ? binding->hf_part : binding->gguf_part, id, n_rows,
                                 &map.stored_rows);
     if ((id.role == LN_ROLE_Q || id.role == LN_ROLE_K) && l->spec->n_ropes > 0 && !id.encoder &&
         l->spec->ropes[0].style != style) {
@@ -347,8 +385,27 @@ static ln_status send(const loading *l, ln_error *err) {
     return status;
 }
 
-/* Whether each part was taken by a weight. */
-static ln_status check_taken(const ln_adapter_file *file, ln_error *err) {
+/* Marks parts of layers that another stage of ranks has. */
+static void mark_elsewhere(const loading *l) {
+    const ln_slice *own = &l->spec->ranks.layers;
+    const ln_binding *binding;
+    for (size_t layer = 0; own->n > 0 && layer < l->spec->n_layers; layer++) {
+        bool is_here = layer >= own->begin && layer < own->begin + own->n;
+        for (size_t role = 0; !is_here && role < LN_ROLE_COUNT; role++) {
+            ln_tensor_id id = {.role = (ln_role)role, .layer = layer};
+            ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
+            if (part != NULL)
+                part->is_taken = true;
+        }
+    }
+}
+
+/* Whether each part was taken by a weight; on ranks the first one sees to it. */
+static ln_status check_taken(const loading *l, ln_error *err) {
+    const ln_adapter_file *file = l->file;
+    mark_elsewhere(l);
+    if (l->spec->ranks.whole != NULL && l->spec->ranks.mesh.rank > 0)
+        return LINNET_OK;
     for (size_t i = 0; i < file->n_parts; i++)
         if (!file->parts[i].is_taken)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
@@ -372,7 +429,7 @@ ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_w
         return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", file->path);
     ln_status status = ln_adapter_walk(spec, weights, load_one, &l, err);
     if (status == LINNET_OK)
-        status = check_taken(file, err);
+        status = check_taken(&l, err);
     if (status == LINNET_OK)
         status = ln_file_map_check(&file->map, file->path, err);
     if (status == LINNET_OK && is_sent)

@@ -89,7 +89,7 @@ ln_status ln_adapter_walk(const ln_spec *spec, const ln_weights *weights, ln_ada
                      &weights->lookup_projection));
     for (size_t i = weights->first_layer; i < weights->end_layer; i++)
         LN_TRY(visit_layer(&w, (ln_tensor_id){.layer = i}, &spec->layers[i], &weights->layers[i]));
-    for (size_t i = 0; i < spec->n_encoder_layers; i++)
+    for (size_t i = 0; i < spec->n_encoder_layers && weights->encoder.layers != NULL; i++)
         LN_TRY(visit_layer(&w, (ln_tensor_id){.layer = i, .encoder = true},
                            &spec->encoder_layers[i], &weights->encoder.layers[i]));
     return LINNET_OK;

@@ -465,7 +465,8 @@ static void embed(const ln_op *op, const ln_cpu_worker *worker) {
         float *out = p->out + token * dim, scale = is_there || !p->is_part ? p->scale : 0.0f;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * scale;
-        ln_scalar_adapt_embedding(op, token, is_there ? id : 0, out);
+        if (is_there || !p->is_part)
+            ln_scalar_adapt_embedding(op, token, is_there ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
             row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);

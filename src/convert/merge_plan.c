@@ -54,7 +54,7 @@ typedef struct place {
     const ln_tensor *tensor;
     bool across;    /* its rows are the columns of the linear */
     bool is_packed; /* it is one of many in the tensor, number `index` */
-    size_t index;
+    size_t index, expert;
     size_t head_dim, rope_dims; /* heads whose halves lie as pairs in one of the two; 0: in none */
     bool to_halves;             /* the adapter has halves */
 } place;
@@ -267,7 +267,7 @@ static ln_status visit(const finder *f, ln_tensor_id id) {
     const ln_binding *named;
     place at;
     ln_adapter_part *part = ln_adapter_find_part(f->file, f->plan->spec->family, id, &named);
-    if (part == NULL || part->is_taken)
+    if (part == NULL || part->is_taken || part->n_experts > 0)
         return LINNET_OK;
     LN_TRY(find_place(f, part, id, named, &at));
     if (at.tensor == NULL)
@@ -281,6 +281,56 @@ static bool is_expert(ln_role role) {
     return role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
 }
 
+/* B A of one expert out of a stack. */
+static ln_status add_expert(const finder *f, const ln_adapter_expert *expert, const place *at) {
+    ln_merge_plan *plan = f->plan;
+    const ln_adapter_part *part = expert->part;
+    size_t rank = part->rank, n_all = part->n_experts, n_in = expert->n_in;
+    float factor = (float)(part->scale * (double)f->scale), *a, *b;
+    ln_merge_change *change;
+    LN_TRY(begin_change(plan, f->file, part, at, expert->n_out, n_in, &change));
+    change->rank = rank;
+    change->left = malloc(expert->n_out * rank * sizeof(float) + 1);
+    change->right = malloc(rank * n_in * sizeof(float) + 1);
+    if (change->left == NULL || change->right == NULL)
+        return no_memory(plan, f->file);
+    LN_TRY(read_matrix(plan, f->file, part->b, &b));
+    size_t which = at->expert;
+    for (size_t row = 0; row < expert->n_out; row++) {
+        const float *from = b + (expert->row_begin + row * expert->row_step) * rank * n_all;
+        for (size_t k = 0; k < rank; k++)
+            change->left[row * rank + k] = factor * from[k * n_all + which];
+    }
+    free(b);
+    LN_TRY(read_matrix(plan, f->file, part->a, &a));
+    memcpy(change->right, a + which * rank * n_in, rank * n_in * sizeof *a);
+    free(a);
+    return LINNET_OK;
+}
+
+/* One expert's matrix, where the adapter changes a stack of them. */
+static ln_status visit_stack(const finder *f, ln_tensor_id id) {
+    const ln_merge_plan *plan = f->plan;
+    bool is_hf = ln_checkpoint_get_format(plan->checkpoint) == LN_FORMAT_HF;
+    const ln_binding *binding;
+    ln_adapter_expert expert;
+    if (!ln_adapter_find_experts(f->file, plan->spec, id, &expert))
+        return LINNET_OK;
+    place at = {.tensor = ln_family_find(plan->spec->family, plan->checkpoint, id, &binding),
+                .expert = id.expert};
+    if (at.tensor == NULL)
+        return LINNET_OK;
+    ln_part part = is_hf ? binding->hf_part : binding->gguf_part;
+    bool is_across = is_hf && (binding->hf_transposed || binding->hf_either);
+    if (is_across || (part != LN_PART_ALL && part != LN_PART_GATE_UP))
+        return refuse(f, expert.part,
+                      "the model's experts lie across or row by row, which is not merged");
+    at.is_packed = strstr(is_hf ? binding->hf : binding->gguf, "%e") == NULL;
+    at.index = part == LN_PART_ALL ? id.expert : 2 * id.expert + (id.role == LN_ROLE_EXPERT_UP);
+    expert.part->is_taken = true;
+    return add_expert(f, &expert, &at);
+}
+
 /* All roles of all layers, of the encoder or the decoder. */
 static ln_status visit_layers(const finder *f, const ln_layer_spec *layers, size_t n_layers,
                               bool is_encoder) {
@@ -290,6 +340,9 @@ static ln_status visit_layers(const finder *f, const ln_layer_spec *layers, size
             size_t n_experts = is_expert(id.role) ? layers[layer].ffn.moe.n_experts : 1;
             for (id.expert = 0; id.expert == 0 || id.expert < n_experts; id.expert++)
                 LN_TRY(visit(f, id));
+            for (id.expert = 0; !is_encoder && is_expert(id.role) && id.expert < n_experts;
+                 id.expert++)
+                LN_TRY(visit_stack(f, id));
         }
     }
     return LINNET_OK;

@@ -55,6 +55,8 @@ static ln_status check_part(ln_adapter_file *file, const ln_adapter_part *part, 
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s: A has rank %llu and B %llu",
                        file->path, part->module, (unsigned long long)of_a,
                        (unsigned long long)rank);
+    if (part->n_experts > 0 && rank == part->rank * part->n_experts)
+        rank = part->rank; /* of one of them */
     if (rank > LN_MAX_ADAPTER_RANK)
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "%s: module %s: its rank is %llu; at most %d is possible", file->path,

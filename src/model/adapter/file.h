@@ -19,8 +19,10 @@ typedef struct ln_adapter_part {
     bool is_embedding, a_by_rank;
     bool is_input; /* the vector multiplies what the module reads */
     size_t rank;
-    double scale;  /* the adapter's own */
-    bool is_taken; /* by some weight of the model */
+    size_t n_experts; /* of a stack: A [n_experts * rank][n_in], B [n_out][rank * n_experts]; 0:
+                         none */
+    double scale;     /* the adapter's own */
+    bool is_taken;    /* by some weight of the model */
 } ln_adapter_part;
 
 typedef struct ln_adapter_file {

@@ -302,7 +302,7 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
     ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
     ln_adapter_target *target = &weight->adapters[l->place->slot];
     bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
-    if (part == NULL)
+    if (part == NULL || part->n_experts > 0)
         return LINNET_OK;
     bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
     if (is_latent && (!is_by_head || part->vector != NULL))
@@ -406,11 +406,18 @@ static ln_status check_taken(const loading *l, ln_error *err) {
     mark_elsewhere(l);
     if (l->spec->ranks.whole != NULL && l->spec->ranks.mesh.rank > 0)
         return LINNET_OK;
-    for (size_t i = 0; i < file->n_parts; i++)
-        if (!file->parts[i].is_taken)
+    for (size_t i = 0; i < file->n_parts; i++) {
+        const ln_adapter_part *part = &file->parts[i];
+        if (part->is_taken)
+            continue;
+        if (part->n_experts > 0 || strstr(part->module, ".experts.") != NULL)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "%s: module %s: the model has no such linear that an adapter can change",
-                           file->path, file->parts[i].module);
+                           "%s: module %s: adapters do not change experts; `linnet merge' does",
+                           file->path, part->module);
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: module %s: the model has no such linear that an adapter can change",
+                       file->path, part->module);
+    }
     return LINNET_OK;
 }
 

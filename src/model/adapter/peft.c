@@ -132,6 +132,9 @@ static ln_status read_scale(const ln_adapter_file *file, ln_adapter_part *part, 
     if (!json_is_number(alpha) || !(fabs(value) < 1e9))
         return bad_key(file, "lora_alpha", err);
     part->rank = (size_t)json_integer_value(rank);
+    if (says_something(json_object_get(file->config, "target_parameters")) && part->b != NULL &&
+        part->b->n_dims == 2 && part->b->dims[1] > part->rank && part->b->dims[1] % part->rank == 0)
+        part->n_experts = (size_t)part->b->dims[1] / part->rank;
     part->scale = value / (json_is_true(rooted) ? sqrt((double)part->rank) : (double)part->rank);
     return LINNET_OK;
 }

@@ -232,6 +232,43 @@ static void knows_functions(void **state) {
                  "functions");
 }
 
+/* A prompt of a round trip with a call, by a template that is all that differs. */
+static void expect_round_trip(const char *chat_template, const char *expected) {
+    char body[1024];
+    snprintf(body, sizeof body,
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+             "\"content\":null,\"tool_calls\":[{\"id\":\"chatcmpl-tool-1\",\"type\":\"function\","
+             "\"function\":{\"name\":\"weather\",\"arguments\":\"{\\\"a\\\":1}\"}}]},"
+             "{\"role\":\"tool\",\"tool_call_id\":\"chatcmpl-tool-1\",\"content\":\"wet\"}],"
+             "\"chat_template\":\"%s\"}",
+             chat_template);
+    json_t *root = ask_json("/apply-template", body);
+    assert_string_equal(json_string_value(json_object_get(root, "prompt")), expected);
+    json_decref(root);
+}
+
+/* Templates differ in what they take: arguments as an object or a string, content that is null or
+ * the empty text, ids of any length or of nine letters and digits. */
+static void templates_get_calls_as_they_take_them(void **state) {
+    (void)state;
+#define EACH_CALL "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+#define END_EACH  "{% endfor %}{% endfor %}"
+    expect_round_trip(EACH_CALL "{{ c.function.arguments.a + 1 }}" END_EACH, "2");
+    expect_round_trip(EACH_CALL "{{ 'x' + c.function.arguments }}" END_EACH, "x{\"a\": 1}");
+    expect_round_trip(EACH_CALL "{{ m.content is none }}" END_EACH, "True");
+    expect_round_trip(EACH_CALL "{{ 'x' + m.content }}" END_EACH, "x");
+    expect_round_trip(EACH_CALL "[{{ m.content }}]" END_EACH, "[]");
+    expect_round_trip(EACH_CALL "{{ 'x' + m.content + c.function.arguments }}" END_EACH,
+                      "x{\"a\": 1}");
+    expect_round_trip(EACH_CALL
+                      "{{ raise_exception('no') if c.id | length != 9 }}"
+                      "{{ c.id == messages[2].tool_call_id }}{{ c.function.arguments.a }}" END_EACH,
+                      "True1");
+    expect_error(post(&shared, "/apply-template",
+                      "{" ASK ",\"chat_template\":\"{{ raise_exception('never') }}\"}"),
+                 400, "chat_template");
+}
+
 /* ---- peers' endpoints ------------------------------------------------------------------- */
 
 static void speaks_native(void **state) {
@@ -373,10 +410,15 @@ static void takes_compressed_bodies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_the_prompt),       cmocka_unit_test(names_the_drawn_token),
-        cmocka_unit_test(queues_outputs),          cmocka_unit_test(takes_a_template),
-        cmocka_unit_test(takes_compressed_bodies), cmocka_unit_test(knows_functions),
-        cmocka_unit_test(speaks_native),           cmocka_unit_test(renders),
+        cmocka_unit_test(scores_the_prompt),
+        cmocka_unit_test(names_the_drawn_token),
+        cmocka_unit_test(queues_outputs),
+        cmocka_unit_test(takes_a_template),
+        cmocka_unit_test(takes_compressed_bodies),
+        cmocka_unit_test(knows_functions),
+        cmocka_unit_test(speaks_native),
+        cmocka_unit_test(renders),
+        cmocka_unit_test(templates_get_calls_as_they_take_them),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -1,5 +1,6 @@
 #include "server/generation/chat_prompt.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,21 +36,106 @@ static bool render_once(const ln_chat_prompt *chat, const linnet_model *model, l
     return error->status == 0;
 }
 
-/* ---- content that is null --------------------------------------------------------------- */
+/* ---- what templates differ in ----------------------------------------------------------- */
 
-/* Gives messages without content, which have calls, the empty text or null. Returns how many there
- * are that have `from`. */
-static size_t replace_content(json_t *messages, json_t *from, json_t *to) {
-    size_t index, count = 0;
+/* Other ways to write calls of tools down, for templates that fail with the usual one. */
+enum {
+    STRING_ARGUMENTS = 1, /* as clients send them, not the object in them */
+    EMPTY_CONTENT = 2,    /* beside calls, not null */
+    SHORT_IDS = 4,        /* nine letters and digits, which Mistral's ask for */
+    N_SHAPES = 8
+};
+
+typedef struct rendered {
+    bool is_done;
+    ln_prompt prompt;
+    char *text;
+    ln_api_error error;
+} rendered;
+
+static void free_rendered(rendered *r) {
+    linnet_free(r->prompt.ids);
+    linnet_free(r->text);
+}
+
+static bool is_short_id(const char *id) {
+    size_t n = strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return n == 9 && id[n] == '\0';
+}
+
+/* The same id for the same text. False: it is as it should be. */
+static bool shorten_id(json_t *object, const char *key) {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    const char *id = json_string_value(json_object_get(object, key));
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    char text[10] = {0};
+    if (id == NULL || is_short_id(id))
+        return false;
+    for (; *id != '\0'; id++)
+        hash = (hash ^ (unsigned char)*id) * 0x100000001b3u;
+    for (size_t i = 0; i < sizeof text - 1; i++, hash /= 36)
+        text[i] = digits[hash % 36];
+    return json_object_set_new(object, key, json_string(text)) == 0;
+}
+
+static bool dump_arguments(json_t *call) {
+    json_t *function = json_object_get(call, "function");
+    const json_t *arguments = json_object_get(function, "arguments");
+    char *text = json_is_object(arguments) ? json_dumps(arguments, 0) : NULL;
+    bool done =
+        text != NULL && json_object_set_new(function, "arguments", json_string_nocheck(text)) == 0;
+    free(text);
+    return done;
+}
+
+/* Returns which of the ways change the message. */
+static unsigned shape_message(json_t *message, unsigned shape) {
+    unsigned changed = 0;
+    size_t index;
+    json_t *call, *calls = json_object_get(message, "tool_calls");
+    if ((shape & SHORT_IDS) && shorten_id(message, "tool_call_id"))
+        changed |= SHORT_IDS;
+    if ((shape & EMPTY_CONTENT) && calls != NULL &&
+        json_is_null(json_object_get(message, "content")) &&
+        json_object_set_new(message, "content", json_string("")) == 0)
+        changed |= EMPTY_CONTENT;
+    json_array_foreach(calls, index, call) {
+        if ((shape & SHORT_IDS) && shorten_id(call, "id"))
+            changed |= SHORT_IDS;
+        if ((shape & STRING_ARGUMENTS) && dump_arguments(call))
+            changed |= STRING_ARGUMENTS;
+    }
+    return changed;
+}
+
+static unsigned shape_messages(json_t *messages, unsigned shape) {
+    unsigned changed = 0;
+    size_t index;
     json_t *message;
     json_array_foreach(messages, index, message) {
-        const json_t *content = json_object_get(message, "content");
-        if (json_object_get(message, "tool_calls") == NULL || !json_equal(content, from))
-            continue;
-        json_object_set(message, "content", to);
-        count++;
+        changed |= shape_message(message, shape);
     }
-    return count;
+    return changed;
+}
+
+/* Which ways there are for these messages. */
+static unsigned find_shapes(const json_t *messages) {
+    json_t *copy = json_deep_copy(messages);
+    unsigned shapes = shape_messages(copy, N_SHAPES - 1);
+    json_decref(copy);
+    return shapes;
+}
+
+static void render_shape(const ln_chat_prompt *chat, const linnet_model *model, unsigned shape,
+                         rendered *r) {
+    ln_chat_prompt shaped = *chat;
+    shaped.messages = json_deep_copy(chat->messages);
+    *r = (rendered){0};
+    shape_messages(shaped.messages, shape);
+    r->is_done = shaped.messages != NULL
+                     ? render_once(&shaped, model, &r->prompt, &r->text, &r->error)
+                     : fail_memory(&r->error);
+    json_decref(shaped.messages);
 }
 
 static size_t count_none(const char *text) {
@@ -59,45 +145,47 @@ static size_t count_none(const char *text) {
     return count;
 }
 
-/* Whether the prompt that null gave is worse than that of the empty text: it is missing, or the
- * template wrote null down. */
-static bool is_worse(const char *with_null, const char *with_empty) {
-    return with_null == NULL ||
-           (with_empty != NULL && count_none(with_null) > count_none(with_empty));
+/* Templates take null for what comes with calls, or fail with it, or write "None" down: these get
+ * the empty text. */
+static void prefer_empty(const ln_chat_prompt *chat, const linnet_model *model, unsigned shape,
+                         rendered *r) {
+    rendered other;
+    if (count_none(r->text) == 0)
+        return;
+    render_shape(chat, model, shape | EMPTY_CONTENT, &other);
+    if (other.is_done && count_none(other.text) < count_none(r->text)) {
+        const rendered worse = *r;
+        *r = other;
+        other = worse;
+    }
+    free_rendered(&other);
 }
 
-/* Templates take null for what comes with calls, or fail with it, or write "None": these get the
- * empty text. */
+/* The first way that the template takes. */
 static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
                    char **text, ln_api_error *error) {
-    json_t *empty = json_string("");
-    ln_prompt other = {0};
-    ln_api_error first_error = {0}, second_error = {0};
-    char *other_text = NULL;
-    if (empty == NULL)
-        return fail_memory(error);
-    if (replace_content(chat->messages, json_null(), json_null()) == 0) {
-        json_decref(empty);
-        return render_once(chat, model, prompt, text, error);
+    rendered r = {0};
+    if (render_once(chat, model, prompt, text, error) && strstr(*text, "None") == NULL)
+        return true;
+    unsigned shapes = find_shapes(chat->messages);
+    r.is_done = error->status == 0;
+    r.prompt = *prompt;
+    r.text = *text;
+    if (r.is_done && (shapes & EMPTY_CONTENT))
+        prefer_empty(chat, model, 0, &r);
+    for (unsigned shape = 1; shape < N_SHAPES && !r.is_done; shape++) {
+        if ((shape & ~shapes) != 0)
+            continue;
+        free_rendered(&r);
+        render_shape(chat, model, shape, &r);
+        if (r.is_done && (shapes & EMPTY_CONTENT & ~shape))
+            prefer_empty(chat, model, shape, &r);
     }
-    bool done = render_once(chat, model, prompt, text, &first_error);
-    replace_content(chat->messages, json_null(), empty);
-    bool other_done = render_once(chat, model, &other, &other_text, &second_error);
-    json_decref(empty);
-    if (other_done && (!done || is_worse(*text, other_text))) {
-        const ln_prompt worse = *prompt;
-        char *worse_text = *text;
-        *prompt = other;
-        *text = other_text;
-        other = worse;
-        other_text = worse_text;
-        done = true;
-    }
-    linnet_free(other.ids);
-    linnet_free(other_text);
-    if (!done)
-        *error = first_error;
-    return done;
+    *prompt = r.prompt;
+    *text = r.text;
+    if (r.is_done)
+        *error = (ln_api_error){0};
+    return r.is_done;
 }
 
 /* ---- answers that are begun ------------------------------------------------------------- */

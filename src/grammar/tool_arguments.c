@@ -97,8 +97,21 @@ static ln_expr *line(ln_grammar_builder *b, const char *text) {
 }
 
 /* Where a tag says whether its value is text. */
-static const char *flag_of(const json_t *property) {
-    return is_word(json_object_get(property, "type"), "string") ? "true\"" : "false\"";
+static ln_expr *flag_of(arguments_reader *a, const json_t *property) {
+    ln_grammar_builder *b = a->builder;
+    const ln_call_syntax *s = a->syntax;
+    const char *type = json_string_value(json_object_get(property, "type"));
+    bool is_text = type != NULL && strcmp(type, "string") == 0;
+    if (s->flag == NULL)
+        return ln_expr_empty(b);
+    const char *said = is_text ? "true" : "false";
+    if (s->flag_text != NULL) /* the type's name */
+        said = is_text                        ? s->flag_text
+               : type == NULL                 ? "object"
+               : strcmp(type, "integer") == 0 ? "number"
+                                              : type;
+    return ln_expr_sequence(b, ln_expr_text(b, s->flag), ln_expr_text(b, said),
+                            ln_expr_text(b, "\""), NULL);
 }
 
 /* One argument, `other`: after another. */
@@ -108,9 +121,7 @@ static ln_expr *argument(arguments_reader *a, const char *key, const json_t *pro
     ln_expr *value = value_of(a, property);
     if (s->form == LN_CALLS_TAGGED)
         return ln_expr_sequence(
-            b, ln_expr_marked_text(b, s->key), ln_expr_text(b, key),
-            ln_expr_text(b, s->flag != NULL ? s->flag : ""),
-            ln_expr_text(b, s->flag != NULL ? flag_of(property) : ""),
+            b, ln_expr_marked_text(b, s->key), ln_expr_text(b, key), flag_of(a, property),
             ln_expr_marked_text(b, s->key_end), line(b, s->value != NULL ? s->line : NULL),
             ln_expr_marked_text(b, s->value), line(b, s->value_line), value, line(b, s->value_line),
             ln_expr_marked_text(b, s->value_end), line(b, s->line), NULL);

@@ -33,10 +33,13 @@ static ln_expr *json_call(tools_reader *t, const char *name, ln_expr *arguments)
     json_t *string = json_string(name);
     char *text = ln_json_dump(b, string);
     ln_expr *expr =
-        ln_expr_sequence(b, ln_expr_text(b, "{\""), ln_expr_text(b, t->syntax->name_key),
-                         ln_expr_text(b, "\": "), ln_expr_text(b, text != NULL ? text : ""),
-                         ln_expr_text(b, ", \""), ln_expr_text(b, t->syntax->arguments_key),
-                         ln_expr_text(b, "\": "), arguments, ln_expr_text(b, "}"), NULL);
+        t->syntax->keyed
+            ? ln_expr_sequence(b, ln_expr_text(b, "{"), ln_expr_text(b, text != NULL ? text : ""),
+                               ln_expr_text(b, ": "), arguments, ln_expr_text(b, "}"), NULL)
+            : ln_expr_sequence(b, ln_expr_text(b, "{\""), ln_expr_text(b, t->syntax->name_key),
+                               ln_expr_text(b, "\": "), ln_expr_text(b, text != NULL ? text : ""),
+                               ln_expr_text(b, ", \""), ln_expr_text(b, t->syntax->arguments_key),
+                               ln_expr_text(b, "\": "), arguments, ln_expr_text(b, "}"), NULL);
     free(text);
     json_decref(string);
     return expr;
@@ -46,18 +49,21 @@ static ln_expr *json_call(tools_reader *t, const char *name, ln_expr *arguments)
 static ln_expr *named_call(tools_reader *t, const char *name, ln_expr *arguments) {
     ln_grammar_builder *b = t->builder;
     const ln_call_syntax *s = t->syntax;
-    const ln_range digits = {'0', '9'};
+    const ln_range digits = {'0', '9'}, letters[] = {{'-', '-'}, {'0', '9'}, {'a', 'z'}};
     if (s->type != NULL)
         return ln_expr_sequence(b, marked(t, s->call), ln_expr_text(b, s->type),
                                 marked(t, s->name_end), ln_expr_text(b, name),
                                 ln_expr_text(b, "\n```json\n"), arguments, ln_expr_text(b, "\n```"),
                                 marked(t, s->call_end), NULL);
-    ln_expr *number = ln_expr_empty(b);
+    ln_expr *number = ln_expr_empty(b), *id = ln_expr_empty(b);
     if (s->counts)
         number =
             ln_expr_sequence(b, ln_expr_text(b, ":"),
                              ln_expr_repeat(b, ln_expr_chars(b, &digits, 1, false), 1, 3), NULL);
-    return ln_expr_sequence(b, marked(t, s->call), marked(t, s->prefix), ln_expr_text(b, name),
+    if (s->id_end != NULL)
+        id = ln_expr_sequence(b, ln_expr_repeat(b, ln_expr_chars(b, letters, 3, false), 1, 40),
+                              marked(t, s->id_end), NULL);
+    return ln_expr_sequence(b, marked(t, s->call), id, marked(t, s->prefix), ln_expr_text(b, name),
                             number, marked(t, s->name_end), arguments, marked(t, s->call_end),
                             NULL);
 }
@@ -77,10 +83,17 @@ static ln_expr *written_call(tools_reader *t, const char *name, json_t *schema) 
     ln_expr *arguments = ln_tool_arguments(b, &t->rules, s, schema);
     if (s->form == LN_CALLS_GEMMA)
         open = "{", close = "}";
+    ln_expr *number = ln_expr_empty(b);
+    const ln_range digits = {'0', '9'};
+    if (s->number != NULL)
+        number = ln_expr_sequence(b, ln_expr_text(b, s->number),
+                                  ln_expr_repeat(b, ln_expr_chars(b, &digits, 1, false), 1, 3),
+                                  ln_expr_text(b, "\""), NULL);
     if (s->form == LN_CALLS_TAGGED)
-        return ln_expr_sequence(
-            b, marked(t, s->call), ln_expr_text(b, name), marked(t, s->name_end), line(t, s->line),
-            arguments, marked(t, s->call_end), line(t, s->call_end != NULL ? s->line : NULL), NULL);
+        return ln_expr_sequence(b, marked(t, s->call), ln_expr_text(b, name), number,
+                                marked(t, s->name_end), line(t, s->line), arguments,
+                                marked(t, s->call_end),
+                                line(t, s->call_end != NULL ? s->line : NULL), NULL);
     return ln_expr_sequence(b, marked(t, s->call), ln_expr_text(b, name), ln_expr_text(b, open),
                             arguments, ln_expr_text(b, close), NULL);
 }
@@ -152,11 +165,15 @@ static ln_expr *frame(tools_reader *t, uint32_t call, bool parallel) {
         return calls;
     bool is_fenced = s->form == LN_CALLS_JSON && s->call != NULL;
     ln_expr *space = ln_expr_optional(b, ln_expr_text(b, is_fenced ? "\n" : " "));
-    ln_expr *before = s->form == LN_CALLS_JSON ? space : line(t, s->line);
+    bool has_line = s->form != LN_CALLS_JSON || s->line != NULL;
+    ln_expr *before = has_line ? line(t, s->line) : space;
+    ln_expr *after = line(t, s->form == LN_CALLS_JSON ? s->line : NULL);
     if (is_fenced)
         calls = ln_expr_sequence(b, ln_expr_text(b, s->call), ln_expr_text(b, "\n"), calls,
                                  ln_expr_text(b, "\n"), ln_expr_text(b, s->call_end), NULL);
-    return ln_expr_sequence(b, marked(t, s->begin), before, calls, marked(t, s->end), NULL);
+    bool is_own = s->call != NULL && strcmp(s->begin, s->call) == 0;
+    return ln_expr_sequence(b, marked(t, is_own ? NULL : s->begin), before, calls, after,
+                            marked(t, s->end), NULL);
 }
 
 static void read_tools(tools_reader *t) {

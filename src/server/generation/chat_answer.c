@@ -88,35 +88,9 @@ static void take(void *user, const ln_chat_piece *piece) {
     }
 }
 
-/* "string", or a list with it. */
-static bool says_string(const json_t *type) {
-    size_t index;
-    json_t *item;
-    bool found = json_is_string(type) && strcmp(json_string_value(type), "string") == 0;
-    json_array_foreach(type, index, item) {
-        found = found || (json_is_string(item) && strcmp(json_string_value(item), "string") == 0);
-    }
-    return found;
-}
-
-/* What the schema of a tool says of a parameter. */
 static ln_parameter_type type_of(void *user, const char *tool, const char *parameter) {
     const ln_chat_answer *answer = user;
-    size_t index;
-    json_t *item;
-    json_array_foreach(answer->request->tools, index, item) {
-        const json_t *function = json_object_get(item, "function");
-        const char *name = json_string_value(json_object_get(function, "name"));
-        if (name == NULL || strcmp(name, tool) != 0)
-            continue;
-        const json_t *properties =
-            json_object_get(json_object_get(function, "parameters"), "properties");
-        const json_t *type = json_object_get(json_object_get(properties, parameter), "type");
-        if (type == NULL)
-            return LN_PARAMETER_UNKNOWN;
-        return says_string(type) ? LN_PARAMETER_TEXT : LN_PARAMETER_OTHER;
-    }
-    return LN_PARAMETER_UNKNOWN;
+    return ln_parameter_type_of(answer->request->tools, tool, parameter);
 }
 
 void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request) {

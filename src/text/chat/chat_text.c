@@ -135,6 +135,18 @@ static void end_calls(ln_chat_text *c, ln_calls_result result) {
     ln_strbuf rest = c->reader.held;
     ln_strbuf_init(&c->reader.held);
     c->state = IN_CONTENT;
+    if (result == LN_CALLS_FAILED && c->was_reasoning) {
+        bool is_own =
+            *c->mark == '\0' && rest.len > 0; /* then it is the rest that begins with it */
+        c->state = IN_REASONING;
+        if (!c->hides_marker)
+            emit_text(c, LN_PIECE_REASONING, c->mark, strlen(c->mark));
+        emit_text(c, LN_PIECE_REASONING, rest.data, is_own ? 1 : 0);
+        for (size_t i = is_own ? 1 : 0; i < rest.len; i++)
+            step(c, rest.data[i]);
+        ln_strbuf_free(&rest);
+        return;
+    }
     if (result == LN_CALLS_FAILED) {
         if (!c->hides_marker)
             emit_content(c, c->mark, strlen(c->mark));
@@ -174,7 +186,8 @@ static bool begins_bare(const ln_chat_text *c, char byte) {
 
 /* The first bytes: reasoning, a call that has no mark, or content. */
 static void step_beginning(ln_chat_text *c, char byte) {
-    const char *const begin[] = {c->reasoning != NULL ? c->reasoning->begin : ""};
+    const char *const marks[] = {c->reasoning != NULL ? c->reasoning->begin : "",
+                                 c->reasoning != NULL ? c->reasoning->end : ""};
     if (c->held.len == 0 && is_space(byte)) {
         if (!c->skips_newline)
             ln_strbuf_putc(&c->blank, byte); /* of content that begins with it */
@@ -187,15 +200,15 @@ static void step_beginning(ln_chat_text *c, char byte) {
     }
     if (!ln_strbuf_putc(&c->held, byte))
         return;
-    int found = c->reasoning != NULL ? compare(c, begin, 1) : -2;
+    int found = c->reasoning != NULL ? compare(c, marks, 2) : -2;
     if (found == -1)
         return;
-    if (found == 0) {
+    if (found >= 0) { /* an end that ends nothing is no content either */
         ln_strbuf_clear(&c->held);
         ln_strbuf_clear(&c->blank);
         c->reasoning = NULL;
         c->skips_newline = true;
-        c->state = IN_REASONING;
+        c->state = found == 0 ? IN_REASONING : AT_BEGINNING;
         return;
     }
     ln_strbuf held = c->held;
@@ -212,15 +225,23 @@ static void step_content(ln_chat_text *c, char byte) {
     int found = step_text(c, byte, LN_PIECE_CONTENT, c->marks, c->n_marks);
     if (found < 0)
         return;
+    c->was_reasoning = false;
     if ((size_t)found < c->n_begins)
         begin_calls(c, c->marks[found]);
     else
         c->skips_newline = true;
 }
 
+/* Reasoning ends with its mark, or with a call. */
 static void step_reasoning(ln_chat_text *c, char byte) {
-    if (step_text(c, byte, LN_PIECE_REASONING, &c->reasoning_end, 1) < 0)
+    int found = step_text(c, byte, LN_PIECE_REASONING, c->ends, c->n_ends);
+    if (found < 0)
         return;
+    if (found > 0) {
+        c->was_reasoning = true;
+        begin_calls(c, c->ends[found]);
+        return;
+    }
     c->skips_newline = true;
     c->state = AT_BEGINNING;
 }
@@ -311,7 +332,9 @@ void ln_chat_text_init(ln_chat_text *chat, const ln_call_syntax *syntax,
         chat->n_begins = chat->n_marks = ln_call_syntax_begins(syntax, chat->marks);
     if (reasoning == NULL)
         return;
-    chat->reasoning_end = reasoning->end;
+    chat->ends[chat->n_ends++] = reasoning->end;
+    for (size_t i = 0; syntax != NULL && syntax->ends_thinking && i < chat->n_begins; i++)
+        chat->ends[chat->n_ends++] = chat->marks[i];
     for (size_t i = 0; i < LN_REASONING_MAX_DROPPED; i++)
         if (reasoning->dropped[i] != NULL)
             chat->marks[chat->n_marks++] = reasoning->dropped[i];

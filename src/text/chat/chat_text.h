@@ -37,9 +37,11 @@ typedef ln_parameter_type (*ln_parameter_type_fn)(void *user, const char *tool,
 enum { LN_CHAT_MAX_MARKS = LN_CALLS_MAX_ALSO + 1 + LN_REASONING_MAX_DROPPED };
 
 typedef struct ln_chat_text {
-    const ln_call_syntax *syntax;         /* NULL: no calls are looked for */
-    const ln_reasoning_format *reasoning; /* that may begin; NULL: none */
-    const char *reasoning_end;
+    const ln_call_syntax *syntax;                /* NULL: no calls are looked for */
+    const ln_reasoning_format *reasoning;        /* that may begin; NULL: none */
+    const char *ends[1 + LN_CALLS_MAX_ALSO + 1]; /* of reasoning: its own mark, then calls' */
+    size_t n_ends;
+    bool was_reasoning;                   /* the calls began in it */
     const char *marks[LN_CHAT_MAX_MARKS]; /* in content: those that begin calls, then others, */
     size_t n_begins, n_marks;             /* which are dropped */
     bool hides_marker;                    /* what begins calls is no content when no call follows */

@@ -90,6 +90,12 @@ static void calls_are_what_the_parser_reads(void **state) {
     "DSML"                                                                                         \
     "\xef\xbd\x9c"
 
+#define LOW                 "\xe2\x96\x81"
+#define STEP(what)          "<\xef\xbd\x9c" what "\xef\xbd\x9c>"
+#define DEEPSEEK(what, end) STEP("tool" LOW what LOW end)
+#define DEEPSEEK_SEP        STEP("tool" LOW "sep")
+#define CALL_OBJECT         "{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}"
+
 static void every_syntax_can_be_forced(void **state) {
     (void)state;
     static const char tools[] =
@@ -149,7 +155,91 @@ static void every_syntax_can_be_forced(void **state) {
         {"harmony",
          "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": \"x\"}<|call|>",
          "/f {\"a\": \"x\"}", "<|channel|>final"},
+        {"llama3", "{\"name\": \"f\", \"parameters\": {\"a\": \"x\"}}", "/f {\"a\": \"x\"}",
+         "<|python_tag|>"},
+        {"mistral", "[TOOL_CALLS][" CALL_OBJECT "]", "/f {\"a\": \"x\"}",
+         "[TOOL_CALLS]" CALL_OBJECT},
+        {"deepseek",
+         DEEPSEEK("calls", "begin")
+             DEEPSEEK("call", "begin") "function" DEEPSEEK_SEP
+                                       "f\n```json\n{\"a\": \"x\"}\n```" DEEPSEEK("call", "end")
+                                           DEEPSEEK("calls", "end"),
+         "/f {\"a\": \"x\"}", NULL},
+        {"deepseek_v31",
+         DEEPSEEK("calls", "begin")
+             DEEPSEEK("call", "begin") "f" DEEPSEEK_SEP "{\"a\": \"x\"}" DEEPSEEK("call", "end")
+                 DEEPSEEK("calls", "end"),
+         "/f {\"a\": \"x\"}", NULL},
+        {"deepseek_v4",
+         "<" DSML "tool_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
+         "parameter name=\"a\" string=\"true\">1</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
+         "tool_calls>",
+         "/f {\"a\": \"1\"}", NULL},
+        {"granite", "<|tool_call|>[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
+        {"granite_fc", "<function_call>" CALL_OBJECT, "/f {\"a\": \"x\"}", NULL},
+        {"firefunction", "functools[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
+        {"hunyuan", "<tool_calls>[" CALL_OBJECT "]</tool_calls>", "/f {\"a\": \"x\"}", NULL},
+        {"nemotron", "<TOOLCALL>[" CALL_OBJECT ", " CALL_OBJECT "]</TOOLCALL>",
+         "/f {\"a\": \"x\"}/f {\"a\": \"x\"}", NULL},
+        {"internlm2",
+         "<|action_start|><|plugin|>{\"name\": \"f\", \"parameters\": {\"a\": "
+         "\"x\"}}<|action_end|>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"longcat", "<longcat_tool_call>" CALL_OBJECT "</longcat_tool_call>", "/f {\"a\": \"x\"}",
+         NULL},
+        {"functiongemma", "<start_function_call>call:f{a:<escape>x<escape>}<end_function_call>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"muse",
+         "<atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">x"
+         "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"dots",
+         "<dots_function_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
+         "\n</dots_function_call>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"step3",
+         STEP("tool_calls_begin") STEP("tool_call_begin") "function" STEP(
+             "tool_sep") "<steptml:invoke"
+                         " name=\"f\"><steptml:parameter "
+                         "name=\"a\">x</steptml:parameter></steptml:invoke>" STEP("tool_call_end")
+                             STEP("tool_calls_end"),
+         "/f {\"a\": \"x\"}", NULL},
+        {"hy_v3",
+         "<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n"
+         "</tool_call>\n</tool_calls>",
+         "/f {\"a\": \"x\"}", "<tool_calls>\n</tool_calls>"},
+        {"hy_v3_open",
+         "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n"
+         "<arg_key:opensource>a</arg_key:opensource>\n<arg_value:opensource>x"
+         "</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"minicpm5",
+         "<function name=\"f\"><param name=\"a\">x</param><param name=\"n\">2</param></function>",
+         "/f {\"a\": \"x\", \"n\": 2}", "<function name=\"f\"></function>"},
+        {"kimi_k3",
+         "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"a\" "
+         "type=\"string\"<|sep|>1<|close|>argument<|sep|><|open|>argument key=\"n\" type=\"number\""
+         "<|sep|>2<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+         "/f {\"a\": \"1\", \"n\": 2}", NULL},
+        {"solar",
+         "<|tool_calls|><|tool_call:begin|>c0-1<|tool_call:name|>f<|tool_call:args|>{\"a\": \"x\"}"
+         "<|tool_call:end|>",
+         "/f {\"a\": \"x\"}", "<|tool_calls|><|tool_call:begin|><|tool_call:name|>"},
+        {"apertus", "<|tools_prefix|>[{\"f\": {\"a\": \"x\"}}]<|tools_suffix|>",
+         "/f {\"a\": \"x\"}", "<|tools_prefix|>[{\"g\""},
+        {"gigachat3", "<|function_call|>" CALL_OBJECT "<|message_sep|>", "/f {\"a\": \"x\"}", NULL},
+        {"gigachat3_role", "function call<|role_sep|>\n" CALL_OBJECT "\n<|message_sep|>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"minimax_m1", "<tool_calls>\n" CALL_OBJECT "\n</tool_calls>", "/f {\"a\": \"x\"}", NULL},
+        {"xlam", "[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
     };
+    for (size_t k = 0, i; ln_call_syntax_at(k) != NULL; k++) { /* none is left out */
+        for (i = 0; i < sizeof cases / sizeof *cases; i++)
+            if (strcmp(cases[i].syntax, ln_call_syntax_at(k)->name) == 0)
+                break;
+        if (i == sizeof cases / sizeof *cases)
+            fail_msg("there is no case of %s", ln_call_syntax_at(k)->name);
+    }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char source[1024];
         size_t n_accepted, n_bytes = strlen(cases[i].text);

@@ -51,6 +51,7 @@ static char *parse(const char *syntax, const char *format, const char *text, siz
     return ln_strbuf_take(&r.text);
 }
 
+#define BAR "\xef\xbd\x9c"
 #define DSML                                                                                       \
     "\xef\xbd\x9c"                                                                                 \
     "DSML"                                                                                         \
@@ -173,6 +174,76 @@ static const struct {
      "<C:f><A:{}>"},
     {"harmony", "harmony", "<|channel|>final<|message|>yes <|x<|return|>", "yes <|x"},
     {"harmony", "harmony", "plain", "plain"},
+    {"hy_v3", "think",
+     "Look.<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n"
+     "</tool_call>\n<tool_call>g<tool_sep>\n</tool_call>\n</tool_calls>",
+     "Look.<C:f><A:{\"a\": \"x\"}><C:g><A:{}>"},
+    {"hy_v3_open", "hunyuan",
+     "<think:opensource>hm</think:opensource><tool_calls:opensource><tool_call:opensource>f"
+     "<tool_sep:opensource><arg_key:opensource>a</arg_key:opensource><arg_value:opensource>1"
+     "</arg_value:opensource></tool_call:opensource></tool_calls:opensource>",
+     "<R:hm><C:f><A:{\"a\": 1}>"},
+    {"muse", "think",
+     "<atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">x y"
+     "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>",
+     "<C:f><A:{\"a\": \"x y\"}>"},
+    {"dots", "think",
+     "<dots_function_call>\n<invoke name=\"f\">\n<parameter name=\"a\">[1]</parameter>\n</invoke>\n"
+     "</dots_function_call>",
+     "<C:f><A:{\"a\": [1]}>"},
+    {"dots", "think",
+     "<dots_function_call>{\"name\": \"f\", \"arguments\": {}}</dots_function_call>",
+     "<C:f><A:{}>"},
+    {"step3", "think",
+     "<" BAR "tool_calls_begin" BAR "><" BAR "tool_call_begin" BAR ">function<" BAR "tool_sep" BAR
+     "><steptml:invoke name=\"f\"><steptml:parameter name=\"a\">x</steptml:parameter>"
+     "</steptml:invoke><" BAR "tool_call_end" BAR "><" BAR "tool_calls_end" BAR ">",
+     "<C:f><A:{\"a\": \"x\"}>"},
+    {"minicpm5", "think",
+     "Now <function name=\"f\"><param name=\"a\"><![CDATA[x</param>]]></param><param name=\"b\">2"
+     "</param></function> and <function name=\"g\"></function>",
+     "Now <C:f><A:{\"a\": \"x</param>\", \"b\": 2}>and <C:g><A:{}>"},
+    {"minicpm5", "think", "<function name=\"f", "<function name=\"f"},
+    {"kimi_k3", "kimi_k3",
+     "<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>ok<|close|>response<|sep|>"
+     "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"a\" "
+     "type=\"string\"<|sep|>1<|close|>argument<|sep|><|open|>argument key=\"b\" type=\"number\""
+     "<|sep|>2<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message"
+     "<|sep|>",
+     "<R:hm>ok<C:f><A:{\"a\": \"1\", \"b\": 2}>"},
+    {"solar", "think",
+     "<|tool_calls|><|tool_call:begin|>a1b2<|tool_call:name|>f<|tool_call:args|>{\"a\": 1}"
+     "<|tool_call:end|><|tool_call:begin|>c3<|tool_call:name|>g<|tool_call:args|>{}<|tool_call:end|"
+     ">",
+     "<C:f><A:{\"a\": 1}><C:g><A:{}>"},
+    {"apertus", "think",
+     "<|tools_prefix|>[{\"f\": {\"name\": [1]}}, {\"g\": {}}]<|tools_suffix|>Done.",
+     "<C:f><A:{\"name\": [1]}><C:g><A:{}>Done."},
+    {"gigachat3", "think", "<|function_call|>{\"name\": \"f\", \"arguments\": {}}<|message_sep|>",
+     "<C:f><A:{}>"},
+    {"gigachat3_role", "think",
+     "I look.<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"f\", \"arguments\": {}}",
+     "I look.<C:f><A:{}>"},
+    {"minimax_m1", "think", "<tool_calls>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_calls>",
+     "<C:f><A:{}>"},
+    {"xlam", "think", "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]", "<C:f><A:{\"a\": 1}>"},
+    {"xlam", "think", "So: ```json\n[{\"name\": \"f\", \"arguments\": {}}]\n```",
+     "So: <C:f><A:{}>"},
+    {"qwen3_coder", "think",
+     "<think>First <tool_call>no, <tool_call><function=f>\n</function></tool_call>So.",
+     "<R:First <tool_call>no, ><C:f><A:{}>So."},
+    {"glm4", "think",
+     "<think>a<tool_call>f<arg_key>k</arg_key><arg_value>v</arg_value></tool_call>",
+     "<R:a><C:f><A:{\"k\": \"v\"}>"},
+    {"kimi_k2", "think", "<think>a<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}",
+     "<R:a><C:f><A:{}>"},
+    {"hermes", "think", "<think>a<tool_call>{\"name\": \"f\"}</tool_call></think>b",
+     "<R:a<tool_call>{\"name\": \"f\"}</tool_call>>b"},
+    {"hermes", "think", "</think>\n\nb", "b"},
+    {"gemma4", "gemma", "<|channel>thought\n<channel|>yes<channel|>", "yes"},
+    {"hermes", "apriel",
+     "Here are my reasoning steps:\nhm\n[BEGIN FINAL RESPONSE]\nyes\n[END FINAL RESPONSE]",
+     "<R:hm\n>yes\n"},
     {"hermes", "think", " \n<tool_call>{\"name\": \"f\"}</tool_call>", "<C:f><A:{}>"},
 };
 
@@ -201,6 +272,16 @@ static void finds_what_a_template_shows(void **state) {
         {"<|tool_calls_section_begin|>", "kimi_k2", NULL},
         {"<|header_start|> {\"name\": \"parameters\": }", "llama3", NULL},
         {"<|start_header_id|> [func_name1(params_name1=", "pythonic", NULL},
+        {"'<tool_calls{}>' '<think{}>' ':opensource' <tool_sep <arg_key", "hy_v3_open", "hunyuan"},
+        {"<tool_sep> <arg_key> <tool_calls>", "hy_v3", NULL},
+        {"<|tools_prefix|>", "apertus", NULL},
+        {"<|open|> open_tag('tools') open_tag('think')", "kimi_k3", "kimi_k3"},
+        {"<function name=\"f\"><param name=\"a\"> </think>", "minicpm5", "think"},
+        {"<|tool_call:begin|> <|tool_call:args|>", "solar", NULL},
+        {"function call <|role_sep|>", "gigachat3_role", NULL},
+        {"<|function_call|> <|role_sep|>", "gigachat3", NULL},
+        {"<beginning_of_sentence> <tool_calls>", "minimax_m1", NULL},
+        {"<tool_calls> Here are my reasoning steps: [BEGIN FINAL RESPONSE]", "hunyuan", "apriel"},
     };
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
         size_t n_bytes = strlen(templates[i].text);

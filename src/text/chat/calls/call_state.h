@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "text/chat/calls/call_syntax.h"
+#include "text/chat/calls/parameter_type.h"
 
 enum { LN_CALLS_MAX_NAME = 256, LN_CALLS_MAX_HELD = 64 << 10, LN_CALLS_MAX_VALUE = 16 << 20 };
 
@@ -12,13 +13,6 @@ typedef enum ln_calls_result {
     LN_CALLS_ENDED, /* after the last tag, or because what follows is no part of calls */
     LN_CALLS_FAILED /* before anything was handed on: it is no call */
 } ln_calls_result;
-
-/* What a tool's schema says of a parameter. */
-typedef enum ln_parameter_type {
-    LN_PARAMETER_UNKNOWN,
-    LN_PARAMETER_TEXT, /* whatever it looks like */
-    LN_PARAMETER_OTHER /* a number, an object ... */
-} ln_parameter_type;
 
 typedef struct ln_call_sink {
     void *user;

@@ -28,11 +28,14 @@ typedef struct ln_call_syntax {
     const char *call, *call_end;
     const char *name_end;
     const char *key, *key_end, *value, *value_end;
-    const char *flag;          /* in KEY before true or false: the value is text or is JSON */
-    const char *quote;         /* GEMMA: around texts */
-    const char *prefix;        /* NAMED: before the name in it, less which it is the tool's */
-    const char *type;          /* NAMED: a word before name_end, with the name behind it */
-    const char *name_key;      /* JSON: as written; read are all that are in use */
+    const char *flag;      /* in KEY before flag_text, or what is not: the value is text, or JSON */
+    const char *flag_text; /* NULL: true, and false where it is JSON */
+    const char *quote;     /* GEMMA: around texts */
+    const char *prefix;    /* NAMED: before the name in it, less which it is the tool's */
+    const char *type;      /* NAMED: a word before name_end, with the name behind it */
+    const char *id_end;    /* NAMED: behind an id that stands before the name */
+    const char *number;    /* TAGGED: behind the name, before a number and a quote mark */
+    const char *name_key;  /* JSON: as written; read are all that are in use */
     const char *arguments_key; /* likewise */
     const char *between;       /* calls, as written */
     const char *line;          /* after a tag or around an object, as written: a line break */
@@ -41,6 +44,9 @@ typedef struct ln_call_syntax {
     bool once;                 /* begin and end stand around every call */
     bool counts;               /* NAMED: the name has a number behind it, as name:0 */
     bool bare;                 /* calls may begin an answer without `begin` */
+    bool ends_thinking;        /* a call within thoughts is one, and ends them */
+    bool keyed;                /* JSON: {NAME: ARGUMENTS} */
+    bool cdata;                /* TAGGED: values may stand in <![CDATA[ ]]> */
 } ln_call_syntax;
 
 /* The syntax that a chat template's text shows; NULL: none that is known. Static storage, as
@@ -50,7 +56,7 @@ const ln_call_syntax *ln_call_syntax_find(const char *name); /* or NULL */
 /* In the order of the table; NULL: there are no more. */
 const ln_call_syntax *ln_call_syntax_at(size_t index);
 
-enum { LN_CALLS_MAX_MARKERS = 12 };
+enum { LN_CALLS_MAX_MARKERS = 13 };
 
 /* All texts of the syntax that may be special tokens of a vocabulary, [returned]. */
 size_t ln_call_syntax_markers(const ln_call_syntax *syntax,

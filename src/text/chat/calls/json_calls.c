@@ -82,9 +82,11 @@ static void begin_value(ln_call_reader *r, char byte) {
     static const char *const arguments[] = {"arguments", "parameters"};
     bool is_arguments = is_key(&r->word, arguments, 2);
     r->state = IN_VALUE;
-    if (!r->has_name && byte == '"' && is_key(&r->word, names, 3))
+    if (r->syntax->keyed && !r->has_name)
+        r->has_name = is_arguments = decode_string(&r->word, &r->name) && r->name.len > 0;
+    else if (!r->has_name && byte == '"' && is_key(&r->word, names, 3))
         r->state = IN_NAME;
-    else if (is_arguments && !r->has_arguments && (byte == '{' || byte == '"'))
+    if (r->state == IN_VALUE && is_arguments && !r->has_arguments && (byte == '{' || byte == '"'))
         r->state = IN_ARGUMENTS;
     r->is_text = r->state == IN_ARGUMENTS && byte == '"';
     if (r->state == IN_ARGUMENTS && r->has_name && !r->is_text)

@@ -18,6 +18,8 @@ static const char *find(const char *text, const char *end, const char *part) {
  */
 static void take_name(ln_call_reader *r, const char *text, const char *end) {
     const ln_call_syntax *syntax = r->syntax;
+    const char *id = find(text, end, syntax->id_end);
+    text = id != NULL ? id + strlen(syntax->id_end) : text;
     const char *at = find(text, end, syntax->name_end);
     if (at != NULL && syntax->type != NULL && (size_t)(at - text) == strlen(syntax->type) &&
         memcmp(text, syntax->type, strlen(syntax->type)) == 0)

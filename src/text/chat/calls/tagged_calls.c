@@ -28,6 +28,10 @@ static bool begin_call(ln_call_reader *r) {
         text++, n_bytes--;
     while (n_bytes > 0 && ln_calls_is_space(text[n_bytes - 1]))
         n_bytes--;
+    const char *number = r->syntax->number != NULL && n_bytes > 0
+                             ? memmem(text, n_bytes, r->syntax->number, strlen(r->syntax->number))
+                             : NULL;
+    n_bytes = number != NULL ? (size_t)(number - text) : n_bytes;
     if (n_bytes == 0 || memchr(text, '<', n_bytes) != NULL || memchr(text, '{', n_bytes) != NULL)
         return false;
     ln_strbuf_clear(&r->name);
@@ -40,19 +44,22 @@ static bool begin_call(ln_call_reader *r) {
     return true;
 }
 
-static bool is_json(const char *text, size_t n_bytes) {
-    json_t *value = json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    json_decref(value);
-    return value != NULL;
-}
-
+/* Text where the tool wants it; else JSON that it may want, or what a language writes for it. */
 static void put_value(ln_parameter_type type, const char *text, size_t n_bytes, ln_strbuf *json) {
-    bool is_text = type == LN_PARAMETER_TEXT;
-    if (!is_text && is_json(text, n_bytes)) {
+    json_t *value = type == LN_PARAMETER_TEXT
+                        ? NULL
+                        : json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    bool is_json = value != NULL && ln_parameter_may_be(type, value);
+    json_decref(value);
+    if (is_json) {
         ln_strbuf_append(json, text, n_bytes);
         return;
     }
-    if (!is_text && (type == LN_PARAMETER_OTHER || (n_bytes > 0 && strchr("[{", *text) != NULL))) {
+    bool may_be_list =
+        type == LN_PARAMETER_UNKNOWN || (type & (LN_PARAMETER_OBJECT | LN_PARAMETER_ARRAY)) != 0;
+    bool looks_like_list = n_bytes > 0 && strchr("[{", *text) != NULL;
+    if ((type != LN_PARAMETER_UNKNOWN && (type & LN_PARAMETER_TEXT) == 0) ||
+        (may_be_list && looks_like_list)) {
         size_t before = json->len;
         if (ln_literal_convert(text, n_bytes, json))
             return;
@@ -70,10 +77,19 @@ static ln_parameter_type read_flag(ln_call_reader *r) {
             r->key.data[--r->key.len] = '\0';
         return LN_PARAMETER_UNKNOWN;
     }
-    bool is_text = strncmp(at + strlen(flag), "true", 4) == 0;
+    const char *said = r->syntax->flag_text != NULL ? r->syntax->flag_text : "true";
+    bool is_text = strncmp(at + strlen(flag), said, strlen(said)) == 0;
     r->key.len = (size_t)(at - r->key.data);
     r->key.data[r->key.len] = '\0';
     return is_text ? LN_PARAMETER_TEXT : LN_PARAMETER_OTHER;
+}
+
+static const char cdata_begin[] = "<![CDATA[", cdata_end[] = "]]>";
+
+/* Whether what stands between these marks begins with the first. */
+static bool is_cdata(const ln_call_reader *r, const char *text, size_t n_bytes) {
+    size_t n_begin = sizeof cdata_begin - 1;
+    return r->syntax->cdata && n_bytes >= n_begin && memcmp(text, cdata_begin, n_begin) == 0;
 }
 
 /* The word is a value, less the line breaks that the syntax has around it. */
@@ -90,6 +106,13 @@ static void give_parameter(ln_call_reader *r) {
         text++, n_bytes--;
     if (r->syntax->value_line != NULL && n_bytes > 0 && text[n_bytes - 1] == '\n')
         n_bytes--;
+    if (is_cdata(r, text, n_bytes)) {
+        text += sizeof cdata_begin - 1;
+        n_bytes -= sizeof cdata_begin - 1;
+        size_t n_end = sizeof cdata_end - 1;
+        if (n_bytes >= n_end && memcmp(text + n_bytes - n_end, cdata_end, n_end) == 0)
+            n_bytes -= n_end;
+    }
     ln_strbuf_init(&json);
     if (r->n_parameters++ > 0)
         ln_strbuf_puts(&json, ", ");
@@ -189,6 +212,9 @@ static ln_calls_result step_key(ln_call_reader *r, char byte) {
 /* The tag that ends a value: its own, or, where that was forgotten, the next one on a new line. */
 static const char *value_ends_with(const ln_call_reader *r) {
     const char *const others[] = {r->syntax->key, r->syntax->call_end};
+    if (is_cdata(r, r->word.data, r->word.len) &&
+        memmem(r->word.data, r->word.len, cdata_end, sizeof cdata_end - 1) == NULL)
+        return NULL;
     if (ln_calls_ends_with(&r->word, r->syntax->value_end))
         return r->syntax->value_end;
     for (size_t i = 0; i < 2 && r->syntax->value_line != NULL; i++) {

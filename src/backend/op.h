@@ -286,10 +286,10 @@ typedef struct ln_relative_bias {
  * at position p sees positions max(0, p - window + 1) .. p, those from the last multiple of chunk
  * on, or all that are cached; with sees_all a window reaches as far ahead.
  *
- * One recurrence for prefill and decode: KV positions are cut into slices at absolute multiples of
- * LN_ATTENTION_SLICE; each slice starts from nothing, and slices merge in order. K and V are read
- * back from the cache. */
-enum { LN_ATTENTION_SLICE = 256 };
+ * One recurrence for prefill and decode: KV positions are cut into KV splits at absolute multiples
+ * of LN_KV_SPLIT; each split starts from nothing, and splits merge in order. K and V are read back
+ * from the cache. */
+enum { LN_KV_SPLIT = 256 };
 typedef struct ln_op_attention {
     const float *q; /* [n_tokens][n_heads * k_dim] */
     const ln_kv_layer *kv;
@@ -304,7 +304,7 @@ typedef struct ln_op_attention {
     bool sees_all; /* encoders and cross-attention: not causal */
     bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
     /* of latents: what LN_OP_INDEX has chosen, [n_tokens][top_k], counts as all that a token sees;
-     * slices are of these. NULL: it sees all */
+     * splits are of these. NULL: it sees all */
     const int32_t *indices;
     size_t top_k;
     float *out; /* [n_tokens][n_heads * v_dim] */

@@ -198,7 +198,7 @@ void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {
     }
 }
 
-/* Running softmax over slices: the largest score, the sum of exp(score - largest), and the
+/* Running softmax over splits: the largest score, the sum of exp(score - largest), and the
  * weighted sum of values. */
 typedef struct softmax_state {
     float largest, total;
@@ -255,8 +255,8 @@ static float score_of(const attention_row *row, size_t position) {
     return score;
 }
 
-/* KV positions [begin, end) of one slice, from nothing. scores [LN_ATTENTION_SLICE] is scratch. */
-static void attend_slice(const attention_row *row, size_t begin, size_t end, float *scores,
+/* KV positions [begin, end) of one split, from nothing. scores [LN_KV_SPLIT] is scratch. */
+static void attend_split(const attention_row *row, size_t begin, size_t end, float *scores,
                          softmax_state *state) {
     const ln_kv_layer *kv = row->p->kv;
     state->largest = -INFINITY;
@@ -277,20 +277,20 @@ static void attend_slice(const attention_row *row, size_t begin, size_t end, flo
     }
 }
 
-static void merge(softmax_state *whole, const softmax_state *slice, size_t v_dim) {
-    float largest = fmaxf(whole->largest, slice->largest);
-    float keep = expf(whole->largest - largest), add = expf(slice->largest - largest);
+static void merge(softmax_state *whole, const softmax_state *split, size_t v_dim) {
+    float largest = fmaxf(whole->largest, split->largest);
+    float keep = expf(whole->largest - largest), add = expf(split->largest - largest);
     whole->largest = largest;
-    whole->total = whole->total * keep + slice->total * add;
+    whole->total = whole->total * keep + split->total * add;
     for (size_t i = 0; i < v_dim; i++)
-        whole->sum[i] = whole->sum[i] * keep + slice->sum[i] * add;
+        whole->sum[i] = whole->sum[i] * keep + split->sum[i] * add;
 }
 
 static void attend(const attention_row *row, float *scratch, float *out) {
     const ln_op_attention *p = row->p;
     size_t v_dim = p->kv->v_dim;
     float *scores = scratch;
-    softmax_state slice = {.sum = scratch + LN_ATTENTION_SLICE};
+    softmax_state split = {.sum = scratch + LN_KV_SPLIT};
     softmax_state whole = {.largest = -INFINITY, .sum = out};
     if (p->sinks != NULL) {
         whole.largest = p->sinks[row->head];
@@ -300,12 +300,12 @@ static void attend(const attention_row *row, float *scratch, float *out) {
     size_t end = row->end;
     size_t begin = ln_attention_begin(p, row->position);
     while (begin < end) {
-        size_t slice_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
-        if (slice_end > end)
-            slice_end = end;
-        attend_slice(row, begin, slice_end, scores, &slice);
-        merge(&whole, &slice, v_dim);
-        begin = slice_end;
+        size_t split_end = (begin / LN_KV_SPLIT + 1) * LN_KV_SPLIT;
+        if (split_end > end)
+            split_end = end;
+        attend_split(row, begin, split_end, scores, &split);
+        merge(&whole, &split, v_dim);
+        begin = split_end;
     }
     for (size_t i = 0; i < v_dim; i++)
         out[i] /= whole.total;

@@ -26,13 +26,13 @@ static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Floats of a worker: two weight rows (linear), or scores of a slice, a row of the cache and a
- * slice's result (attention, which covers qkv and latent), or a key and the scores of all positions
+/* Floats of a worker: two weight rows (linear), or scores of a split, a row of the cache and a
+ * split's result (attention, which covers qkv and latent), or a key and the scores of all positions
  * (index), or the scores of all experts, as they
  * are and with bias, and of their groups (route). */
 static size_t plan_scratch(const ln_step_limits *limits) {
     size_t linear = 2 * limits->max_width;
-    size_t attention = LN_ATTENTION_SLICE + 3 * limits->max_head_dim;
+    size_t attention = LN_KV_SPLIT + 3 * limits->max_head_dim;
     size_t index = limits->max_indexed > 0 ? limits->max_indexed + limits->max_head_dim : 0;
     size_t others = max_size(index, ln_state_scratch(limits->max_state_dim));
     return max_size(linear, max_size(attention, max_size(others, 3 * limits->max_experts)));

@@ -1,12 +1,12 @@
 /* Attention over the paged cache, prefill and decode alike: tiles of query rows (attention_tile.h)
- * are the items that workers take. Where tiles are too few to go round, the slices of a tile are
+ * are the items that workers take. Where tiles are too few to go round, the splits of a tile are
  * items of their own, which then merge in the order in which a single worker would merge them. */
 #ifndef LN_BACKEND_CPU_SIMD_ATTENTION_H
 #define LN_BACKEND_CPU_SIMD_ATTENTION_H
 
 #include "backend/cpu/simd/attention_few.h"
 
-enum { ATTENTION_SHARED = 2 << 20 }; /* bytes of slices that wait to be merged */
+enum { ATTENTION_SHARED = 2 << 20 }; /* bytes of splits that wait to be merged */
 
 /* How a step is cut into tiles: `n_tokens` tokens of a sequence by `n_heads` heads, or fewer, that
  * share a KV head. */
@@ -16,7 +16,7 @@ typedef struct tiling {
     size_t n_heads, n_tokens;
     size_t per_token;       /* tiles of one token's heads */
     size_t n_tiles, n_rows; /* and the most rows that one has */
-    size_t together;        /* tiles whose slices are one item: one after another of one sequence */
+    size_t together;        /* tiles whose splits are one item: one after another of one sequence */
     size_t seq, before; /* a sequence, and the tiles before its first: where the search goes on */
 } tiling;
 
@@ -94,59 +94,59 @@ static void attend_tile(query_tile *t) {
     for (size_t i = 0; i < t->n_rows; i++)
         begin_sums(t->p, t->rows[i].head, &t->sums.largest[i], &t->sums.total[i]);
     memset(t->whole, 0, t->n_rows * t->v_width * sizeof *t->whole);
-    for (size_t start = t->begin / SLICE * SLICE; start < t->end; start += SLICE)
+    for (size_t start = t->begin / KV_SPLIT * KV_SPLIT; start < t->end; start += KV_SPLIT)
         if (few)
-            attend_few_slice(t, start, NULL, NULL);
+            attend_few_split(t, start, NULL, NULL);
         else
-            attend_slice(t, start, NULL, NULL);
+            attend_split(t, start, NULL, NULL);
     for (size_t i = 0; i < t->n_rows; i++)
         for (size_t d = 0; d < t->p->kv->v_dim; d++)
             t->rows[i].out[d] = t->whole[i * t->v_width + d] / t->sums.total[i];
 }
 
-/* ---- slices as items ---------------------------------------------------------------------- */
+/* ---- splits as items ---------------------------------------------------------------------- */
 
-/* In the shared memory: the rows of every tile as they are merged so far, and its slices of this
+/* In the shared memory: the rows of every tile as they are merged so far, and its splits of this
  * round. */
 typedef struct waiting {
-    softmax_rows *sums;   /* [n_tiles][1 + n_slices], the merged ones first */
-    float *rows;          /* [n_tiles][1 + n_slices][n_rows][v_width] */
+    softmax_rows *sums;   /* [n_tiles][1 + n_splits], the merged ones first */
+    float *rows;          /* [n_tiles][1 + n_splits][n_rows][v_width] */
     size_t n_rows;        /* of a tile, at most */
-    size_t n_slices;      /* of a round */
-    size_t first, n_used; /* the round's first slice, and how many */
+    size_t n_splits;      /* of a round */
+    size_t first, n_used; /* the round's first split, and how many */
 } waiting;
 
-static softmax_rows *waiting_sums(const waiting *w, size_t tile, size_t slice) {
-    return w->sums + tile * (1 + w->n_slices) + slice;
+static softmax_rows *waiting_sums(const waiting *w, size_t tile, size_t split) {
+    return w->sums + tile * (1 + w->n_splits) + split;
 }
 
-static float *waiting_rows(const waiting *w, const query_tile *t, size_t tile, size_t slice) {
-    return w->rows + (tile * (1 + w->n_slices) + slice) * w->n_rows * t->v_width;
+static float *waiting_rows(const waiting *w, const query_tile *t, size_t tile, size_t split) {
+    return w->rows + (tile * (1 + w->n_splits) + split) * w->n_rows * t->v_width;
 }
 
 /* Slices of the longest sequence. */
-static size_t most_slices(const ln_op *op) {
+static size_t most_splits(const ln_op *op) {
     const ln_batch_group *group = &op->batch->groups[op->attention.kv->group];
     size_t most = 0;
     for (size_t seq = 0; seq < op->batch->n_seqs; seq++)
         most = most_of((size_t)group->lengths[seq], most);
-    return (most + SLICE - 1) / SLICE;
+    return (most + KV_SPLIT - 1) / KV_SPLIT;
 }
 
-/* Merges the round's slices into row i of the tile; the last round finishes it. */
+/* Merges the round's splits into row i of the tile; the last round finishes it. */
 static void merge_row(const query_tile *t, const waiting *w, size_t tile, size_t i, bool is_last) {
-    softmax_rows *merged = waiting_sums(w, tile, 0), one = {0}, slice = {0};
+    softmax_rows *merged = waiting_sums(w, tile, 0), one = {0}, split = {0};
     float *whole = waiting_rows(w, t, tile, 0) + i * t->v_width, keep[LANES], add[LANES];
     one.largest[0] = merged->largest[i];
     one.total[0] = merged->total[i];
     for (size_t n = 0; n < w->n_used; n++) {
-        size_t start = (w->first + n) * SLICE;
-        if (start + SLICE <= t->rows[i].begin || start >= t->rows[i].end)
+        size_t start = (w->first + n) * KV_SPLIT;
+        if (start + KV_SPLIT <= t->rows[i].begin || start >= t->rows[i].end)
             continue; /* nobody wrote what would count as zeros */
-        slice.largest[0] = waiting_sums(w, tile, 1 + n)->largest[i];
-        slice.total[0] = waiting_sums(w, tile, 1 + n)->total[i];
+        split.largest[0] = waiting_sums(w, tile, 1 + n)->largest[i];
+        split.total[0] = waiting_sums(w, tile, 1 + n)->total[i];
         const float *part = waiting_rows(w, t, tile, 1 + n) + i * t->v_width;
-        merge_totals(&one, &slice, 1, keep, add);
+        merge_totals(&one, &split, 1, keep, add);
         for (size_t d = 0; d < t->v_width; d += LANES)
             vf_store(whole + d, vf_fma(vf_load(part + d), vf_set(add[0]),
                                        vf_mul(vf_load(whole + d), vf_set(keep[0]))));
@@ -173,11 +173,12 @@ static void each_row(tiling *cut, query_tile *t, const waiting *w, const ln_cpu_
     }
 }
 
-/* What slice `slice` of the round is of the keys and values of the tiles from `tile` on. */
-static kv_ahead keys_of(tiling *cut, query_tile *t, const waiting *w, size_t tile, size_t slice) {
-    size_t start = (w->first + slice) * SLICE, parts = cut->per_token / t->p->kv->n_heads;
+/* What split `split` of the round is of the keys and values of the tiles from `tile` on. */
+static kv_ahead keys_of(tiling *cut, query_tile *t, const waiting *w, size_t tile, size_t split) {
+    size_t start = (w->first + split) * KV_SPLIT, parts = cut->per_token / t->p->kv->n_heads;
     fill_tile(cut, tile, t);
-    size_t begin = most_of(t->begin, start), end = t->end < start + SLICE ? t->end : start + SLICE;
+    size_t begin = most_of(t->begin, start),
+           end = t->end < start + KV_SPLIT ? t->end : start + KV_SPLIT;
     if (begin >= end)
         return (kv_ahead){0};
     return (kv_ahead){.blocks = t->block_table + begin / LANES,
@@ -186,46 +187,46 @@ static kv_ahead keys_of(tiling *cut, query_tile *t, const waiting *w, size_t til
                       .n_heads = (cut->together + parts - 1) / parts};
 }
 
-/* Slice `slice` of the round of one tile. */
-static void attend_part(tiling *cut, query_tile *t, const waiting *w, size_t tile, size_t slice) {
-    size_t start = (w->first + slice) * SLICE;
+/* Split `split` of the round of one tile. */
+static void attend_part(tiling *cut, query_tile *t, const waiting *w, size_t tile, size_t split) {
+    size_t start = (w->first + split) * KV_SPLIT;
     fill_tile(cut, tile, t);
-    if (start + SLICE <= t->begin || start >= t->end)
+    if (start + KV_SPLIT <= t->begin || start >= t->end)
         return;
     stage_queries(t);
-    softmax_rows *sums = waiting_sums(w, tile, 1 + slice);
-    float *rows = waiting_rows(w, t, tile, 1 + slice);
+    softmax_rows *sums = waiting_sums(w, tile, 1 + split);
+    float *rows = waiting_rows(w, t, tile, 1 + split);
     if (is_few(t))
-        attend_few_slice(t, start, sums, rows);
+        attend_few_split(t, start, sums, rows);
     else
-        attend_slice(t, start, sums, rows);
+        attend_split(t, start, sums, rows);
 }
 
-/* The slices of a round. While a worker is at one, it knows which one it has next. */
+/* The splits of a round. While a worker is at one, it knows which one it has next. */
 static void attend_round(tiling *cut, query_tile *t, const ln_cpu_worker *worker,
                          const waiting *w) {
     size_t n_items = cut->n_tiles / cut->together * w->n_used, item, next;
     bool has = ln_cpu_take(worker, n_items, &item);
     while (has) {
-        size_t tile = item / w->n_used * cut->together, slice = item % w->n_used;
+        size_t tile = item / w->n_used * cut->together, split = item % w->n_used;
         has = ln_cpu_take(worker, n_items, &next);
         t->ahead = (kv_ahead){0};
         if (has)
             t->ahead = keys_of(cut, t, w, next / w->n_used * cut->together, next % w->n_used);
         for (size_t i = 0; i < cut->together; i++) {
-            attend_part(cut, t, w, tile + i, slice);
-            t->ahead.chunk += SLICE / LANES;
+            attend_part(cut, t, w, tile + i, split);
+            t->ahead.chunk += KV_SPLIT / LANES;
         }
         item = next;
     }
 }
 
-static void attend_split(tiling *cut, query_tile *t, const ln_cpu_worker *worker, waiting *w) {
-    size_t n = most_slices(cut->op);
+static void attend_by_split(tiling *cut, query_tile *t, const ln_cpu_worker *worker, waiting *w) {
+    size_t n = most_splits(cut->op);
     each_row(cut, t, w, worker, true, false);
-    for (w->first = 0; w->first < n; w->first += w->n_slices) {
-        bool is_last = w->first + w->n_slices >= n;
-        w->n_used = is_last ? n - w->first : w->n_slices;
+    for (w->first = 0; w->first < n; w->first += w->n_splits) {
+        bool is_last = w->first + w->n_splits >= n;
+        w->n_used = is_last ? n - w->first : w->n_splits;
         attend_round(cut, t, worker, w);
         ln_cpu_barrier(worker);
         each_row(cut, t, w, worker, false, is_last);
@@ -234,23 +235,23 @@ static void attend_split(tiling *cut, query_tile *t, const ln_cpu_worker *worker
     }
 }
 
-/* Whether slices are to be items: of many tiles together if these are enough for all workers, as
+/* Whether splits are to be items: of many tiles together if these are enough for all workers, as
  * memory is read from end to end then; or where tiles do not go round. There must be room for a
- * slice of each. */
-static bool splits(tiling *cut, const query_tile *t, const ln_cpu_worker *worker, waiting *w) {
+ * split of each. */
+static bool cuts_splits(tiling *cut, const query_tile *t, const ln_cpu_worker *worker, waiting *w) {
     size_t record = sizeof(softmax_rows) + cut->n_rows * t->v_width * sizeof(float);
     size_t room = ATTENTION_SHARED / record / most_of(cut->n_tiles, 1);
-    size_t n_slices = most_slices(cut->op);
+    size_t n_splits = most_splits(cut->op);
     bool is_even = cut->n_tiles % worker->count == 0 || cut->n_tiles >= 8 * worker->count;
     while (cut->together > 1 && (cut->per_token % cut->together != 0 ||
-                                 cut->n_tiles / cut->together * n_slices < 4 * worker->count))
+                                 cut->n_tiles / cut->together * n_splits < 4 * worker->count))
         cut->together--;
-    if (n_slices < 2 || room < 2 || (cut->together == 1 && (worker->count == 1 || is_even)))
+    if (n_splits < 2 || room < 2 || (cut->together == 1 && (worker->count == 1 || is_even)))
         return false;
-    w->n_slices = room - 1 < n_slices ? room - 1 : n_slices;
+    w->n_splits = room - 1 < n_splits ? room - 1 : n_splits;
     w->n_rows = cut->n_rows;
     w->sums = worker->shared;
-    w->rows = (float *)(void *)(w->sums + cut->n_tiles * (1 + w->n_slices));
+    w->rows = (float *)(void *)(w->sums + cut->n_tiles * (1 + w->n_splits));
     return true;
 }
 
@@ -264,8 +265,8 @@ static void attention(const ln_op *op, const ln_cpu_worker *worker) {
     waiting w;
     size_t tile;
     place_tile(&t, &op->attention, worker->exact, worker->scratch);
-    if (splits(&cut, &t, worker, &w)) {
-        attend_split(&cut, &t, worker, &w);
+    if (cuts_splits(&cut, &t, worker, &w)) {
+        attend_by_split(&cut, &t, worker, &w);
         return;
     }
     while (ln_cpu_take(worker, cut.n_tiles, &tile)) {

@@ -1,8 +1,8 @@
-/* The slices of a tile of few query rows, as decode has them: keys and values go from the cache
+/* The splits of a tile of few query rows, as decode has them: keys and values go from the cache
  * through registers into the products, without being staged, as all rows meet them at once. Every
  * operation on a row is that of attention_tile.h, so the bits are the same.
  *
- * Reading 16 keys of one head here and 16 there makes memory slow. So while one slice is
+ * Reading 16 keys of one head here and 16 there makes memory slow. So while one split is
  * multiplied, the next one that the worker is going to have comes into the cache in the order in
  * which it lies in memory, the blocks of all heads one after another, a little with each product.
  */
@@ -32,7 +32,7 @@ static const char *chunk_ahead(const query_tile *t, const void *cache, size_t di
            (block * kv->n_heads + head) * ln_kv_head_bytes(kv->dtype, LANES, dim);
 }
 
-/* Raw scores of n_rows rows with n_blocks key blocks of the slice at `start`. */
+/* Raw scores of n_rows rows with n_blocks key blocks of the split at `start`. */
 LN_INLINE void score_few_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype, query_tile *t,
                               size_t start, size_t first) {
     const ln_kv_layer *kv = t->p->kv;
@@ -61,7 +61,7 @@ LN_INLINE void score_few_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype,
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_blocks; j++)
-            vf_store(t->scores + i * SLICE + (first + j) * LANES, sums[i][j]);
+            vf_store(t->scores + i * KV_SPLIT + (first + j) * LANES, sums[i][j]);
 }
 
 LN_INLINE void score_few(size_t n_rows, ln_kv_dtype dtype, query_tile *t, size_t start,
@@ -73,14 +73,14 @@ LN_INLINE void score_few(size_t n_rows, ln_kv_dtype dtype, query_tile *t, size_t
         score_few_tile(n_rows, 1, dtype, t, start, block);
 }
 
-/* The key blocks of the slice at `start` and their values; those that are not whole, so that some
+/* The key blocks of the split at `start` and their values; those that are not whole, so that some
  * are to count as zeros, are staged. */
 typedef struct few_values {
     size_t start, first, last;
     bool first_staged, last_staged; /* at t->staged, and a block behind it */
 } few_values;
 
-/* Sums of weights times values over the slice, n_vectors wide. */
+/* Sums of weights times values over the split, n_vectors wide. */
 LN_INLINE void value_few_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype,
                               const query_tile *t, const few_values *v, const value_sums *to,
                               size_t at) {
@@ -110,7 +110,7 @@ LN_INLINE void value_few_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype
             const float *weights = t->scores + n * PAIRS + pair;
             for (size_t i = 0; i < n_rows; i++)
                 for (size_t j = 0; j < n_vectors; j++)
-                    sums[i][j] = add_halves(sums[i][j], x[j], vf_set(weights[i * SLICE]));
+                    sums[i][j] = add_halves(sums[i][j], x[j], vf_set(weights[i * KV_SPLIT]));
         }
     }
     for (size_t i = 0; i < n_rows; i++)
@@ -162,25 +162,25 @@ static void value_few_rows(size_t n_rows, const query_tile *t, const few_values 
     FEW_OF_TYPES(value_few, t, v, to)
 }
 
-/* As attend_slice; its tile is_few, and in `parts` there is room for rows up to a power of two. */
-static void attend_few_slice(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
+/* As attend_split; its tile is_few, and in `parts` there is room for rows up to a power of two. */
+static void attend_few_split(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
     softmax_rows own = {0};
-    softmax_rows *slice = alone != NULL ? alone : &own;
+    softmax_rows *split = alone != NULL ? alone : &own;
     float keep[QUERY_ROWS] = {0}, add[QUERY_ROWS] = {0}; /* also of rows that fill up */
     size_t begin = most_of(t->begin, start);
-    size_t end = t->end < start + SLICE ? t->end : start + SLICE;
+    size_t end = t->end < start + KV_SPLIT ? t->end : start + KV_SPLIT;
     few_values v = {.start = start,
                     .first = (begin - start) / LANES,
                     .last = (end - start + LANES - 1) / LANES};
     size_t n_rows = fill_up(t);
     score_few_rows(n_rows, t, start, v.first, v.last);
     for (size_t i = 0; i < t->n_rows; i++)
-        weigh_row(t, i, start, v.first, v.last, slice);
+        weigh_row(t, i, start, v.first, v.last, split);
     for (size_t i = t->n_rows; i < n_rows; i++)
-        memset(t->scores + i * SLICE, 0, SLICE / 2 * sizeof *t->scores);
+        memset(t->scores + i * KV_SPLIT, 0, KV_SPLIT / 2 * sizeof *t->scores);
     value_sums to = {.out = parts};
     if (alone == NULL) {
-        merge_totals(&t->sums, slice, t->n_rows, keep, add);
+        merge_totals(&t->sums, split, t->n_rows, keep, add);
         to = (value_sums){keep, add, t->whole};
     }
     v.first_staged = begin > start + v.first * LANES;

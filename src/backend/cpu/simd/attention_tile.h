@@ -1,5 +1,5 @@
 /* One tile of attention: up to 64 query rows, (token, head) pairs of one sequence that share a KV
- * head. Slice by slice of LN_ATTENTION_SLICE positions, keys and then values are staged once for
+ * head. Split by split of LN_KV_SPLIT positions, keys and then values are staged once for
  * the whole tile, in the form that the products take:
  *   keys [key block][steps][16], a step being one element as float32 or two as int16;
  *   values [steps][v_width], a step being one key as float32 or two as bf16.
@@ -15,7 +15,7 @@
 #include "backend/cpu/simd/kv.h"
 #include "backend/cpu/simd/math.h"
 
-enum { QUERY_ROWS = 64, SLICE = LN_ATTENTION_SLICE, STAGE_BLOCKS = 4 };
+enum { QUERY_ROWS = 64, KV_SPLIT = LN_KV_SPLIT, STAGE_BLOCKS = 4 };
 
 typedef struct query_row {
     const float *q; /* [k_dim] */
@@ -25,7 +25,7 @@ typedef struct query_row {
     float q_scale;     /* of its integers */
 } query_row;
 
-/* What is merged so far, or one slice: the largest score, the sum of the weights exp(score -
+/* What is merged so far, or one split: the largest score, the sum of the weights exp(score -
  * largest), and their sum over the values in `whole` or `parts`. */
 typedef struct softmax_rows {
     float largest[QUERY_ROWS], total[QUERY_ROWS];
@@ -54,11 +54,11 @@ typedef struct query_tile {
     query_row rows[QUERY_ROWS];
     softmax_rows sums;
     float *queries; /* [QUERY_ROWS][q_stride] */
-    float *staged;  /* keys of STAGE_BLOCKS blocks, later the values of a slice */
+    float *staged;  /* keys of STAGE_BLOCKS blocks, later the values of a split */
     float *plain;   /* [16][q_stride], rows of keys that are not transposed */
-    float *scores;  /* [QUERY_ROWS][SLICE], then the weights */
+    float *scores;  /* [QUERY_ROWS][KV_SPLIT], then the weights */
     float *whole;   /* [QUERY_ROWS][v_width] */
-    float key_scales[SLICE] /* of keys that are int16 */;
+    float key_scales[KV_SPLIT] /* of keys that are int16 */;
 } query_tile;
 
 static size_t whole_vectors(size_t n) {
@@ -72,7 +72,7 @@ static size_t most_of(size_t a, size_t b) {
 /* Floats of a worker. */
 static size_t attention_scratch(size_t head_dim) {
     size_t width = whole_vectors(head_dim);
-    return QUERY_ROWS * (2 * width + SLICE) + SLICE * width + LANES * width;
+    return QUERY_ROWS * (2 * width + KV_SPLIT) + KV_SPLIT * width + LANES * width;
 }
 
 /* Lays a tile's arrays out in `scratch`. */
@@ -88,7 +88,7 @@ static void place_tile(query_tile *t, const ln_op_attention *p, bool exact, floa
     t->v_width = whole_vectors(kv->v_dim);
     t->queries = scratch;
     t->scores = t->queries + QUERY_ROWS * t->q_stride;
-    t->whole = t->scores + QUERY_ROWS * SLICE;
+    t->whole = t->scores + QUERY_ROWS * KV_SPLIT;
     t->plain = t->whole + QUERY_ROWS * t->v_width;
     t->staged = t->plain + LANES * t->q_stride;
 }
@@ -123,7 +123,7 @@ static void stage_plain_keys(query_tile *t, size_t position, float *out, float *
         vf_transpose(t->plain + step, t->q_stride, out + step * LANES);
 }
 
-/* The key blocks [first, last) of the slice at `start`. */
+/* The key blocks [first, last) of the split at `start`. */
 static void stage_keys(query_tile *t, size_t start, size_t first, size_t last) {
     const ln_kv_layer *kv = t->p->kv;
     for (size_t i = first; i < last; i++) {
@@ -162,15 +162,15 @@ LN_INLINE void score_tile(size_t n_rows, size_t n_vectors, bool words, const que
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_vectors; j++)
-            vf_store(scores + i * SLICE + j * LANES, sums[i][j]);
+            vf_store(scores + i * KV_SPLIT + j * LANES, sums[i][j]);
 }
 
-/* Raw scores of n_rows rows from row `row` on with the staged blocks [first, last) of the slice,
+/* Raw scores of n_rows rows from row `row` on with the staged blocks [first, last) of the split,
  * of which the first one staged is `base`. */
 LN_INLINE void score_group(size_t n_rows, bool words, const query_tile *t, size_t row, size_t base,
                            size_t first, size_t last) {
     const float *q = t->queries + row * t->q_stride;
-    float *scores = t->scores + row * SLICE;
+    float *scores = t->scores + row * KV_SPLIT;
     size_t block = first;
     for (; block + VECTORS_AT_ONCE <= last; block += VECTORS_AT_ONCE)
         score_tile(n_rows, VECTORS_AT_ONCE, words, t, q,
@@ -182,7 +182,7 @@ LN_INLINE void score_group(size_t n_rows, bool words, const query_tile *t, size_
 
 /* ---- groups of rows ----------------------------------------------------------------------- */
 
-/* Rows whose sums are in registers together, and the key blocks of a slice that any of them
+/* Rows whose sums are in registers together, and the key blocks of a split that any of them
  * sees. */
 typedef struct row_group {
     size_t row, n_rows; /* QUERIES_AT_ONCE rows, or a smaller power of two */
@@ -202,7 +202,7 @@ static row_group group_at(const query_tile *t, size_t row, size_t start) {
     }
     begin = begin > start ? begin - start : 0;
     end = end > start ? end - start : 0;
-    end = end < SLICE ? end : SLICE;
+    end = end < KV_SPLIT ? end : KV_SPLIT;
     row_group group = {.row = row, .n_rows = n};
     if (begin < end) {
         group.first = begin / LANES;
@@ -225,8 +225,8 @@ LN_INLINE void score_rows(bool words, const query_tile *t, const row_group *g, s
     }
 }
 
-/* Raw scores of the slice at `start`, whose key blocks [first, last) some row sees. */
-static void score_slice(query_tile *t, size_t start, size_t first, size_t last) {
+/* Raw scores of the split at `start`, whose key blocks [first, last) some row sees. */
+static void score_split(query_tile *t, size_t start, size_t first, size_t last) {
     for (size_t base = first; base < last; base += STAGE_BLOCKS) {
         size_t limit = base + STAGE_BLOCKS < last ? base + STAGE_BLOCKS : last;
         stage_keys(t, start, base, limit);
@@ -277,11 +277,11 @@ static vf hide_keys(vf s, size_t at, size_t begin, size_t end) {
     return vf_load(lanes);
 }
 
-/* The scores of a row for the key blocks [first, last) of the slice at `start`, finished, and
+/* The scores of a row for the key blocks [first, last) of the split at `start`, finished, and
  * -infinity for keys that it does not see; returns the largest. */
 static float finish_row(const query_tile *t, size_t i, size_t start, size_t first, size_t last) {
     const query_row *row = &t->rows[i];
-    float *scores = t->scores + i * SLICE;
+    float *scores = t->scores + i * KV_SPLIT;
     size_t begin = row->begin > start ? row->begin - start : 0, end = row->end - start;
     const vf q_scale = vf_set(row->q_scale), scale = vf_set(t->p->scale);
     const bool words = NARROW_KEYS != 0 && t->words, biased = is_biased(t->p);
@@ -303,13 +303,13 @@ static float finish_row(const query_tile *t, size_t i, size_t start, size_t firs
 
 /* The scores of a row become weights exp(score - largest), as float32 or bf16. */
 static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first, size_t last,
-                      softmax_rows *slice) {
+                      softmax_rows *split) {
     const query_row *row = &t->rows[i];
-    float *scores = t->scores + i * SLICE;
+    float *scores = t->scores + i * KV_SPLIT;
     const bool words = NARROW_KEYS != 0 && t->words, halves = NARROW_VALUES != 0 && t->halves;
-    slice->largest[i] = -INFINITY;
-    slice->total[i] = 0.0f;
-    if (row->begin >= start + SLICE || row->end <= start) {
+    split->largest[i] = -INFINITY;
+    split->total[i] = 0.0f;
+    if (row->begin >= start + KV_SPLIT || row->end <= start) {
         for (size_t at = first * LANES; at < last * LANES; at++)
             scores[halves ? at / 2 : at] = 0.0f;
         return;
@@ -325,22 +325,22 @@ static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first,
         else
             vf_store(scores + at, weight);
     }
-    slice->largest[i] = largest;
-    slice->total[i] = vf_sum(sum);
+    split->largest[i] = largest;
+    split->total[i] = vf_sum(sum);
 }
 
-/* keep and add [QUERY_ROWS] are what the rows so far and the slice are multiplied with; the rows
- * take up the slice's largest and total. */
-static void merge_totals(softmax_rows *sums, const softmax_rows *slice, size_t n_rows, float *keep,
+/* keep and add [QUERY_ROWS] are what the rows so far and the split are multiplied with; the rows
+ * take up the split's largest and total. */
+static void merge_totals(softmax_rows *sums, const softmax_rows *split, size_t n_rows, float *keep,
                          float *add) {
     for (size_t i = 0; i < whole_vectors(n_rows); i++) {
         keep[i] = add[i] = -INFINITY;
         if (i >= n_rows)
             continue;
-        float old = sums->largest[i], most = old > slice->largest[i] ? old : slice->largest[i];
-        bool sees = slice->largest[i] != -INFINITY;
+        float old = sums->largest[i], most = old > split->largest[i] ? old : split->largest[i];
+        bool sees = split->largest[i] != -INFINITY;
         keep[i] = sees ? old - most : 0.0f;
-        add[i] = sees ? slice->largest[i] - most : -INFINITY;
+        add[i] = sees ? split->largest[i] - most : -INFINITY;
         sums->largest[i] = most;
     }
     for (size_t i = 0; i < n_rows; i += LANES) {
@@ -348,12 +348,12 @@ static void merge_totals(softmax_rows *sums, const softmax_rows *slice, size_t n
         vf_store(add + i, vf_exp(vf_load(add + i)));
     }
     for (size_t i = 0; i < n_rows; i++)
-        sums->total[i] = sums->total[i] * keep[i] + slice->total[i] * add[i];
+        sums->total[i] = sums->total[i] * keep[i] + split->total[i] * add[i];
 }
 
 /* ---- values ------------------------------------------------------------------------------- */
 
-/* The values of the key blocks [first, last) of the slice at `start`, of keys [begin, end) only;
+/* The values of the key blocks [first, last) of the split at `start`, of keys [begin, end) only;
  * zeros for others. */
 static void stage_values(const query_tile *t, size_t start, size_t first, size_t last,
                          float *staged) {
@@ -375,7 +375,7 @@ static void stage_values(const query_tile *t, size_t start, size_t first, size_t
     }
 }
 
-/* How the sums of a slice end: merged with `whole`, or as they are. */
+/* How the sums of a split end: merged with `whole`, or as they are. */
 typedef struct value_sums {
     const float *keep, *add; /* [rows]; NULL: as they are */
     float *out;              /* [rows][v_width] */
@@ -402,7 +402,8 @@ LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n
             v[j] = vf_load(values + step * v_width + j * LANES);
         for (size_t i = 0; i < n_rows; i++)
             for (size_t j = 0; j < n_vectors; j++)
-                sums[i][j] = multiply(false, halves, sums[i][j], v[j], weights + i * SLICE + step);
+                sums[i][j] =
+                    multiply(false, halves, sums[i][j], v[j], weights + i * KV_SPLIT + step);
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_vectors; j++)
@@ -412,7 +413,7 @@ LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n
 LN_INLINE void value_group(size_t n_rows, bool halves, const query_tile *t, const row_group *g,
                            size_t base, const value_sums *to) {
     size_t row = g->row, step = halves ? 2 : 1, n_steps = (g->last - g->first) * LANES / step;
-    const float *weights = t->scores + row * SLICE + g->first * LANES / step;
+    const float *weights = t->scores + row * KV_SPLIT + g->first * LANES / step;
     const float *values = t->staged + (g->first - base) * LANES / step * t->v_width;
     size_t d = 0;
     for (; d + VECTORS_AT_ONCE * LANES <= t->v_width; d += VECTORS_AT_ONCE * LANES)
@@ -432,29 +433,29 @@ LN_INLINE void value_rows(bool halves, const query_tile *t, const row_group *g, 
     }
 }
 
-/* ---- slices ------------------------------------------------------------------------------- */
+/* ---- splits ------------------------------------------------------------------------------- */
 
-/* The slice that begins at position `start`: merged into the tile's sums, or alone as `alone` and
+/* The split that begins at position `start`: merged into the tile's sums, or alone as `alone` and
  * in parts [n_rows][v_width]. */
-static void attend_slice(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
+static void attend_split(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
     softmax_rows own;
-    softmax_rows *slice = &own;
+    softmax_rows *split = &own;
     if (alone != NULL)
-        slice = alone;
+        split = alone;
     float keep[QUERY_ROWS], add[QUERY_ROWS];
     size_t begin = most_of(t->begin, start);
-    size_t end = t->end < start + SLICE ? t->end : start + SLICE;
+    size_t end = t->end < start + KV_SPLIT ? t->end : start + KV_SPLIT;
     size_t first = (begin - start) / LANES, last = (end - start + LANES - 1) / LANES;
-    score_slice(t, start, first, last);
+    score_split(t, start, first, last);
     for (size_t row = 0; row < t->n_rows;) {
         row_group group = group_at(t, row, start);
         for (size_t i = row; i < row + group.n_rows; i++)
-            weigh_row(t, i, start, group.first, group.last, slice);
+            weigh_row(t, i, start, group.first, group.last, split);
         row += group.n_rows;
     }
     value_sums to = {.out = parts};
     if (alone == NULL) {
-        merge_totals(&t->sums, slice, t->n_rows, keep, add);
+        merge_totals(&t->sums, split, t->n_rows, keep, add);
         to = (value_sums){keep, add, t->whole};
     }
     stage_values(t, start, first, last, t->staged);
@@ -493,7 +494,7 @@ static void stage_queries(query_tile *t) {
     }
 }
 
-/* What a row has before its first slice. */
+/* What a row has before its first split. */
 static void begin_sums(const ln_op_attention *p, size_t head, float *largest, float *total) {
     *largest = p->sinks != NULL ? p->sinks[head] : -INFINITY;
     *total = p->sinks != NULL ? 1.0f : 0.0f;

@@ -1,7 +1,7 @@
 #include "backend/cuda/attention/args.cuh"
 
 static size_t splits_of(size_t n_tokens) {
-    return (n_tokens + LN_ATTENTION_SLICE - 1) / LN_ATTENTION_SLICE;
+    return (n_tokens + LN_KV_SPLIT - 1) / LN_KV_SPLIT;
 }
 
 size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,

@@ -27,7 +27,7 @@ typedef struct ln_attention_args {
     size_t max_blocks; /* of a row of block_tables */
 } ln_attention_args;
 
-/* A KV split is split_keys key positions, at absolute multiples of it: LN_ATTENTION_SLICE, of
+/* A KV split is split_keys key positions, at absolute multiples of it: LN_KV_SPLIT, of
  * latent attention LN_MLA_SPLIT. */
 typedef struct ln_mma_attention_args {
     ln_attention_args a;

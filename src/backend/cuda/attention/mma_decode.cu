@@ -97,7 +97,7 @@ static __device__ __forceinline__ bool find_split(const ln_mma_attention_args &p
         return false;
     at.position = (size_t)p.a.positions[at.token];
     ln_key_range(p.a, at.seq, at.position, &at.begin, &at.end);
-    unsigned begin = at.number * LN_ATTENTION_SLICE, end = begin + LN_ATTENTION_SLICE;
+    unsigned begin = at.number * LN_KV_SPLIT, end = begin + LN_KV_SPLIT;
     if (begin >= at.end || end <= at.begin)
         return false;
     at.first = begin > at.begin ? begin : (unsigned)at.begin / LN_KV_TILE * LN_KV_TILE;

@@ -95,7 +95,7 @@ attend(const ln_mma_attention_args &p, const ln_kv_tile_source &from, const kv_w
             ln_online_softmax<D, LN_KV_QUANT_OF(DTYPE) != 0>(s, factor, &state);
             ln_tile_values<D, DTYPE>(s, values, &state);
         }
-        if ((first + LN_KV_TILE) % LN_ATTENTION_SLICE == 0 || first + LN_KV_TILE >= stop) {
+        if ((first + LN_KV_TILE) % LN_KV_SPLIT == 0 || first + LN_KV_TILE >= stop) {
             merge_split<D>(merged, state);
             ln_softmax_init(&state);
         }

@@ -4,7 +4,7 @@
  * Grid (n_heads, n_tokens), block 128: a block computes one head of one token, KV split by KV split
  * in order. In a split each warp scores every fourth key, lanes across k_dim; then each thread sums
  * P V of its elements of v_dim. Shared memory: q, the scores of a split and O, (k_dim +
- * LN_ATTENTION_SLICE + v_dim) floats. Bytes moved: K and V once for each query head. */
+ * LN_KV_SPLIT + v_dim) floats. Bytes moved: K and V once for each query head. */
 #include "backend/cuda/attention/reference.cuh"
 
 #include "backend/cuda/attention/scores.cuh"
@@ -31,7 +31,7 @@ static __device__ __forceinline__ size_t cache_row(const ln_attention_args &p,
 static __global__ void attend(const __grid_constant__ ln_attention_args p) {
     extern __shared__ float q[];
     __shared__ float reduce[LN_MAX_WARPS];
-    float *scores = q + p.kv.k_dim, *acc = scores + LN_ATTENTION_SLICE;
+    float *scores = q + p.kv.k_dim, *acc = scores + LN_KV_SPLIT;
     size_t head = blockIdx.x, token = blockIdx.y;
     size_t item = token * p.n_heads + head;
     size_t seq = (size_t)p.token_seqs[token], position = (size_t)p.positions[token];
@@ -51,7 +51,7 @@ static __global__ void attend(const __grid_constant__ ln_attention_args p) {
         acc[i] = 0.0f;
     __syncthreads();
     while (begin < end) {
-        size_t split_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
+        size_t split_end = (begin / LN_KV_SPLIT + 1) * LN_KV_SPLIT;
         size_t n = (split_end < end ? split_end : end) - begin;
         for (size_t i = warp; i < n; i += WARPS) {
             size_t row = cache_row(p, cache, begin + i);
@@ -92,7 +92,7 @@ static __global__ void attend(const __grid_constant__ ln_attention_args p) {
 int ln_attention_reference(const ln_attention_args *args, size_t n_tokens, cudaStream_t stream) {
     static const size_t max_tokens = 65535; /* of a grid */
     const size_t k_dim = args->kv.k_dim, v_dim = args->kv.v_dim;
-    size_t shared = (k_dim + LN_ATTENTION_SLICE + v_dim) * sizeof(float);
+    size_t shared = (k_dim + LN_KV_SPLIT + v_dim) * sizeof(float);
     for (size_t done = 0; done < n_tokens; done += max_tokens) {
         size_t n = n_tokens - done < max_tokens ? n_tokens - done : max_tokens;
         ln_attention_args part = *args;

@@ -44,7 +44,7 @@ ln_attention_split ln_attention_find_split(const ln_kv_layer *kv, size_t n_heads
     while ((size_t)1 << split.block_shift < kv->block_tokens)
         split.block_shift++;
     size_t max_tokens = step->batch.groups[kv->group].max_blocks * kv->block_tokens;
-    split.split_keys = kv->v_dim == LN_MLA_V_DIM ? (unsigned)LN_MLA_SPLIT : LN_ATTENTION_SLICE;
+    split.split_keys = kv->v_dim == LN_MLA_V_DIM ? (unsigned)LN_MLA_SPLIT : LN_KV_SPLIT;
     split.n_splits = (unsigned)((max_tokens + split.split_keys - 1) / split.split_keys);
     split.n_items = step->batch.n_seqs * n_heads * split.n_splits;
     size_t bytes =

@@ -61,7 +61,7 @@ typedef struct kv_split {
 static __device__ __forceinline__ size_t find_row(const decode_args &p, const kv_split &at,
                                                   unsigned key) {
     unsigned shift = p.mma.block_shift, n_heads = (unsigned)p.mma.a.kv.n_heads;
-    unsigned block = __shfl_sync(0xffffffffu, at.block, key % LN_ATTENTION_SLICE >> shift);
+    unsigned block = __shfl_sync(0xffffffffu, at.block, key % LN_KV_SPLIT >> shift);
     return ((size_t)(block * n_heads + at.kv_head) << shift) + (key & ((1u << shift) - 1));
 }
 
@@ -251,7 +251,7 @@ store_split(const ln_mma_attention_args &p, const kv_split &at, const ln_softmax
 
 /* The block's KV split; false: the token sees nothing of it. */
 static __device__ __forceinline__ bool find_split(const decode_args &p, kv_split &at) {
-    unsigned lane = threadIdx.x, begin_key = blockIdx.z * LN_ATTENTION_SLICE;
+    unsigned lane = threadIdx.x, begin_key = blockIdx.z * LN_KV_SPLIT;
     at.kv_head = blockIdx.x, at.seq = blockIdx.y, at.number = blockIdx.z;
     unsigned block = min((begin_key >> p.mma.block_shift) + lane, (unsigned)p.mma.a.max_blocks - 1);
     at.block = (unsigned)p.mma.a.block_tables[at.seq * p.mma.a.max_blocks + block];
@@ -259,11 +259,11 @@ static __device__ __forceinline__ bool find_split(const decode_args &p, kv_split
     ln_key_range(p.mma.a, at.seq, (size_t)p.mma.a.positions[at.seq], &begin, &end);
     at.begin = (unsigned)begin, at.end = (unsigned)end;
     at.first = max(begin_key, at.begin / LN_KV_TILE * LN_KV_TILE);
-    at.stop = min(begin_key + LN_ATTENTION_SLICE, at.end);
+    at.stop = min(begin_key + LN_KV_SPLIT, at.end);
     at.has_new = p.fuses_qkv && at.stop == at.end;
     at.low = max(at.first, at.begin);
     at.high = at.stop - at.has_new;
-    return begin_key < end && begin_key + LN_ATTENTION_SLICE > begin;
+    return begin_key < end && begin_key + LN_KV_SPLIT > begin;
 }
 
 /* The rows for masks and biases; a lane has row g alone. */

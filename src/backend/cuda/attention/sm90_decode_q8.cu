@@ -75,7 +75,7 @@ static __device__ void find_splits(const decode_args &p, seq_splits *seqs) {
             s.token = token;
             s.begin = (unsigned)begin;
             s.end = (unsigned)end;
-            s.first = (s.end - 1) / LN_ATTENTION_SLICE - s.begin / LN_ATTENTION_SLICE;
+            s.first = (s.end - 1) / LN_KV_SPLIT - s.begin / LN_KV_SPLIT;
         }
         seqs[seq] = s;
     }
@@ -111,16 +111,16 @@ static __device__ __forceinline__ bool find_item(const decode_args &p, const seq
                 high = middle;
         }
         item.seq = low;
-        item.split = seqs[low].begin / LN_ATTENTION_SLICE + (place - seqs[low].first);
+        item.split = seqs[low].begin / LN_KV_SPLIT + (place - seqs[low].first);
     } else {
         item.seq = place - n_early;
         if (seqs[item.seq].token < 0)
             return false;
-        item.split = (seqs[item.seq].end - 1) / LN_ATTENTION_SLICE;
+        item.split = (seqs[item.seq].end - 1) / LN_KV_SPLIT;
     }
-    unsigned begin = item.split * LN_ATTENTION_SLICE;
+    unsigned begin = item.split * LN_KV_SPLIT;
     item.first = max(begin, seqs[item.seq].begin / LN_KV_TILE * LN_KV_TILE);
-    item.stop = min(begin + LN_ATTENTION_SLICE, seqs[item.seq].end);
+    item.stop = min(begin + LN_KV_SPLIT, seqs[item.seq].end);
     return true;
 }
 
@@ -369,7 +369,7 @@ static __device__ void merge(const decode_args &m, const seq_splits &s, unsigned
                              unsigned kv_head) {
     enum { AT_ONCE = 4, STEP = 4 * LN_WARP };
     const ln_mma_attention_args &p = m.mma;
-    unsigned n_cols = p.heads_per_kv * D, last = (s.end - 1) / LN_ATTENTION_SLICE;
+    unsigned n_cols = p.heads_per_kv * D, last = (s.end - 1) / LN_KV_SPLIT;
     for (unsigned done = 0; done < n_cols; done += AT_ONCE * STEP) {
         float merged[AT_ONCE][4] = {}, row_max[AT_ONCE], row_sum[AT_ONCE];
         unsigned col[AT_ONCE], head[AT_ONCE];
@@ -380,7 +380,7 @@ static __device__ void merge(const decode_args &m, const seq_splits &s, unsigned
             ln_merge_init(p, head[i], &row_max[i], &row_sum[i]);
         }
 #pragma unroll 2
-        for (unsigned split = s.begin / LN_ATTENTION_SLICE; split <= last; split++) {
+        for (unsigned split = s.begin / LN_KV_SPLIT; split <= last; split++) {
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 size_t at = ((size_t)seq * p.a.n_heads + head[i]) * p.n_splits + split;
@@ -433,7 +433,7 @@ static __device__ __forceinline__ bool store_partials(const decode_args &m, cons
             store_partial_row<D>(
                 sums, (int)i, p.partial_out + ((first_head + row) * p.n_splits + item.split) * D);
     }
-    unsigned n = (s.end - 1) / LN_ATTENTION_SLICE - s.begin / LN_ATTENTION_SLICE, before = 0;
+    unsigned n = (s.end - 1) / LN_KV_SPLIT - s.begin / LN_KV_SPLIT, before = 0;
     unsigned *word = p.arrival_counts + item.seq * p.a.kv.n_heads + item.kv_head;
     __threadfence();
     __syncwarp();

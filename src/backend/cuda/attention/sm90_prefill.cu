@@ -307,7 +307,7 @@ next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<D> *rows,
     unsigned last = rows->stage;
     float ended_max[2], ended_sum[2], rescale[2];
     rows->first += LN_KV_TILE;
-    bool starts = rows->first % LN_ATTENTION_SLICE == 0;
+    bool starts = rows->first % LN_KV_SPLIT == 0;
     mbarrier_wait_at(t.full + last * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
     rows->stage = (last + 1) % STAGES;
     rows->parity ^= rows->stage == 0;

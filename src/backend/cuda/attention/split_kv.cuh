@@ -14,9 +14,9 @@ static __device__ __forceinline__ float ln_merge_splits(const ln_mma_attention_a
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
     float row_max, row_sum, merged = 0.0f;
     ln_merge_init(p, head, &row_max, &row_sum);
-    unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
+    unsigned last = (unsigned)(end - 1) / LN_KV_SPLIT;
 #pragma unroll 4
-    for (unsigned split = (unsigned)begin / LN_ATTENTION_SLICE; split <= last; split++) {
+    for (unsigned split = (unsigned)begin / LN_KV_SPLIT; split <= last; split++) {
         size_t at = (seq * p.a.n_heads + head) * p.n_splits + split;
         float2 stats = p.partial_stats[at];
         float partial = p.partial_out[at * D + d], keep, add;

@@ -14,7 +14,7 @@
 #include "backend/cuda/fused/grid_barrier.cuh"
 
 enum {
-    LN_DECODE_KV_TILES = LN_ATTENTION_SLICE / LN_KV_TILE,
+    LN_DECODE_KV_TILES = LN_KV_SPLIT / LN_KV_TILE,
     LN_DECODE_TILE_WARPS = LN_DECODE_WARPS / LN_DECODE_KV_TILES, /* of a tile's keys, a warp each */
     LN_DECODE_WARP_KEYS = LN_KV_TILE / LN_DECODE_TILE_WARPS,
     LN_DECODE_MAX_HEAD_DIM = 128 /* what shared memory has room for */
@@ -27,7 +27,7 @@ static_assert(LN_DECODE_TILE_WARPS == 4 && LN_DECODE_WARP_KEYS == 16,
 typedef struct ln_decode_kv_split {
     unsigned token, kv_head, s;
     unsigned position, begin, end; /* of the token; keys that it sees */
-    unsigned first, n_tiles;       /* of the slice; none where the token sees nothing of it */
+    unsigned first, n_tiles;       /* of the split; none where the token sees nothing of it */
     bool has_own;                  /* has the token's own key */
     size_t row;                    /* then, of the token in the cache */
 } ln_decode_kv_split;
@@ -79,12 +79,12 @@ ln_decode_find_split(const ln_decode_attention &c, unsigned number) {
     position = (size_t)p.a.positions[at.token];
     ln_key_range(p.a, at.token, position, &from, &to);
     at.position = (unsigned)position, at.begin = (unsigned)from, at.end = (unsigned)to;
-    unsigned begin = at.s * LN_ATTENTION_SLICE, end = begin + LN_ATTENTION_SLICE;
+    unsigned begin = at.s * LN_KV_SPLIT, end = begin + LN_KV_SPLIT;
     bool is_seen = begin < at.end && end > at.begin;
     end = min(end, at.end);
     at.first = begin > at.begin ? begin : at.begin / LN_KV_TILE * LN_KV_TILE;
     at.n_tiles = is_seen ? (end - at.first + LN_KV_TILE - 1) / LN_KV_TILE : 0;
-    at.has_own = at.position / LN_ATTENTION_SLICE == at.s;
+    at.has_own = at.position / LN_KV_SPLIT == at.s;
     at.row = ln_kv_row(c.qkv.kv, (size_t)c.qkv.slots[at.token], at.kv_head);
     return at;
 }

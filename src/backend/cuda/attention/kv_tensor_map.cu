@@ -9,7 +9,7 @@ int ln_kv_tensor_map(const ln_kv_array *array, unsigned box_rows, CUtensorMap *m
     tensor.dims[0] = array->dim;
     tensor.dims[1] = INT32_MAX;
     tensor.strides[0] = array->dim * 2;
-    tensor.box[0] = LN_KV_BOX_COLS;
+    tensor.box[0] = LN_SWIZZLE_COLS;
     tensor.box[1] = box_rows;
     return ln_tensor_map(&tensor, map);
 }

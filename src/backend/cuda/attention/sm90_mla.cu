@@ -41,14 +41,15 @@ static __device__ __forceinline__ void produce(const ln_mma_attention_args &p, t
         if (lane == 0)
             ln_mbarrier_expect_tx(&shared->full[stage], TILE_BYTES);
         __syncwarp();
-        for (unsigned i = lane; i < PANELS * n_boxes; i += LN_WARP) {
-            unsigned panel = i / n_boxes, in_tile = i % n_boxes * box_rows;
+        for (unsigned i = lane; i < COL_TILES * n_boxes; i += LN_WARP) {
+            unsigned col_tile = i / n_boxes, in_tile = i % n_boxes * box_rows;
             unsigned key = w.first + in_tile, there = min(max(key, w.low), w.high - 1);
             unsigned block = (unsigned)table[there >> p.block_shift];
             unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
                            (key & ((1u << p.block_shift) - 1));
-            ln_tma_load(shared->tiles[stage] + panel * PANEL_BYTES + in_tile * PANEL_COLS * 2, map,
-                        (int)(panel * PANEL_COLS), (int)row, &shared->full[stage]);
+            ln_tma_load(shared->tiles[stage] + col_tile * LN_SWIZZLE_TILE_BYTES +
+                            in_tile * LN_SWIZZLE_COLS * 2,
+                        map, (int)(col_tile * LN_SWIZZLE_COLS), (int)row, &shared->full[stage]);
         }
     }
 }
@@ -89,7 +90,7 @@ static __device__ __forceinline__ void issue_qk(shared_memory *shared, const til
     ln_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < K_DIM / 16; k++) {
-        unsigned at = (k / 4 * PANEL_BYTES + k % 4 * 32) >> 4;
+        unsigned at = (k / 4 * LN_SWIZZLE_TILE_BYTES + k % 4 * 32) >> 4;
         ln_wgmma_qk<BF16>(s, ln_wgmma_desc(queries + at), ln_wgmma_desc(keys + at), k > 0);
     }
     ln_wgmma_commit();
@@ -244,7 +245,8 @@ static __device__ __forceinline__ void consume_values(const ln_mma_attention_arg
             barrier_arrive<BARRIER_P_READ, 2 * WARPGROUP>();
         rescale_acc(rows, rescale);
         ln_mbarrier_wait(&shared->full[n % STAGES], n / STAGES & 1);
-        const char *values = shared->tiles[n % STAGES] + HALF_DIM / PANEL_COLS * PANEL_BYTES;
+        const char *values =
+            shared->tiles[n % STAGES] + HALF_DIM / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES;
         issue_pv<BF16>(p_frag, values, rows);
         ln_wgmma_wait<0>();
         ln_keep_acc<HALF_DIM / 8>(rows->acc);
@@ -290,8 +292,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
            const __grid_constant__ CUtensorMap keys, unsigned box_rows) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ char unaligned[];
-    shared_memory *shared =
-        (shared_memory *)(unaligned + (-ln_shared_address(unaligned) & (SWIZZLE_GROUP - 1)));
+    shared_memory *shared = (shared_memory *)(unaligned + (-ln_shared_address(unaligned) &
+                                                           (LN_SWIZZLE_ATOM_BYTES - 1)));
     size_t seq = blockIdx.z / (unsigned)p.a.kv.n_heads;
     unsigned kv_head = blockIdx.z % (unsigned)p.a.kv.n_heads;
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
@@ -337,7 +339,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 template <bool BF16, bool SPLITS>
 static int launch(const ln_mma_attention_args &args, size_t n_seqs, size_t most_tokens,
                   unsigned n_shares, cudaStream_t stream) {
-    size_t shared = sizeof(shared_memory) + SWIZZLE_GROUP;
+    size_t shared = sizeof(shared_memory) + LN_SWIZZLE_ATOM_BYTES;
     unsigned block_tokens = 1u << args.block_shift;
     unsigned box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
     CUtensorMap keys;

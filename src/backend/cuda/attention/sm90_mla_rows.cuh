@@ -15,11 +15,8 @@ enum {
     THREADS = 3 * WARPGROUP,
     CONSUMER_WARPS = 2 * WARPGROUP / LN_WARP,
     STAGES = 2,
-    PANEL_COLS = 64, /* elements of a swizzled row of 128 bytes */
-    SWIZZLE_GROUP = 8 * PANEL_COLS * 2,
-    PANEL_BYTES = LN_KV_TILE * PANEL_COLS * 2,
-    PANELS = K_DIM / PANEL_COLS,
-    TILE_BYTES = PANELS * PANEL_BYTES,
+    COL_TILES = K_DIM / LN_SWIZZLE_COLS,
+    TILE_BYTES = COL_TILES * LN_SWIZZLE_TILE_BYTES,
     HALF_DIM = V_DIM / 2 /* columns of O that a consumer computes */
 };
 
@@ -31,7 +28,7 @@ enum {
     BARRIER_ZEROED       /* within warpgroup 1 */
 };
 
-static_assert((int)ROWS == (int)LN_KV_TILE, "Q, P and KV tiles have panels of the same size");
+static_assert((int)ROWS == (int)LN_KV_TILE, "Q, P and KV tiles have column tiles of the same size");
 
 /* What the scores' warpgroup tells the values' of its row: O is multiplied by `rescale` before P V,
  * and at the end of a KV split merged = (merged * keep + O * add) * normalizer. */
@@ -42,7 +39,7 @@ typedef struct row_factors {
 typedef struct shared_memory {
     char queries[TILE_BYTES];
     char tiles[STAGES][TILE_BYTES];
-    char p[PANEL_BYTES];
+    char p[LN_SWIZZLE_TILE_BYTES];
     row_factors factors[ROWS];
     uint64_t full[STAGES], empty[STAGES];
 } shared_memory;
@@ -96,9 +93,9 @@ static __device__ __forceinline__ void fence_proxy_async(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Where the 16 bytes `part` of a row lie in a tile of panels. */
+/* Where the 16 bytes `part` of a row lie in a tile of column tiles. */
 static __device__ __forceinline__ unsigned swizzled(unsigned row, unsigned part) {
-    return part / 8 * PANEL_BYTES + row * PANEL_COLS * 2 + (part % 8 ^ row % 8) * 16;
+    return part / 8 * LN_SWIZZLE_TILE_BYTES + row * LN_SWIZZLE_COLS * 2 + (part % 8 ^ row % 8) * 16;
 }
 
 /* ---- O ------------------------------------------------------------------------------------ */
@@ -142,16 +139,16 @@ static __device__ __forceinline__ void store_queries(const ln_mma_attention_args
 template <bool BF16>
 static __device__ __forceinline__ void issue_pv(uint32_t p_frag[LN_KV_TILE / 16][4],
                                                 const char *values, consumer_rows *rows) {
-    unsigned low = ln_wgmma_desc_low(ln_shared_address(values), PANEL_BYTES);
+    unsigned low = ln_wgmma_desc_low(ln_shared_address(values), LN_SWIZZLE_TILE_BYTES);
     bool adds = !rows->starts_split;
     ln_keep_acc<HALF_DIM / 8>(rows->acc);
     ln_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < LN_KV_TILE / 16; k++) {
-        unsigned at = low + (k * 2 * SWIZZLE_GROUP >> 4);
+        unsigned at = low + (k * 2 * LN_SWIZZLE_ATOM_BYTES >> 4);
         ln_wgmma_pv<128, BF16>(rows->acc, p_frag[k], ln_wgmma_desc(at), k > 0 || adds);
         ln_wgmma_pv<128, BF16>(rows->acc + 16, p_frag[k],
-                               ln_wgmma_desc(at + (2 * PANEL_BYTES >> 4)), k > 0 || adds);
+                               ln_wgmma_desc(at + (2 * LN_SWIZZLE_TILE_BYTES >> 4)), k > 0 || adds);
     }
     ln_wgmma_commit();
 }

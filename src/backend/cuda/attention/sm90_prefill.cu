@@ -24,7 +24,6 @@ enum {
     CONSUMERS = 2, /* warpgroups */
     THREADS = WARPGROUP * (1 + CONSUMERS),
     BLOCK_ROWS = 64 * CONSUMERS,
-    SWIZZLE_GROUP = 8 * HALF_COLS * 2, /* bytes after which the swizzle repeats */
     STAGE_BARRIERS = 2 * sizeof(uint64_t)
 };
 
@@ -44,7 +43,7 @@ static __device__ __forceinline__ void issue_qk(unsigned queries, unsigned keys,
                                                 float s[LN_KV_TILE_N8][4]) {
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
-        unsigned at = (k / 4 * HALF_BYTES + k % 4 * 32) >> 4;
+        unsigned at = (k / 4 * LN_SWIZZLE_TILE_BYTES + k % 4 * 32) >> 4;
         ln_wgmma_qk<BF16>(s, ln_wgmma_desc(queries + at), ln_wgmma_desc(keys + at), k > 0);
     }
     ln_wgmma_commit();
@@ -56,7 +55,8 @@ static __device__ __forceinline__ void issue_pv(uint32_t p_frag[LN_KV_TILE / 16]
                                                 unsigned values, bool adds, float acc[D / 8][4]) {
 #pragma unroll
     for (int k = 0; k < LN_KV_TILE / 16; k++)
-        ln_wgmma_pv<D, BF16>(acc, p_frag[k], ln_wgmma_desc(values + (k * 2 * SWIZZLE_GROUP >> 4)),
+        ln_wgmma_pv<D, BF16>(acc, p_frag[k],
+                             ln_wgmma_desc(values + (k * 2 * LN_SWIZZLE_ATOM_BYTES >> 4)),
                              k > 0 || adds);
     ln_wgmma_commit();
 }
@@ -163,8 +163,8 @@ static __device__ __forceinline__ void zero_unseen(char *values, unsigned first,
     for (unsigned at = threadIdx.x % WARPGROUP; at < LN_KV_TILE * (D / 8); at += WARPGROUP) {
         unsigned key = at / (D / 8), part = at % (D / 8);
         if (first + key < low || first + key >= high)
-            *(uint4 *)(values + part / 8 * HALF_BYTES + key * HALF_COLS * 2 + part % 8 * 16) =
-                make_uint4(0, 0, 0, 0);
+            *(uint4 *)(values + part / 8 * LN_SWIZZLE_TILE_BYTES + key * LN_SWIZZLE_COLS * 2 +
+                       part % 8 * 16) = make_uint4(0, 0, 0, 0);
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)WARPGROUP) : "memory");
@@ -226,14 +226,14 @@ static __device__ __forceinline__ void keep_p_registers(const consumer &t,
 
 template <int D>
 static __device__ __forceinline__ unsigned k_desc(const consumer &t, unsigned stage) {
-    enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
+    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
     return ln_wgmma_desc_low(t.tiles + 2 * stage * TILE_BYTES, 16);
 }
 
 template <int D>
 static __device__ __forceinline__ unsigned v_desc(const consumer &t, unsigned stage) {
-    enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
-    return ln_wgmma_desc_low(t.tiles + (2 * stage + 1) * TILE_BYTES, HALF_BYTES);
+    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
+    return ln_wgmma_desc_low(t.tiles + (2 * stage + 1) * TILE_BYTES, LN_SWIZZLE_TILE_BYTES);
 }
 
 /* Merges a split with this running max and row sum. */
@@ -347,7 +347,7 @@ static __device__ __forceinline__ void consume(const consumer &t, const kv_walk 
                                                const ln_query_rows &lanes, char *tiles,
                                                unsigned group, consumer_rows<D> *rows) {
     constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
-    enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
+    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
     uint32_t p_frag[LN_KV_TILE / 16][4], other_p[LN_KV_TILE / 16][4];
     float rescale[2];
     ln_softmax_init(&rows->split);
@@ -414,7 +414,7 @@ template <int D, bool QUANT>
 static __device__ __forceinline__ void init_barriers(uint64_t *full, uint64_t *empty) {
     for (int i = 0; i < 2 * STAGES; i++) {
         unsigned per_warp = QUANT && i % 2 == 0 ? LN_WARP : 1;
-        ln_mbarrier_init(&full[i], QUANT ? WARPGROUP / LN_WARP * per_warp : D / HALF_COLS);
+        ln_mbarrier_init(&full[i], QUANT ? WARPGROUP / LN_WARP * per_warp : D / LN_SWIZZLE_COLS);
         ln_mbarrier_init(&empty[i], CONSUMERS * WARPGROUP / LN_WARP * per_warp);
     }
     ln_fence_mbarrier_init();
@@ -466,8 +466,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
     __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
     constexpr int QUANT = LN_KV_QUANT_OF(DTYPE);
     __shared__ __align__(8) float scales[QUANT ? STAGES * 2 * LN_KV_TILE : 2];
-    enum { HALVES = D / HALF_COLS, TILE_BYTES = HALVES * HALF_BYTES };
-    char *shared = unaligned + (-ln_shared_address(unaligned) & (SWIZZLE_GROUP - 1));
+    enum { COL_TILES = D / LN_SWIZZLE_COLS, TILE_BYTES = COL_TILES * LN_SWIZZLE_TILE_BYTES };
+    char *shared = unaligned + (-ln_shared_address(unaligned) & (LN_SWIZZLE_ATOM_BYTES - 1));
     char *tiles = shared + CONSUMERS * TILE_BYTES;
     size_t kv_head = blockIdx.y, seq = blockIdx.z;
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
@@ -488,11 +488,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
                                           tiles + 2 * STAGES * TILE_BYTES, scales, full, empty);
             return;
         }
-        unsigned half = warp % HALVES, array = warp / HALVES;
+        unsigned col_tile = warp % COL_TILES, array = warp / COL_TILES;
         if (array < 2)
-            produce_tma<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &keys : &values, half,
-                           box_rows, tiles + array * TILE_BYTES + half * HALF_BYTES, full + array,
-                           empty + array);
+            produce_tma<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &keys : &values, col_tile,
+                           box_rows, tiles + array * TILE_BYTES + col_tile * LN_SWIZZLE_TILE_BYTES,
+                           full + array, empty + array);
         return;
     }
     ln_setmaxnreg_inc<QUANT ? 232 : 240>();
@@ -519,7 +519,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 template <int D, int DTYPE>
 static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                   cudaStream_t stream) {
-    size_t shared = (CONSUMERS + 2 * STAGES) * (D / HALF_COLS) * HALF_BYTES + SWIZZLE_GROUP;
+    size_t shared = (CONSUMERS + 2 * STAGES) * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES +
+                    LN_SWIZZLE_ATOM_BYTES;
     unsigned block_tokens = 1u << args->block_shift;
     unsigned box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
     constexpr bool QUANT = LN_KV_QUANT_OF(DTYPE) != 0;

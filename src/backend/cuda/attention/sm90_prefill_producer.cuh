@@ -5,6 +5,7 @@
 #define LN_BACKEND_CUDA_ATTENTION_SM90_PREFILL_PRODUCER_CUH
 
 #include "backend/cuda/attention/mma_tile.cuh"
+#include "backend/cuda/attention/swizzle.cuh"
 #include "backend/cuda/ptx/mbarrier.cuh"
 #include "backend/cuda/ptx/setmaxnreg.cuh"
 #include "backend/cuda/ptx/tma.cuh"
@@ -12,9 +13,7 @@
 enum {
     WARPGROUP = 128, /* threads */
     STAGES = 4,
-    HALF_COLS = 64,                          /* elements of a swizzled row of 128 bytes */
-    HALF_BYTES = LN_KV_TILE * HALF_COLS * 2, /* 64 such rows */
-    QUANT_STAGES = 3                         /* of tiles that are not yet dequantised */
+    QUANT_STAGES = 3 /* of tiles that are not yet dequantised */
 };
 
 /* Keys that rows of the block see, [low, high), and the KV tiles that hold them. */
@@ -23,10 +22,10 @@ typedef struct kv_walk {
 } kv_walk;
 
 /* A KV tile before dequantisation: K, then V, then a scale for each thread, of a row of K or V. A
- * thread reads what it has copied itself: 16 bytes of each half row of some rows. */
+ * thread reads what it has copied itself: 16 bytes of some rows of each column tile. */
 template <int D> struct quant_tile {
-    static constexpr unsigned HALVES = D / HALF_COLS;
-    static constexpr unsigned ROWS = WARPGROUP / 4; /* of which one half is copied at once */
+    static constexpr unsigned COL_TILES = D / LN_SWIZZLE_COLS;
+    static constexpr unsigned ROWS = WARPGROUP / 4; /* of which one column tile is copied at once */
     static constexpr unsigned ARRAY_BYTES = LN_KV_TILE * D;
     static constexpr unsigned SCALES_AT = 2 * ARRAY_BYTES;
     static constexpr unsigned TILE_BYTES = SCALES_AT + WARPGROUP * 4;
@@ -63,7 +62,7 @@ store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsign
             packed = make_uint4(ln_pack_x2<BF16>(low.x, low.y), ln_pack_x2<BF16>(low.z, low.w),
                                 ln_pack_x2<BF16>(high.x, high.y), ln_pack_x2<BF16>(high.z, high.w));
         }
-        *(uint4 *)(queries + part / 8 * HALF_BYTES + in_tile * HALF_COLS * 2 +
+        *(uint4 *)(queries + part / 8 * LN_SWIZZLE_TILE_BYTES + in_tile * LN_SWIZZLE_COLS * 2 +
                    (part % 8 ^ in_tile % 8) * 16) = packed;
     }
 }
@@ -72,12 +71,12 @@ store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsign
 template <int D>
 static __device__ __forceinline__ void
 produce_tma(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
-            const CUtensorMap *map, unsigned half, unsigned box_rows, char *to, uint64_t *full,
+            const CUtensorMap *map, unsigned col_tile, unsigned box_rows, char *to, uint64_t *full,
             uint64_t *empty) {
-    enum { STAGE_BYTES = 2 * (D / HALF_COLS) * HALF_BYTES };
+    enum { STAGE_BYTES = 2 * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES };
     unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KV_TILE / box_rows;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    to += lane * box_rows * HALF_COLS * 2;
+    to += lane * box_rows * LN_SWIZZLE_COLS * 2;
     for (unsigned tile = 0; tile < w.n_tiles; tile++) {
         unsigned stage = tile % STAGES, key = w.first + tile * LN_KV_TILE + lane * box_rows;
         unsigned block_key = min(max(key, w.low), w.high - 1);
@@ -86,10 +85,10 @@ produce_tma(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsign
                        (key & ((1u << p.block_shift) - 1));
         ln_mbarrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
         if (lane == 0)
-            ln_mbarrier_expect_tx(&full[2 * stage], HALF_BYTES);
+            ln_mbarrier_expect_tx(&full[2 * stage], LN_SWIZZLE_TILE_BYTES);
         __syncwarp();
         if (lane < n_boxes)
-            ln_tma_load(to + stage * STAGE_BYTES, map, (int)(half * HALF_COLS), (int)row,
+            ln_tma_load(to + stage * STAGE_BYTES, map, (int)(col_tile * LN_SWIZZLE_COLS), (int)row,
                         &full[2 * stage]);
     }
 }
@@ -120,10 +119,11 @@ static __device__ __forceinline__ void copy_quant_tile(const ln_mma_attention_ar
         size_t at = (in * (unsigned)p.a.kv.n_heads + kv_head) * head_bytes + (key & mask) * D +
                     thread % 4 * 16;
 #pragma unroll
-        for (unsigned half = 0; half < shape::HALVES; half++) {
-            char *place = to + (row * shape::HALVES + half * shape::ROWS) * HALF_COLS;
-            ln_cp_async_16(place, p.a.keys.data + at + half * HALF_COLS);
-            ln_cp_async_16(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF_COLS);
+        for (unsigned col_tile = 0; col_tile < shape::COL_TILES; col_tile++) {
+            char *place = to + (row * shape::COL_TILES + col_tile * shape::ROWS) * LN_SWIZZLE_COLS;
+            ln_cp_async_16(place, p.a.keys.data + at + col_tile * LN_SWIZZLE_COLS);
+            ln_cp_async_16(place + shape::ARRAY_BYTES,
+                           p.a.values.data + at + col_tile * LN_SWIZZLE_COLS);
         }
     }
     unsigned key = min(max(first + thread % LN_KV_TILE, w.low), w.high - 1);
@@ -139,16 +139,17 @@ static __device__ __forceinline__ void dequantize_tile(const char *from, char *t
     typedef quant_tile<D> shape;
     unsigned thread = threadIdx.x % WARPGROUP, in_eight = thread / 4 % 8;
     from += thread * 16;
-    tile += thread / 4 * HALF_COLS * 2;
+    tile += thread / 4 * LN_SWIZZLE_COLS * 2;
 #pragma unroll
     for (unsigned row = 0; row < LN_KV_TILE; row += shape::ROWS)
 #pragma unroll
-        for (unsigned half = 0; half < shape::HALVES; half++) {
+        for (unsigned col_tile = 0; col_tile < shape::COL_TILES; col_tile++) {
             uint4 to[2];
             ln_dequantize_kv<QUANT, KEYS>(
-                *(const uint4 *)(from + (row * shape::HALVES + half * shape::ROWS) * HALF_COLS),
+                *(const uint4 *)(from + (row * shape::COL_TILES + col_tile * shape::ROWS) *
+                                            LN_SWIZZLE_COLS),
                 to);
-            char *place = tile + half * HALF_BYTES + row * HALF_COLS * 2;
+            char *place = tile + col_tile * LN_SWIZZLE_TILE_BYTES + row * LN_SWIZZLE_COLS * 2;
 #pragma unroll
             for (unsigned i = 0; i < 2; i++)
                 *(uint4 *)(place + (2 * (thread % 4) + i ^ in_eight) * 16) = to[i];
@@ -162,7 +163,7 @@ static __device__ __forceinline__ void
 produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
                     char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
     typedef quant_tile<D> shape;
-    enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
+    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
     unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first), place = 0;
     for (unsigned tile = 0; tile < QUANT_STAGES + w.n_tiles; tile++) {

@@ -3,7 +3,7 @@
 #ifndef LN_BACKEND_CUDA_ATTENTION_SM90_WGMMA_CUH
 #define LN_BACKEND_CUDA_ATTENTION_SM90_WGMMA_CUH
 
-#include "backend/cuda/attention/kv_tile.cuh"
+#include "backend/cuda/attention/swizzle.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 #define LN_ACC_4(x, i) "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])
@@ -21,7 +21,7 @@
 
 /* The low word of a WGMMA shared-memory descriptor for rows of 128 bytes in SWIZZLE_128B: address
  * and leading byte offset in 16-byte units. The latter counts where the rows are K steps (V): from
- * one panel of 64 columns to the next. Offsets within a tile are added to the word. */
+ * one column tile to the next. Offsets within a tile are added to the word. */
 static __device__ __forceinline__ unsigned ln_wgmma_desc_low(unsigned address,
                                                              unsigned leading_bytes) {
     return address >> 4 | leading_bytes >> 4 << 16;

@@ -491,7 +491,7 @@ template <int D>
 static __device__ __forceinline__ void ln_decode_plan_split(const ln_decode_args &p,
                                                             const ln_decode_attention &c,
                                                             ln_decode_split_plan<D> &plan) {
-    enum { LINE = 64 }; /* numbers of 16 bits in 128 bytes */
+    enum { LINE = 64 }; /* elements of 16 bits in 128 bytes */
     if (ln_decode_first_split() >= ln_decode_n_splits(p.n_rows, c.mma))
         return;
     ln_decode_kv_split at = ln_decode_find_split(c, ln_decode_first_split());

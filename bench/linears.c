@@ -112,7 +112,7 @@ static ln_weight put(ln_backend *backend, const type *t, size_t n_rows, size_t n
     if (t->has_row_scales)
         source.packed =
             (ln_packed){.kind = t->dtype == LN_DTYPE_I8 ? LN_PACKED_INT8 : LN_PACKED_FP8,
-                        .numbers = &numbers,
+                        .values = &numbers,
                         .scales = &of_rows,
                         .n_rows = n_rows,
                         .n_cols = n_cols,

@@ -61,7 +61,7 @@ static inline size_t ln_weight_source_row(const ln_weight_source *source, size_t
 size_t ln_weight_n_rows(const ln_weight_request *request);
 
 /* Leaves rows [begin, begin + n) or columns of a request of one source. Rows that come in runs are
- * cut between or within these. Errors: UNSUPPORTED, where a cut goes through blocks of numbers that
+ * cut between or within these. Errors: UNSUPPORTED, where a cut goes through blocks of values that
  * share a scale or through runs; it names the tensor. */
 ln_status ln_weight_cut_rows(ln_weight_request *request, size_t begin, size_t n, ln_error *err);
 ln_status ln_weight_cut_columns(ln_weight_request *request, size_t begin, size_t n, ln_error *err);

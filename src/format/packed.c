@@ -80,7 +80,7 @@ static bool config_is(const finder *f, const char *key, const char *text) {
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
 
-/* Whether activations are to have 8 bits where the numbers have: compressed-tensors says how many,
+/* Whether activations are to have 8 bits where the values have: compressed-tensors says how many,
  * other methods of FP8 when their scales are found. */
 static bool wants_8_bit_activations(const finder *f) {
     ln_meta_value value;
@@ -100,7 +100,7 @@ static bool is_scale_type(ln_dtype dtype) {
     return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
 }
 
-/* Scales of 8-bit numbers: one, one per row, or one per tile. */
+/* Scales of 8-bit values: one, one per row, or one per tile. */
 static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p) {
     const ln_tensor *scales = p->scales;
     if (!is_scale_type(scales->dtype))
@@ -126,8 +126,8 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
 static ln_status find_8_bit(const finder *f, ln_packed *p) {
     bool is_inverse = find(f, ".weight_scale_inv") != NULL;
     const char *suffix = is_inverse ? ".weight_scale_inv" : ".weight_scale";
-    if (p->numbers->n_dims != 2 || p->numbers->dims[0] != p->n_rows ||
-        p->numbers->dims[1] != p->n_cols)
+    if (p->values->n_dims != 2 || p->values->dims[0] != p->n_rows ||
+        p->values->dims[1] != p->n_cols)
         return wrong(f, ".weight", "has a wrong shape");
     LN_TRY(need(f, suffix, &p->scales));
     return check_scales(f, suffix, p);
@@ -183,7 +183,7 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
     LN_TRY(find_groups(f, p, &n_groups));
     LN_TRY(need(f, ".scales", &p->scales));
     LN_TRY(need(f, ".qzeros", &p->zeros));
-    if (!has_shape(p->numbers, LN_DTYPE_I32, is_awq ? cols : cols / 8, is_awq ? rows / 8 : rows))
+    if (!has_shape(p->values, LN_DTYPE_I32, is_awq ? cols : cols / 8, is_awq ? rows / 8 : rows))
         return wrong(f, ".qweight", "has a wrong shape or type");
     if (!has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows / 8) || rows % 8 != 0)
         return wrong(f, ".qzeros", "has a wrong shape or type");
@@ -200,7 +200,7 @@ static ln_status find_int4(const finder *f, ln_packed *p) {
     LN_TRY(find_groups(f, p, &n_groups));
     LN_TRY(need(f, ".weight_scale", &p->scales));
     p->zeros = find(f, ".weight_zero_point");
-    if (!has_shape(p->numbers, LN_DTYPE_I32, p->n_rows, p->n_cols / 8) || p->n_cols % 8 != 0)
+    if (!has_shape(p->values, LN_DTYPE_I32, p->n_rows, p->n_cols / 8) || p->n_cols % 8 != 0)
         return wrong(f, ".weight_packed", "has a wrong shape or type");
     if (!has_shape(p->scales, p->scales->dtype, p->n_rows, n_groups) ||
         !is_scale_type(p->scales->dtype))
@@ -217,8 +217,8 @@ static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
     const uint64_t dims[4] = {n_experts, rows, blocks, BLOCK / 2};
     p->kind = LN_PACKED_MXFP4;
     LN_TRY(need(f, "_scales", &p->scales));
-    if (p->numbers->dtype != LN_DTYPE_U8 || p->numbers->n_dims != 4 ||
-        memcmp(p->numbers->dims, dims, sizeof dims) != 0)
+    if (p->values->dtype != LN_DTYPE_U8 || p->values->n_dims != 4 ||
+        memcmp(p->values->dims, dims, sizeof dims) != 0)
         return wrong(f, "_blocks", "has a wrong shape or type");
     if (p->scales->dtype != LN_DTYPE_U8 || p->scales->n_dims != 3 ||
         memcmp(p->scales->dims, dims, 3 * sizeof *dims) != 0)
@@ -234,19 +234,19 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
     ln_status status = LINNET_OK;
     if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
         return LINNET_OK;
-    if ((p.numbers = find(&f, ".weight")) != NULL && p.numbers->dtype == LN_DTYPE_F8_E4M3) {
+    if ((p.values = find(&f, ".weight")) != NULL && p.values->dtype == LN_DTYPE_F8_E4M3) {
         p.kind = LN_PACKED_FP8;
         p.meets_8_bits = wants_8_bit_activations(&f);
         status = find_8_bit(&f, &p);
-    } else if (p.numbers != NULL && p.numbers->dtype == LN_DTYPE_I8) {
+    } else if (p.values != NULL && p.values->dtype == LN_DTYPE_I8) {
         p.kind = LN_PACKED_INT8;
         p.meets_8_bits = wants_8_bit_activations(&f);
         status = find_8_bit(&f, &p);
-    } else if ((p.numbers = find(&f, ".qweight")) != NULL) {
+    } else if ((p.values = find(&f, ".qweight")) != NULL) {
         status = find_gptq_or_awq(&f, &p);
-    } else if ((p.numbers = find(&f, ".weight_packed")) != NULL) {
+    } else if ((p.values = find(&f, ".weight_packed")) != NULL) {
         status = find_int4(&f, &p);
-    } else if ((p.numbers = find(&f, "_blocks")) != NULL) {
+    } else if ((p.values = find(&f, "_blocks")) != NULL) {
         status = find_mxfp4(&f, n_experts, &p);
     } else {
         return LINNET_OK;
@@ -273,7 +273,7 @@ ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, siz
     if (!is_8_bit || !one_scale || first % BLOCK != 0 || n % BLOCK != 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: tensor %s: quantised in a form that cannot be turned",
-                       ln_checkpoint_path(checkpoint), packed->numbers->name);
+                       ln_checkpoint_path(checkpoint), packed->values->name);
     packed->first_turned = first;
     packed->n_turned = n;
     return LINNET_OK;
@@ -305,7 +305,7 @@ ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_col
     if (!is_plain || n_cols % ln_dtype_block_elems(dtype) != 0)
         return (ln_packed){0};
     return (ln_packed){.kind = LN_PACKED_ON_LOAD,
-                       .numbers = tensor,
+                       .values = tensor,
                        .n_rows = n_rows,
                        .n_cols = n_cols,
                        .on_load = dtype};
@@ -327,8 +327,8 @@ static size_t end_of(const ln_packed *p) {
 
 /* Columns [col, col + n) of a plain row as float32. */
 static void read_plain(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
-    size_t item = ln_dtype_block_bytes(p->numbers->dtype);
-    ln_dequantize_row(p->numbers->dtype, p->numbers->data + (row * p->n_cols + col) * item, out, n);
+    size_t item = ln_dtype_block_bytes(p->values->dtype);
+    ln_dequantize_row(p->values->dtype, p->values->data + (row * p->n_cols + col) * item, out, n);
 }
 
 static float largest_of(const ln_packed *p, size_t row) {
@@ -357,7 +357,7 @@ static int code_of(float x, int low, int high) {
 static uint8_t f8_of(float x) {
     uint32_t bits = ln_bits_from_f32(x), sign = bits >> 24 & 0x80;
     bits &= 0x7fffffff;
-    if (bits < ln_bits_from_f32(0x1p-6f)) /* below the normal numbers 2^-9 apart */
+    if (bits < ln_bits_from_f32(0x1p-6f)) /* below the normal values 2^-9 apart */
         return (uint8_t)(sign | (uint32_t)lrintf(ln_f32_from_bits(bits) * 512.0f));
     bits = ((bits + 0x7ffff + (bits >> 20 & 1)) >> 20) - (120 << 3);
     return (uint8_t)(sign | (bits < 0x7e ? bits : 0x7e));
@@ -378,7 +378,7 @@ static void byte_on_load(const ln_packed *p, size_t row, uint8_t *out) {
     }
 }
 
-/* Scale and zero from the smallest and largest of 32 numbers; 0 is among the values. */
+/* Scale and zero from the smallest and largest of 32 values; 0 is among the values. */
 static void int4_on_load(const ln_packed *p, size_t row, uint8_t *out) {
     float x[BLOCK];
     for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
@@ -441,9 +441,9 @@ static unsigned nibble_at(const ln_packed *p, size_t row, size_t col) {
     size_t words = p->n_rows / 8;
     switch (p->kind) {
     case LN_PACKED_GPTQ:
-        return word_at(p->numbers, col / 8 * p->n_rows + row) >> (4 * (col % 8)) & 15;
-    case LN_PACKED_AWQ: return word_at(p->numbers, col * words + row / 8) >> awq_shift(row) & 15;
-    default: return word_at(p->numbers, row * (p->n_cols / 8) + col / 8) >> (4 * (col % 8)) & 15;
+        return word_at(p->values, col / 8 * p->n_rows + row) >> (4 * (col % 8)) & 15;
+    case LN_PACKED_AWQ: return word_at(p->values, col * words + row / 8) >> awq_shift(row) & 15;
+    default: return word_at(p->values, row * (p->n_cols / 8) + col / 8) >> (4 * (col % 8)) & 15;
     }
 }
 
@@ -480,23 +480,23 @@ static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
 }
 
 static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
-    const uint8_t *numbers = p->numbers->data + row * p->n_cols;
+    const uint8_t *values = p->values->data + row * p->n_cols;
     for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
         float scale = scale_at(p, row / p->group_rows, col / p->group_cols);
         memcpy(out, &scale, sizeof scale);
-        memcpy(out + sizeof scale, numbers + col, BLOCK);
+        memcpy(out + sizeof scale, values + col, BLOCK);
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
     }
 }
 
-/* A row of the turned matrix is a column of the stored one; 32 of its numbers share a scale. */
+/* A row of the turned matrix is a column of the stored one; 32 of its values share a scale. */
 static void turned_row(const ln_packed *p, size_t row, uint8_t *out) {
     for (size_t col = 0; col < p->n_turned; col += BLOCK) {
         size_t first = p->first_turned + col;
         float scale = scale_at(p, first / p->group_rows, row / p->group_cols);
         memcpy(out, &scale, sizeof scale);
         for (size_t i = 0; i < BLOCK; i++)
-            out[sizeof scale + i] = p->numbers->data[(first + i) * p->n_cols + row];
+            out[sizeof scale + i] = p->values->data[(first + i) * p->n_cols + row];
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
     }
 }
@@ -517,7 +517,7 @@ static void mxfp4_row(const ln_packed *p, size_t row, uint8_t *out) {
     size_t n_blocks = p->n_cols / BLOCK;
     for (size_t block = p->first_col / BLOCK; block < end_of(p) / BLOCK; block++) {
         size_t at = row * n_blocks + block;
-        const uint8_t *pairs = p->numbers->data + at * (BLOCK / 2);
+        const uint8_t *pairs = p->values->data + at * (BLOCK / 2);
         out[0] = p->scales->data[at];
         for (size_t i = 0; i < BLOCK / 2; i++) {
             unsigned low = pairs[i / 2] >> (4 * (i % 2)) & 15;

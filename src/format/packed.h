@@ -1,5 +1,5 @@
 /* Matrices that are not used as they are stored: those of Hugging Face's quantised checkpoints,
- * whose numbers, scales and zeros are tensors of their own, and plain ones that are quantised while
+ * whose values, scales and zeros are tensors of their own, and plain ones that are quantised while
  * they load. A row is read as blocks of one of the internal types, without passing through
  * floats:
  *
@@ -17,28 +17,28 @@
 
 typedef enum ln_packed_kind {
     LN_PACKED_NONE = 0,
-    LN_PACKED_ON_LOAD,   /* numbers of a plain type, quantised to on_load as they are read */
-    LN_PACKED_UNIT_ROWS, /* numbers of a plain type, as F32 rows of length one */
-    LN_PACKED_FP8,       /* numbers F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
-    LN_PACKED_INT8,      /* numbers I8 [rows][cols]; scales of one or of rows */
-    LN_PACKED_GPTQ,      /* numbers I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
+    LN_PACKED_ON_LOAD,   /* values of a plain type, quantised to on_load as they are read */
+    LN_PACKED_UNIT_ROWS, /* values of a plain type, as F32 rows of length one */
+    LN_PACKED_FP8,       /* values F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
+    LN_PACKED_INT8,      /* values I8 [rows][cols]; scales of one or of rows */
+    LN_PACKED_GPTQ,      /* values I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
                             scales [groups][rows] */
-    LN_PACKED_AWQ,  /* numbers I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
-                       order of nibbles; scales [groups][rows] */
-    LN_PACKED_INT4, /* numbers I32 [rows][cols / 8], offset by 8; scales [rows][groups];
-                       zeros I32 [rows / 8][groups] or none */
-    LN_PACKED_MXFP4 /* numbers U8 [experts][rows][cols / 32][16]; scales U8
-                       [experts][rows][cols / 32] */
+    LN_PACKED_AWQ,       /* values I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
+                            order of nibbles; scales [groups][rows] */
+    LN_PACKED_INT4,      /* values I32 [rows][cols / 8], offset by 8; scales [rows][groups];
+                            zeros I32 [rows / 8][groups] or none */
+    LN_PACKED_MXFP4      /* values U8 [experts][rows][cols / 32][16]; scales U8
+                            [experts][rows][cols / 32] */
 } ln_packed_kind;
 
 typedef struct ln_packed {
     ln_packed_kind kind;
-    const ln_tensor *numbers, *scales, *zeros; /* zeros NULL: none */
-    size_t n_rows, n_cols;                     /* of the whole matrix (all experts together) */
-    size_t scale_rows, scale_cols;             /* of the grid of scales, as [rows][cols] or GPTQ's
-                                                  and AWQ's [groups][rows] */
-    size_t group_rows, group_cols;             /* rows and columns that share a scale */
-    int zero_offset;                           /* GPTQ: added to a stored zero */
+    const ln_tensor *values, *scales, *zeros; /* zeros NULL: none */
+    size_t n_rows, n_cols;                    /* of the whole matrix (all experts together) */
+    size_t scale_rows, scale_cols;            /* of the grid of scales, as [rows][cols] or GPTQ's
+                                                 and AWQ's [groups][rows] */
+    size_t group_rows, group_cols;            /* rows and columns that share a scale */
+    int zero_offset;                          /* GPTQ: added to a stored zero */
     const ln_tensor *order; /* GPTQ and INT4: the group of each column; NULL: ascending */
     const int32_t *columns; /* [n_cols] the caller's: stored column of each column of a row, from
                                ln_packed_columns; wanted where there is an order */
@@ -71,7 +71,7 @@ ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_col
  * such a row is to be gathered likewise. */
 void ln_packed_columns(const ln_packed *packed, int32_t *out);
 
-/* Turns a matrix of 8-bit numbers: its n rows from `first` on become columns.
+/* Turns a matrix of 8-bit values: its n rows from `first` on become columns.
  * LINNET_ERR_UNSUPPORTED where 32 of these do not share a scale; the error names the tensor. */
 ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, size_t first, size_t n,
                          ln_error *err);

@@ -225,7 +225,7 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
          i++)
         LN_TRY(ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
                               &source->packed, err));
-    source->tensor = source->packed.numbers;
+    source->tensor = source->packed.values;
     if (source->packed.kind == LN_PACKED_NONE || !source->transpose)
         return LINNET_OK;
     source->transpose = false;

@@ -28,7 +28,7 @@ void ln_unread_mark_request(ln_unread *unread, const ln_weight_request *request)
     for (size_t i = 0; i < request->n_sources; i++) {
         const ln_weight_source *source = &request->sources[i];
         ln_unread_mark(unread, source->tensor);
-        ln_unread_mark(unread, source->packed.numbers);
+        ln_unread_mark(unread, source->packed.values);
         ln_unread_mark(unread, source->packed.scales);
         ln_unread_mark(unread, source->packed.zeros);
         ln_unread_mark(unread, source->packed.order);

@@ -229,7 +229,7 @@ static ln_packed packed_of(const matrix *m) {
     if (!m->has_row_scales)
         return (ln_packed){0};
     return (ln_packed){.kind = m->tensor.dtype == LN_DTYPE_I8 ? LN_PACKED_INT8 : LN_PACKED_FP8,
-                       .numbers = &m->tensor,
+                       .values = &m->tensor,
                        .scales = &m->scales,
                        .n_rows = m->n_rows,
                        .n_cols = m->n_cols,

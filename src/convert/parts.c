@@ -17,7 +17,7 @@ void ln_convert_plan_free(ln_convert_plan *plan) {
     }
     free(plan->parts);
     free(plan->tensors);
-    ln_unread_free(&plan->unread);
+    ln_unused_tensors_free(&plan->unused);
     plan->parts = NULL;
     plan->tensors = NULL;
 }
@@ -135,7 +135,7 @@ ln_status ln_convert_request(ln_convert_plan *plan, ln_tensor_id id, size_t n_pa
         return LINNET_OK;
     if (!name_of(plan, id, name))
         return unnamed(plan, id);
-    ln_unread_mark_request(&plan->unread, request);
+    ln_unused_tensors_mark_request(&plan->unused, request);
     part.source = request->sources[0];
     if (part.n_units == 0)
         part.n_units = part.source.n_rows;

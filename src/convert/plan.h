@@ -7,7 +7,7 @@
 #include "format/quantize/write.h"
 #include "model/family.h"
 #include "model/source.h"
-#include "model/unread.h"
+#include "model/unused_tensors.h"
 
 /* Some rows of a new tensor: a role's matrix, one row for each row; or a vector, one element for
  * each. */
@@ -45,8 +45,8 @@ typedef struct ln_convert_plan {
     ln_convert_tensor *tensors; /* [n_tensors], owned */
     ln_convert_part *parts;     /* [n_parts], owned; sorted by tensor and unit */
     size_t n_tensors, n_parts, tensor_capacity, part_capacity;
-    size_t last;      /* the tensor that was appended to last */
-    ln_unread unread; /* of the folder */
+    size_t last;              /* the tensor that was appended to last */
+    ln_unused_tensors unused; /* of the folder */
     ln_error *err;
 } ln_convert_plan;
 

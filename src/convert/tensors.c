@@ -199,7 +199,7 @@ static ln_status feed_forward(ln_convert_plan *plan, ln_tensor_id id, const ln_f
         return LINNET_OK;
     ln_xielu xielu; /* goes with the metadata */
     if (ffn->xielu)
-        LN_TRY(ln_xielu_read(plan->checkpoint, plan->spec, id.layer, &plan->unread, false, &xielu,
+        LN_TRY(ln_xielu_read(plan->checkpoint, plan->spec, id.layer, &plan->unused, false, &xielu,
                              plan->err));
     if (ffn->gated)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_GATE), n_hidden, dim));
@@ -418,7 +418,7 @@ static void sort_parts(ln_convert_plan *plan) {
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_EMBEDDING};
-    LN_TRY(ln_unread_init(&plan->unread, plan->checkpoint, plan->err));
+    LN_TRY(ln_unused_tensors_init(&plan->unused, plan->checkpoint, plan->err));
     LN_TRY(ln_convert_matrix(plan, id, spec->n_vocab, spec->dim));
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned,
@@ -432,5 +432,5 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     LN_TRY(stack(plan, spec->layers, spec->n_layers, false));
     LN_TRY(head(plan));
     sort_parts(plan);
-    return ln_unread_check(&plan->unread, spec, plan->err);
+    return ln_unused_tensors_check(&plan->unused, spec, plan->err);
 }

@@ -157,7 +157,7 @@ static ln_status cross_attention(ln_loader *l, size_t i, const ln_attention_spec
 
 static ln_status xielu(ln_loader *l, size_t layer, ln_xielu *out) {
     ln_xielu stored;
-    LN_TRY(ln_xielu_read(l->checkpoint, l->spec, layer, l->unread, l->writable != NULL, &stored,
+    LN_TRY(ln_xielu_read(l->checkpoint, l->spec, layer, l->unused, l->writable != NULL, &stored,
                          l->err));
     *out = ln_xielu_of(&stored);
     return LINNET_OK;
@@ -238,9 +238,9 @@ static ln_status find_freq_factors(const ln_loader *l, size_t number, const floa
     }
     size_t which = rope->scaling != LN_ROPE_LONGROPE ? 0 : is_long ? 2 : 1;
     const ln_tensor *tensor = ln_checkpoint_find(l->checkpoint, names[which]);
-    for (size_t i = 0; i < 3 && l->unread != NULL; i++)
+    for (size_t i = 0; i < 3 && l->unused != NULL; i++)
         if ((i == 0) == (which == 0)) /* the context decides between the other two */
-            ln_unread_mark(l->unread, ln_checkpoint_find(l->checkpoint, names[i]));
+            ln_unused_tensors_mark(l->unused, ln_checkpoint_find(l->checkpoint, names[i]));
     if (tensor == NULL || number > 0) /* windowed layers with a table of their own have none */
         return LINNET_OK;
     size_t n_stored = rope->n_dims / (l->spec->family->gguf_half_rope ? 1 : 2);
@@ -488,20 +488,20 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                                 const ln_weights_options *options, const ln_backend *backend,
                                 ln_weights_plan *plan, ln_error *err) {
     ln_weights weights = {0};
-    ln_unread unread;
-    LN_TRY(ln_unread_init(&unread, checkpoint, err));
+    ln_unused_tensors unused;
+    LN_TRY(ln_unused_tensors_init(&unused, checkpoint, err));
     ln_loader l = {.checkpoint = checkpoint,
                    .spec = spec,
                    .backend = backend,
                    .options = *options,
-                   .unread = &unread,
+                   .unused = &unused,
                    .weights = &weights,
                    .err = err};
     ln_status status = walk(&l);
     if (status == LINNET_OK && !l.options.head && l.first_layer == 0 &&
         l.end_layer == spec->n_layers && spec->ranks.mesh.n_expert <= 1)
-        status = ln_unread_check(&unread, spec, err);
-    ln_unread_free(&unread);
+        status = ln_unused_tensors_check(&unused, spec, err);
+    ln_unused_tensors_free(&unused);
     LN_TRY(status);
     *plan = (ln_weights_plan){.prepared_bytes = l.layout.bytes,
                               .mapped_bytes = l.mapped_bytes,

@@ -19,8 +19,8 @@ ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weig
     const ln_tensor *tensor = request->sources[0].tensor;
     ln_dtype dtype = ln_weight_source_dtype(&request->sources[0]);
     size_t bytes;
-    if (l->unread != NULL)
-        ln_unread_mark_request(l->unread, request);
+    if (l->unused != NULL)
+        ln_unused_tensors_mark_request(l->unused, request);
     if (!l->backend->vtable->supports_weight(l->backend, dtype))
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
                        "%s: tensor %s: weights of type %s are not supported",
@@ -157,8 +157,8 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
     else
         LN_TRY(ln_load_weight(l, &request, weight));
     LN_TRY(ln_source_bias(l->checkpoint, whole, id, &whole_shape, &request, l->err));
-    if (l->unread != NULL && cut.drops_bias)
-        ln_unread_mark_request(l->unread, &request);
+    if (l->unused != NULL && cut.drops_bias)
+        ln_unused_tensors_mark_request(l->unused, &request);
     if (cut.drops_bias)
         return LINNET_OK;
     cut.cols.n = 0; /* a bias is one column */
@@ -234,8 +234,8 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
         !ln_can_dequantize(tensor->dtype))
         return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s does not have %zu numbers", path,
                        tensor->name, n);
-    if (l->unread != NULL)
-        ln_unread_mark(l->unread, tensor);
+    if (l->unused != NULL)
+        ln_unused_tensors_mark(l->unused, tensor);
     if (l->writable != NULL)
         ln_dequantize_row(tensor->dtype, tensor->data, values, n);
     return LINNET_OK;
@@ -269,8 +269,8 @@ static ln_status changed_weights(ln_loader *l, ln_tensor_id id, size_t dim, floa
     float *weights = calloc(dim, sizeof *weights);
     if (weights == NULL)
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
-    if (l->unread != NULL)
-        ln_unread_mark_request(l->unread, &request);
+    if (l->unused != NULL)
+        ln_unused_tensors_mark_request(l->unused, &request);
     if (l->writable != NULL)
         ln_dequantize_row(tensor->dtype, tensor->data, weights, dim);
     for (size_t i = 0; i < dim; i++)
@@ -309,8 +309,9 @@ static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, siz
     ln_source_shape shape = {cut.rows.n > 0 ? cut.rows.of : n_heads, 1, dim};
     ln_weight_request request;
     const ln_binding *binding;
-    for (id.expert = 0; id.expert < shape.n_packed && l->unread != NULL; id.expert++)
-        ln_unread_mark(l->unread, ln_family_find(l->spec->family, l->checkpoint, id, &binding));
+    for (id.expert = 0; id.expert < shape.n_packed && l->unused != NULL; id.expert++)
+        ln_unused_tensors_mark(l->unused,
+                               ln_family_find(l->spec->family, l->checkpoint, id, &binding));
     for (size_t head = 0; head < n_heads; head++) {
         id.expert = cut.rows.begin + head;
         LN_TRY(
@@ -320,8 +321,8 @@ static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, siz
             return ln_fail(
                 l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: a norm of type %s is not supported",
                 ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
-        if (l->unread != NULL)
-            ln_unread_mark_request(l->unread, &request);
+        if (l->unused != NULL)
+            ln_unused_tensors_mark_request(l->unused, &request);
         if (l->writable != NULL)
             ln_dequantize_row(tensor->dtype, tensor->data, weights + head * dim, dim);
     }

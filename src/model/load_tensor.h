@@ -7,7 +7,7 @@
 
 #include "base/layout.h"
 #include "model/source.h"
-#include "model/unread.h"
+#include "model/unused_tensors.h"
 #include "model/weights.h"
 
 typedef struct ln_loader {
@@ -25,7 +25,7 @@ typedef struct ln_loader {
     ln_weights_options options;
     bool encoder;                /* the walk is in the encoder */
     const char *stem;            /* of ln_tensor_id, in a head that drafts */
-    ln_unread *unread;           /* NULL while loading */
+    ln_unused_tensors *unused;   /* NULL while loading */
     const ln_tensor *gate_order; /* of the columns of the last gate */
     ln_weights *weights;
     ln_error *err;

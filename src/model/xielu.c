@@ -45,7 +45,8 @@ static ln_status read_meta(const ln_checkpoint *checkpoint, size_t layer, const 
 }
 
 ln_status ln_xielu_read(const ln_checkpoint *checkpoint, const ln_spec *spec, size_t layer,
-                        ln_unread *unread, bool with_values, ln_xielu *stored, ln_error *err) {
+                        ln_unused_tensors *unused, bool with_values, ln_xielu *stored,
+                        ln_error *err) {
     float values[N_PARAMETERS] = {logf(expm1f(0.8f)), logf(expm1f(0.3f)), 0.5f, -1e-6f};
     for (size_t i = 0; i < N_PARAMETERS; i++) {
         const ln_tensor *tensor;
@@ -54,8 +55,8 @@ ln_status ln_xielu_read(const ln_checkpoint *checkpoint, const ln_spec *spec, si
             continue;
         }
         LN_TRY(find_tensor(checkpoint, spec, layer, names[i], &tensor, err));
-        if (tensor != NULL && unread != NULL)
-            ln_unread_mark(unread, tensor);
+        if (tensor != NULL && unused != NULL)
+            ln_unused_tensors_mark(unused, tensor);
         if (tensor != NULL && with_values)
             ln_dequantize_row(tensor->dtype, tensor->data, &values[i], 1);
     }

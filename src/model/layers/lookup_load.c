@@ -43,9 +43,10 @@ ln_status ln_load_experts_beside(ln_loader *l, size_t i, const ln_moe_spec *moe,
 void ln_load_skip_borrowed(const ln_loader *l, size_t i) {
     static const ln_role roles[] = {LN_ROLE_K, LN_ROLE_V, LN_ROLE_K_NORM};
     const ln_binding *binding;
-    for (size_t k = 0; k < sizeof roles / sizeof *roles && l->unread != NULL; k++)
+    for (size_t k = 0; k < sizeof roles / sizeof *roles && l->unused != NULL; k++)
         for (int is_bias = 0; is_bias < 2; is_bias++) {
             ln_tensor_id id = {.role = roles[k], .layer = i, .is_bias = is_bias};
-            ln_unread_mark(l->unread, ln_family_find(l->spec->family, l->checkpoint, id, &binding));
+            ln_unused_tensors_mark(l->unused,
+                                   ln_family_find(l->spec->family, l->checkpoint, id, &binding));
         }
 }

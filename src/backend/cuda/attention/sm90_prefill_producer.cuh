@@ -165,9 +165,10 @@ produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq
     typedef quant_tile<D> shape;
     enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first), place = 0;
+    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
+             quant_stage = 0;
     for (unsigned tile = 0; tile < QUANT_STAGES + w.n_tiles; tile++) {
-        char *own = bytes + place * shape::TILE_BYTES;
+        char *own = bytes + quant_stage * shape::TILE_BYTES;
         unsigned n = tile - QUANT_STAGES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
         if (tile >= QUANT_STAGES) {
             char *keys = tiles + 2 * stage * TILE_BYTES;
@@ -193,7 +194,7 @@ produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq
             if (threadIdx.x % LN_WARP == 0)
                 ln_mbarrier_arrive(&full[2 * stage + 1]);
         }
-        place = place + 1 == QUANT_STAGES ? 0 : place + 1;
+        quant_stage = quant_stage + 1 == QUANT_STAGES ? 0 : quant_stage + 1;
     }
 }
 

@@ -1,4 +1,4 @@
-#include "model/unread.h"
+#include "model/unused_tensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,32 +6,33 @@
 #include "model/config.h"
 #include "model/skipped.h"
 
-ln_status ln_unread_init(ln_unread *unread, const ln_checkpoint *checkpoint, ln_error *err) {
-    *unread = (ln_unread){.checkpoint = checkpoint};
-    unread->read = calloc(ln_checkpoint_tensor_count(checkpoint) + 1, sizeof *unread->read);
-    return unread->read != NULL ? LINNET_OK
+ln_status ln_unused_tensors_init(ln_unused_tensors *unused, const ln_checkpoint *checkpoint,
+                                 ln_error *err) {
+    *unused = (ln_unused_tensors){.checkpoint = checkpoint};
+    unused->read = calloc(ln_checkpoint_tensor_count(checkpoint) + 1, sizeof *unused->read);
+    return unused->read != NULL ? LINNET_OK
                                 : ln_fail(err, LINNET_ERR_NOMEM, "out of memory reading %s",
                                           ln_checkpoint_path(checkpoint));
 }
 
-void ln_unread_free(ln_unread *unread) {
-    free(unread->read);
-    *unread = (ln_unread){0};
+void ln_unused_tensors_free(ln_unused_tensors *unused) {
+    free(unused->read);
+    *unused = (ln_unused_tensors){0};
 }
 
-void ln_unread_mark(ln_unread *unread, const ln_tensor *tensor) {
+void ln_unused_tensors_mark(ln_unused_tensors *unused, const ln_tensor *tensor) {
     if (tensor != NULL)
-        unread->read[tensor - ln_checkpoint_tensor(unread->checkpoint, 0)] = true;
+        unused->read[tensor - ln_checkpoint_tensor(unused->checkpoint, 0)] = true;
 }
 
-void ln_unread_mark_request(ln_unread *unread, const ln_weight_request *request) {
+void ln_unused_tensors_mark_request(ln_unused_tensors *unused, const ln_weight_request *request) {
     for (size_t i = 0; i < request->n_sources; i++) {
         const ln_weight_source *source = &request->sources[i];
-        ln_unread_mark(unread, source->tensor);
-        ln_unread_mark(unread, source->packed.values);
-        ln_unread_mark(unread, source->packed.scales);
-        ln_unread_mark(unread, source->packed.zeros);
-        ln_unread_mark(unread, source->packed.order);
+        ln_unused_tensors_mark(unused, source->tensor);
+        ln_unused_tensors_mark(unused, source->packed.values);
+        ln_unused_tensors_mark(unused, source->packed.scales);
+        ln_unused_tensors_mark(unused, source->packed.zeros);
+        ln_unused_tensors_mark(unused, source->packed.order);
     }
 }
 
@@ -91,11 +92,12 @@ static bool is_ignored(const ln_family *family, const char *name) {
     return family->ignored != NULL && ln_list_has(family->ignored, name, strlen(name));
 }
 
-ln_status ln_unread_check(const ln_unread *unread, const ln_spec *spec, ln_error *err) {
-    const ln_checkpoint *checkpoint = unread->checkpoint;
+ln_status ln_unused_tensors_check(const ln_unused_tensors *unused, const ln_spec *spec,
+                                  ln_error *err) {
+    const ln_checkpoint *checkpoint = unused->checkpoint;
     for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
         const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
-        if (!unread->read[i] && !is_by_product(tensor) &&
+        if (!unused->read[i] && !is_by_product(tensor) &&
             !is_tied_output(checkpoint, spec, tensor) && !is_of_classes(checkpoint, spec, tensor) &&
             ln_skipped_part(checkpoint, spec, tensor) == NULL &&
             !is_ignored(spec->family, tensor->name))

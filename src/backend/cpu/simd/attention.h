@@ -4,7 +4,7 @@
 #ifndef LN_BACKEND_CPU_SIMD_ATTENTION_H
 #define LN_BACKEND_CPU_SIMD_ATTENTION_H
 
-#include "backend/cpu/simd/attention_few.h"
+#include "backend/cpu/simd/attention_decode.h"
 
 enum { ATTENTION_SHARED = 2 << 20 }; /* bytes of splits that wait to be merged */
 
@@ -89,14 +89,14 @@ static void fill_tile(tiling *cut, size_t number, query_tile *t) {
 }
 
 static void attend_tile(query_tile *t) {
-    bool few = is_few(t);
+    bool decode = is_decode(t);
     stage_queries(t);
     for (size_t i = 0; i < t->n_rows; i++)
         begin_sums(t->p, t->rows[i].head, &t->sums.largest[i], &t->sums.total[i]);
     memset(t->whole, 0, t->n_rows * t->v_width * sizeof *t->whole);
     for (size_t start = t->begin / KV_SPLIT * KV_SPLIT; start < t->end; start += KV_SPLIT)
-        if (few)
-            attend_few_split(t, start, NULL, NULL);
+        if (decode)
+            attend_decode_split(t, start, NULL, NULL);
         else
             attend_split(t, start, NULL, NULL);
     for (size_t i = 0; i < t->n_rows; i++)
@@ -196,8 +196,8 @@ static void attend_part(tiling *cut, query_tile *t, const waiting *w, size_t til
     stage_queries(t);
     softmax_rows *sums = waiting_sums(w, tile, 1 + split);
     float *rows = waiting_rows(w, t, tile, 1 + split);
-    if (is_few(t))
-        attend_few_split(t, start, sums, rows);
+    if (is_decode(t))
+        attend_decode_split(t, start, sums, rows);
     else
         attend_split(t, start, sums, rows);
 }

@@ -25,7 +25,7 @@ typedef struct query_row {
     float q_scale;     /* of its integers */
 } query_row;
 
-/* What is merged so far, or one split: the largest score, the sum of the weights exp(score -
+/* What is merged so far, or one split: the largest score, the sum of P = exp(score -
  * largest), and their sum over the values in `whole` or `parts`. */
 typedef struct softmax_rows {
     float largest[QUERY_ROWS], total[QUERY_ROWS];
@@ -49,14 +49,14 @@ typedef struct query_tile {
     size_t q_stride;   /* floats from a query to the next */
     size_t v_width;    /* v_dim, filled up to whole vectors */
     bool words;        /* queries and keys are int16 */
-    bool halves;       /* values and weights are bf16 */
+    bool halves;       /* values and P are bf16 */
     kv_ahead ahead;
     query_row rows[QUERY_ROWS];
     softmax_rows sums;
     float *queries; /* [QUERY_ROWS][q_stride] */
     float *staged;  /* keys of STAGE_BLOCKS blocks, later the values of a split */
     float *plain;   /* [16][q_stride], rows of keys that are not transposed */
-    float *scores;  /* [QUERY_ROWS][KV_SPLIT], then the weights */
+    float *scores;  /* [QUERY_ROWS][KV_SPLIT], then P */
     float *whole;   /* [QUERY_ROWS][v_width] */
     float key_scales[KV_SPLIT] /* of keys that are int16 */;
 } query_tile;
@@ -241,7 +241,7 @@ static void score_split(query_tile *t, size_t start, size_t first, size_t last) 
     }
 }
 
-/* ---- weights ------------------------------------------------------------------------------ */
+/* ---- softmax ------------------------------------------------------------------------------ */
 
 /* Whether scores are more than products and a scale. */
 LN_INLINE bool is_biased(const ln_op_attention *p) {
@@ -301,9 +301,9 @@ static float finish_row(const query_tile *t, size_t i, size_t start, size_t firs
     return vf_largest(most);
 }
 
-/* The scores of a row become weights exp(score - largest), as float32 or bf16. */
-static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first, size_t last,
-                      softmax_rows *split) {
+/* Online softmax: the scores of a row become P = exp(score - largest), as float32 or bf16. */
+static void softmax_row(const query_tile *t, size_t i, size_t start, size_t first, size_t last,
+                        softmax_rows *split) {
     const query_row *row = &t->rows[i];
     float *scores = t->scores + i * KV_SPLIT;
     const bool words = NARROW_KEYS != 0 && t->words, halves = NARROW_VALUES != 0 && t->halves;
@@ -318,12 +318,12 @@ static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first,
     vf sum = vf_set(0.0f);
     for (size_t at = first * LANES; at < last * LANES; at += LANES) {
         vf x = vf_sub(vf_load(scores + at), vf_set(largest));
-        vf weight = words ? narrow_exp(x) : vf_exp(x);
-        sum = vf_add(sum, weight);
+        vf prob = words ? narrow_exp(x) : vf_exp(x);
+        sum = vf_add(sum, prob);
         if (halves)
-            put_halves(scores + at / 2, weight);
+            put_halves(scores + at / 2, prob);
         else
-            vf_store(scores + at, weight);
+            vf_store(scores + at, prob);
     }
     split->largest[i] = largest;
     split->total[i] = vf_sum(sum);
@@ -388,9 +388,9 @@ LN_INLINE void put_sums(vf sums, const value_sums *to, size_t row, size_t v_widt
     vf_store(out, sums);
 }
 
-/* sum over steps of weights[i][step] * values[step], n_vectors wide. */
+/* sum over steps of probs[i][step] * values[step], n_vectors wide. */
 LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n_steps,
-                          const float *weights, const float *values, size_t v_width,
+                          const float *probs, const float *values, size_t v_width,
                           const value_sums *to, size_t row, size_t at) {
     vf sums[QUERIES_AT_ONCE][VECTORS_AT_ONCE];
     for (size_t i = 0; i < n_rows; i++)
@@ -402,8 +402,7 @@ LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n
             v[j] = vf_load(values + step * v_width + j * LANES);
         for (size_t i = 0; i < n_rows; i++)
             for (size_t j = 0; j < n_vectors; j++)
-                sums[i][j] =
-                    multiply(false, halves, sums[i][j], v[j], weights + i * KV_SPLIT + step);
+                sums[i][j] = multiply(false, halves, sums[i][j], v[j], probs + i * KV_SPLIT + step);
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_vectors; j++)
@@ -413,14 +412,14 @@ LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n
 LN_INLINE void value_group(size_t n_rows, bool halves, const query_tile *t, const row_group *g,
                            size_t base, const value_sums *to) {
     size_t row = g->row, step = halves ? 2 : 1, n_steps = (g->last - g->first) * LANES / step;
-    const float *weights = t->scores + row * KV_SPLIT + g->first * LANES / step;
+    const float *probs = t->scores + row * KV_SPLIT + g->first * LANES / step;
     const float *values = t->staged + (g->first - base) * LANES / step * t->v_width;
     size_t d = 0;
     for (; d + VECTORS_AT_ONCE * LANES <= t->v_width; d += VECTORS_AT_ONCE * LANES)
-        value_tile(n_rows, VECTORS_AT_ONCE, halves, n_steps, weights, values + d, t->v_width, to,
-                   row, d);
+        value_tile(n_rows, VECTORS_AT_ONCE, halves, n_steps, probs, values + d, t->v_width, to, row,
+                   d);
     for (; d < t->v_width; d += LANES)
-        value_tile(n_rows, 1, halves, n_steps, weights, values + d, t->v_width, to, row, d);
+        value_tile(n_rows, 1, halves, n_steps, probs, values + d, t->v_width, to, row, d);
 }
 
 LN_INLINE void value_rows(bool halves, const query_tile *t, const row_group *g, size_t base,
@@ -450,7 +449,7 @@ static void attend_split(query_tile *t, size_t start, softmax_rows *alone, float
     for (size_t row = 0; row < t->n_rows;) {
         row_group group = group_at(t, row, start);
         for (size_t i = row; i < row + group.n_rows; i++)
-            weigh_row(t, i, start, group.first, group.last, split);
+            softmax_row(t, i, start, group.first, group.last, split);
         row += group.n_rows;
     }
     value_sums to = {.out = parts};

@@ -2,10 +2,10 @@
  * x is rounded to bf16, or goes as the sum of two bf16, which keeps 16 of its 24 bits, when what
  * follows magnifies errors (ln_op_linear.precise). Elsewhere x stays float32.
  *
- * Float32 sums of pairs of products in two chains, of even and odd pairs. After every SLICE_PAIRS
- * pairs both are added to y. A sum depends on its row of x and its row of W alone.
+ * Float32 sums of pairs of products in two accumulators, of even and odd pairs. After every
+ * K_STEP_PAIRS pairs both are added to y. A sum depends on its row of x and its row of W alone.
  *
- * Bytes moved: 2 per weight from memory, once for all rows of x, which meet a slice of the panels
+ * Bytes moved: 2 per weight from memory, once for all rows of x, which meet a K step of the panels
  * while it is in the first-level cache. */
 #ifndef LN_BACKEND_CPU_SIMD_BF16_H
 #define LN_BACKEND_CPU_SIMD_BF16_H
@@ -13,7 +13,7 @@
 #include "backend/cpu/simd/int8.h"
 #include "base/half.h"
 
-enum { SLICE_PAIRS = 128, PAIR_BYTES = 64 /* of a panel */ };
+enum { K_STEP_PAIRS = 128, PAIR_BYTES = 64 /* of a panel */ };
 
 /* How x lies: pairs of columns as bf16, as high and low bf16, or as float32. */
 typedef enum bf16_form { BF16_ONE, BF16_TWO, BF16_FLOAT } bf16_form;
@@ -90,25 +90,25 @@ LN_INLINE void bf16_tile(bf16_form form, size_t n_rows, size_t n_panels, const u
     const size_t pair_bytes = form == BF16_ONE ? 4 : 8;
     vf sums[2][TILE_ROWS][TILE_PANELS];
 #pragma GCC unroll 2
-    for (size_t chain = 0; chain < 2; chain++)
+    for (size_t acc = 0; acc < 2; acc++)
 #pragma GCC unroll 8
         for (size_t i = 0; i < n_rows; i++)
 #pragma GCC unroll 2
             for (size_t p = 0; p < n_panels; p++)
-                sums[chain][i][p] = vf_set(0.0f);
+                sums[acc][i][p] = vf_set(0.0f);
     for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2) {
 #pragma GCC unroll 2
-        for (size_t chain = 0; chain < 2; chain++) {
+        for (size_t acc = 0; acc < 2; acc++) {
             vi w[TILE_PANELS];
 #pragma GCC unroll 2
             for (size_t p = 0; p < n_panels; p++)
-                w[p] = vi_load(panels + p * panel_bytes + (pair + chain) * PAIR_BYTES);
+                w[p] = vi_load(panels + p * panel_bytes + (pair + acc) * PAIR_BYTES);
 #pragma GCC unroll 8
             for (size_t i = 0; i < n_rows; i++)
 #pragma GCC unroll 2
                 for (size_t p = 0; p < n_panels; p++)
-                    sums[chain][i][p] = pair_dot(form, sums[chain][i][p], w[p],
-                                                 x + i * row_bytes + (pair + chain) * pair_bytes);
+                    sums[acc][i][p] = pair_dot(form, sums[acc][i][p], w[p],
+                                               x + i * row_bytes + (pair + acc) * pair_bytes);
         }
     }
     if (n_pairs % 2 != 0)
@@ -134,8 +134,8 @@ LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *pane
                             size_t panel_bytes, const bf16_rows *rows, bf16_range range,
                             size_t n_rows, float *y) {
     size_t row_bytes = rows->n_pairs * rows->pair_bytes, n_pairs = (range.n + 1) / 2;
-    for (size_t pair = 0; pair < n_pairs; pair += SLICE_PAIRS) {
-        size_t left = n_pairs - pair, n = left < SLICE_PAIRS ? left : SLICE_PAIRS;
+    for (size_t pair = 0; pair < n_pairs; pair += K_STEP_PAIRS) {
+        size_t left = n_pairs - pair, n = left < K_STEP_PAIRS ? left : K_STEP_PAIRS;
         const uint8_t *w = panels + pair * PAIR_BYTES;
         const uint8_t *x = rows->x + (range.first / 2 + pair) * rows->pair_bytes;
         size_t i = 0;

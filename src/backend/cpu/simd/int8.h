@@ -229,8 +229,8 @@ LN_INLINE vi next_part(vi acc, int32_t start) {
 }
 
 /* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. */
-LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                        float *y) {
+LN_INLINE void int8_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
+                            float *y) {
     int8_kind kind = int8_kind_of(pack);
     const size_t row_blocks = int8_alone_blocks(x);
     vf sums[4];
@@ -447,21 +447,21 @@ static void direct_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w
         direct_rows_of(LN_PACK_Q8_0, 1, w, panel_bytes, next, x, n_rows, first, n, y);
 }
 
-LN_INLINE void int8_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                           float *y) {
+LN_INLINE void int8_small_m_of(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                               const int8_rows *x, float *y) {
     switch (n_rows) {
-    case 1: int8_few(pack, 1, panel, x, y); return;
-    case 2: int8_few(pack, 2, panel, x, y); return;
-    case 3: int8_few(pack, 3, panel, x, y); return;
-    default: int8_few(pack, 4, panel, x, y); return;
+    case 1: int8_small_m(pack, 1, panel, x, y); return;
+    case 2: int8_small_m(pack, 2, panel, x, y); return;
+    case 3: int8_small_m(pack, 3, panel, x, y); return;
+    default: int8_small_m(pack, 4, panel, x, y); return;
     }
 }
 
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
-static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                              float *y) {
+static void int8_multiply_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                                  const int8_rows *x, float *y) {
 #define MULTIPLY(T)                                                                                \
-    case LN_PACK_##T: int8_few_of(LN_PACK_##T, n_rows, panel, x, y); return;
+    case LN_PACK_##T: int8_small_m_of(LN_PACK_##T, n_rows, panel, x, y); return;
     switch (pack) {
         INT8_PACKS(MULTIPLY)
     default: LN_BUG_ON(true);

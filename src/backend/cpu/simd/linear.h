@@ -17,8 +17,8 @@
 #include "backend/cpu/simd/super.h"
 
 enum {
-    MAX_CHUNK = 256, /* rows of x, whole groups */
-    FEW_ROWS = 4,    /* up to here packed panels are unpacked in registers */
+    MAX_CHUNK = 256,  /* rows of x, whole groups */
+    SMALL_M_ROWS = 4, /* up to here packed panels are unpacked in registers */
     CHUNK_BYTES = 3 << 20,
     TAKE_BYTES = 1 << 18 /* of weights that a worker takes at once for few rows */
 };
@@ -37,7 +37,7 @@ typedef struct linear_job {
     const ln_cpu_worker *worker;
     operand up, gate;
     size_t n;          /* rows of the chunk */
-    bool few;          /* they meet packed int8 panels all at once */
+    bool small_m;      /* they meet packed int8 panels all at once */
     bool shares_rows;  /* others may still read prepared rows in the shared memory */
     uint8_t *unpacked; /* [TILE_PANELS][UNPACKED_PANEL] */
     float *sums;       /* as an operand's y, of LN_PACK_F8 without scales */
@@ -74,13 +74,13 @@ static size_t most_row_bytes(size_t width) {
     return 2 * round_up(4 * width + 128, 64);
 }
 
-/* Bytes of up to FEW_ROWS rows that lie alone, for one of both; they are less than those of 16 rows
- * but where a row has few columns. */
+/* Bytes of up to SMALL_M_ROWS rows that lie alone, for one of both; they are less than those of 16
+ * rows but where a row has few columns. */
 static size_t alone_bytes(size_t width) {
     size_t blocks = width / LN_PACK_COLS / GROUP_ROWS + 1,
            supers = width / SUPER_COLS / GROUP_ROWS + 1;
     size_t small = blocks * 2 * sizeof(int8_block), large = supers * sizeof(super_block);
-    return FEW_ROWS * (small > large ? small : large);
+    return SMALL_M_ROWS * (small > large ? small : large);
 }
 
 /* Bytes of a worker's own rows. */
@@ -130,7 +130,7 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
     default:
         o->int8 = int8_place(memory, int8_kind_of(pack), k);
         o->super = super_place(memory, k);
-        if (job->few) {
+        if (job->small_m) {
             for (size_t i = begin; i < end; i++) {
                 if (is_super(pack))
                     super_quantize_alone(&o->super, i, super_kind_of(pack), job->x[i]);
@@ -228,15 +228,16 @@ static void multiply_f8(const linear_job *job, const operand *o, const uint8_t *
     }
 }
 
-/* Up to FEW_ROWS rows against one packed panel. */
-static void multiply_few(const linear_job *job, const operand *o, const uint8_t *panel, float *y) {
+/* Up to SMALL_M_ROWS rows against one packed panel. */
+static void multiply_small_m(const linear_job *job, const operand *o, const uint8_t *panel,
+                             float *y) {
     ln_pack pack = (ln_pack)o->weight->layout;
     if (ln_is_grid(pack))
-        grid_multiply_few(pack, job->n, panel, &o->super, y);
+        grid_multiply_small_m(pack, job->n, panel, &o->super, y);
     else if (is_super(pack))
-        super_multiply_few(pack, job->n, panel, &o->super, job->worker->ahead, y);
+        super_multiply_small_m(pack, job->n, panel, &o->super, job->worker->ahead, y);
     else
-        int8_multiply_few(pack, job->n, panel, &o->int8, y);
+        int8_multiply_small_m(pack, job->n, panel, &o->int8, y);
 }
 
 /* o->y = the chunk's rows against n_panels panels from `panel` on. */
@@ -254,9 +255,9 @@ static void multiply_unit(const linear_job *job, const operand *o, size_t panel,
                       o->y);
     else if (w->layout == LN_PACK_F8)
         multiply_f8(job, o, panels, panel_bytes, n_panels);
-    else if (job->few)
+    else if (job->small_m)
         for (size_t p = 0; p < n_panels; p++)
-            multiply_few(job, o, panels + p * panel_bytes, o->y + p * LANES);
+            multiply_small_m(job, o, panels + p * panel_bytes, o->y + p * LANES);
     else if (is_super((ln_pack)w->layout))
         multiply_super(job, o, panels, panel_bytes, n_panels);
     else
@@ -328,7 +329,7 @@ static void finish_unit(const linear_job *job, size_t begin, size_t panel, size_
 /* Panels that a worker takes at once: for few rows so many that streams are long, yet all workers
  * end together, and there is room for their sums. */
 static size_t panels_to_take(const linear_job *job, size_t n_panels) {
-    if (job->n > FEW_ROWS)
+    if (job->n > SMALL_M_ROWS)
         return TILE_PANELS;
     size_t fair = n_panels / (job->worker->count * 8), row_bytes = job->up.weight->row_bytes;
     size_t most = TAKE_BYTES / (row_bytes * LANES + 1), room = MAX_CHUNK / GROUP_ROWS * TILE_PANELS;
@@ -386,15 +387,15 @@ static void multiply_chunk(linear_job *job) {
     const ln_cpu_worker *worker = job->worker;
     const size_t sums = MAX_CHUNK * UNIT;
     size_t own_rows = own_bytes(job->up.weight->n_cols);
-    job->few = job->n <= FEW_ROWS && is_int8(job->up.weight) &&
-               (job->gate.weight == NULL || is_int8(job->gate.weight));
+    job->small_m = job->n <= SMALL_M_ROWS && is_int8(job->up.weight) &&
+                   (job->gate.weight == NULL || is_int8(job->gate.weight));
     job->up.y = worker->scratch + own_rows / sizeof(float);
     job->gate.y = job->up.y + sums;
     job->sums = job->gate.y + sums;
     job->unpacked = (uint8_t *)(job->sums + sums);
     job->w_rows = (float *)(void *)(job->unpacked + TILE_PANELS * UNPACKED_PANEL);
     bool ready = rows_are_ready(job);
-    if (job->n <= (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)FEW_ROWS)) {
+    if (job->n <= (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)SMALL_M_ROWS)) {
         prepare_operands(job, 0, ready ? 0 : job->n, (char *)worker->scratch);
     } else {
         size_t begin, end;

@@ -196,8 +196,8 @@ LN_INLINE vf super_fold(vf sum, vi total, vf factor, float scale) {
 /* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. The
  * head of 256 columns is copied first, so that memory is read from end to end. `ahead`: as a
  * worker's. */
-LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
-                         size_t ahead, float *y) {
+LN_INLINE void super_small_m(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
+                             size_t ahead, float *y) {
     super_kind kind = super_kind_of(pack);
     const size_t steps = STEPS / kind.n_parts, row_blocks = super_alone_blocks(x);
     const size_t share = super_bytes(pack) / SUPER_BLOCKS; /* what a block fetches */
@@ -251,21 +251,21 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
         vf_store(y + i * UNIT, sums[i]);
 }
 
-LN_INLINE void super_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const super_rows *x,
-                            size_t ahead, float *y) {
+LN_INLINE void super_small_m_of(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                                const super_rows *x, size_t ahead, float *y) {
     switch (n_rows) {
-    case 1: super_few(pack, 1, panel, x, ahead, y); return;
-    case 2: super_few(pack, 2, panel, x, ahead, y); return;
-    case 3: super_few(pack, 3, panel, x, ahead, y); return;
-    default: super_few(pack, 4, panel, x, ahead, y); return;
+    case 1: super_small_m(pack, 1, panel, x, ahead, y); return;
+    case 2: super_small_m(pack, 2, panel, x, ahead, y); return;
+    case 3: super_small_m(pack, 3, panel, x, ahead, y); return;
+    default: super_small_m(pack, 4, panel, x, ahead, y); return;
     }
 }
 
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
-static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                               const super_rows *x, size_t ahead, float *y) {
+static void super_multiply_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                                   const super_rows *x, size_t ahead, float *y) {
 #define MULTIPLY(T)                                                                                \
-    case LN_PACK_##T: super_few_of(LN_PACK_##T, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_##T: super_small_m_of(LN_PACK_##T, n_rows, panel, x, ahead, y); return;
     switch (pack) {
         SUPER_PACKS(MULTIPLY)
     default: LN_BUG_ON(true);
@@ -337,9 +337,9 @@ static void super_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_
 #undef UNPACK
 }
 
-/* super_few against a panel of codebooks: 256 columns are unpacked once for all rows. */
-LN_INLINE void grid_few(ln_pack pack, size_t n_parts, size_t n_rows, const uint8_t *p,
-                        const super_rows *x, float *y) {
+/* super_small_m against a panel of codebooks: 256 columns are unpacked once for all rows. */
+LN_INLINE void grid_small_m(ln_pack pack, size_t n_parts, size_t n_rows, const uint8_t *p,
+                            const super_rows *x, float *y) {
     const size_t steps = STEPS / n_parts, row_blocks = super_alone_blocks(x);
     uint8_t unpacked[UNPACKED_SUPER] __attribute__((aligned(64)));
     vf sums[4];
@@ -376,23 +376,23 @@ LN_INLINE void grid_few(ln_pack pack, size_t n_parts, size_t n_rows, const uint8
         vf_store(y + i * UNIT, sums[i]);
 }
 
-LN_INLINE void grid_few_of(ln_pack pack, size_t n_parts, size_t n_rows, const uint8_t *panel,
-                           const super_rows *x, float *y) {
+LN_INLINE void grid_small_m_of(ln_pack pack, size_t n_parts, size_t n_rows, const uint8_t *panel,
+                               const super_rows *x, float *y) {
     switch (n_rows) {
-    case 1: grid_few(pack, n_parts, 1, panel, x, y); return;
-    case 2: grid_few(pack, n_parts, 2, panel, x, y); return;
-    case 3: grid_few(pack, n_parts, 3, panel, x, y); return;
-    default: grid_few(pack, n_parts, 4, panel, x, y); return;
+    case 1: grid_small_m(pack, n_parts, 1, panel, x, y); return;
+    case 2: grid_small_m(pack, n_parts, 2, panel, x, y); return;
+    case 3: grid_small_m(pack, n_parts, 3, panel, x, y); return;
+    default: grid_small_m(pack, n_parts, 4, panel, x, y); return;
     }
 }
 
-/* super_multiply_few for layouts of codebooks. */
-static void grid_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                              const super_rows *x, float *y) {
+/* super_multiply_small_m for layouts of codebooks. */
+static void grid_multiply_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                                  const super_rows *x, float *y) {
     if (super_kind_of(pack).n_parts == 2)
-        grid_few_of(pack, 2, n_rows, panel, x, y);
+        grid_small_m_of(pack, 2, n_rows, panel, x, y);
     else
-        grid_few_of(pack, 1, n_rows, panel, x, y);
+        grid_small_m_of(pack, 1, n_rows, panel, x, y);
 }
 
 /* The exact sums of TILE_ROWS rows of x, from `lane` of their group on, against 256 columns of

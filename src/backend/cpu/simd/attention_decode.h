@@ -6,13 +6,13 @@
  * multiplied, the next one that the worker is going to have comes into the cache in the order in
  * which it lies in memory, the blocks of all heads one after another, a little with each product.
  */
-#ifndef LN_BACKEND_CPU_SIMD_ATTENTION_FEW_H
-#define LN_BACKEND_CPU_SIMD_ATTENTION_FEW_H
+#ifndef LN_BACKEND_CPU_SIMD_ATTENTION_DECODE_H
+#define LN_BACKEND_CPU_SIMD_ATTENTION_DECODE_H
 
 #include "backend/cpu/simd/attention_tile.h"
 
 /* Whether rows, keys and values of the tile are such that the functions below have them. */
-static bool is_few(const query_tile *t) {
+static bool is_decode(const query_tile *t) {
     const ln_kv_layer *kv = t->p->kv;
     return NARROW_KEYS != 0 && NARROW_VALUES != 0 && t->words && t->halves &&
            t->n_rows <= QUERIES_AT_ONCE && kv_is_transposed(kv) && kv->k_dim % 2 == 0 &&
@@ -33,7 +33,7 @@ static const char *chunk_ahead(const query_tile *t, const void *cache, size_t di
 }
 
 /* Raw scores of n_rows rows with n_blocks key blocks of the split at `start`. */
-LN_INLINE void score_few_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype, query_tile *t,
+LN_INLINE void qk_decode_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype, query_tile *t,
                               size_t start, size_t first) {
     const ln_kv_layer *kv = t->p->kv;
     size_t stride = t->q_stride, n_steps = t->k_steps;
@@ -64,25 +64,25 @@ LN_INLINE void score_few_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype,
             vf_store(t->scores + i * KV_SPLIT + (first + j) * LANES, sums[i][j]);
 }
 
-LN_INLINE void score_few(size_t n_rows, ln_kv_dtype dtype, query_tile *t, size_t start,
+LN_INLINE void qk_decode(size_t n_rows, ln_kv_dtype dtype, query_tile *t, size_t start,
                          size_t first, size_t last) {
     size_t block = first;
     for (; block + VECTORS_AT_ONCE <= last; block += VECTORS_AT_ONCE)
-        score_few_tile(n_rows, VECTORS_AT_ONCE, dtype, t, start, block);
+        qk_decode_tile(n_rows, VECTORS_AT_ONCE, dtype, t, start, block);
     for (; block < last; block++)
-        score_few_tile(n_rows, 1, dtype, t, start, block);
+        qk_decode_tile(n_rows, 1, dtype, t, start, block);
 }
 
 /* The key blocks of the split at `start` and their values; those that are not whole, so that some
  * are to count as zeros, are staged. */
-typedef struct few_values {
+typedef struct decode_values {
     size_t start, first, last;
     bool first_staged, last_staged; /* at t->staged, and a block behind it */
-} few_values;
+} decode_values;
 
-/* Sums of weights times values over the split, n_vectors wide. */
-LN_INLINE void value_few_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype,
-                              const query_tile *t, const few_values *v, const value_sums *to,
+/* Sums of P V over the split, n_vectors wide. */
+LN_INLINE void pv_decode_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype,
+                              const query_tile *t, const decode_values *v, const value_sums *to,
                               size_t at) {
     enum { PAIRS = LANES / 2 };
     const ln_kv_layer *kv = t->p->kv;
@@ -107,10 +107,10 @@ LN_INLINE void value_few_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype
                                  : two_values(dtype, &values, 2 * pair, at + j * LANES);
                 __builtin_prefetch(ahead + (pair * n_vectors + j) * span, 0, 2);
             }
-            const float *weights = t->scores + n * PAIRS + pair;
+            const float *probs = t->scores + n * PAIRS + pair;
             for (size_t i = 0; i < n_rows; i++)
                 for (size_t j = 0; j < n_vectors; j++)
-                    sums[i][j] = add_halves(sums[i][j], x[j], vf_set(weights[i * KV_SPLIT]));
+                    sums[i][j] = add_halves(sums[i][j], x[j], vf_set(probs[i * KV_SPLIT]));
         }
     }
     for (size_t i = 0; i < n_rows; i++)
@@ -118,13 +118,13 @@ LN_INLINE void value_few_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype
             put_sums(sums[i][j], to, i, t->v_width, at + j * LANES);
 }
 
-LN_INLINE void value_few(size_t n_rows, ln_kv_dtype dtype, const query_tile *t, const few_values *v,
-                         const value_sums *to) {
+LN_INLINE void pv_decode(size_t n_rows, ln_kv_dtype dtype, const query_tile *t,
+                         const decode_values *v, const value_sums *to) {
     size_t at = 0;
     for (; at + VECTORS_AT_ONCE * LANES <= t->v_width; at += VECTORS_AT_ONCE * LANES)
-        value_few_tile(n_rows, VECTORS_AT_ONCE, dtype, t, v, to, at);
+        pv_decode_tile(n_rows, VECTORS_AT_ONCE, dtype, t, v, to, at);
     for (; at < t->v_width; at += LANES)
-        value_few_tile(n_rows, 1, dtype, t, v, to, at);
+        pv_decode_tile(n_rows, 1, dtype, t, v, to, at);
 }
 
 /* Rows behind the last one, up to a power of two, count, too: as zeros. */
@@ -145,7 +145,7 @@ static size_t fill_up(query_tile *t) {
     default: function(1, dtype, __VA_ARGS__); return;                                              \
     }
 
-#define FEW_OF_TYPES(function, ...)                                                                \
+#define DECODE_OF_TYPES(function, ...)                                                             \
     switch (t->p->kv->dtype) {                                                                     \
     case LN_KV_F16: FEW_OF_ROWS(LN_KV_F16, function, __VA_ARGS__)                                  \
     case LN_KV_BF16: FEW_OF_ROWS(LN_KV_BF16, function, __VA_ARGS__)                                \
@@ -153,29 +153,30 @@ static size_t fill_up(query_tile *t) {
     default: FEW_OF_ROWS(LN_KV_Q8_0, function, __VA_ARGS__)                                        \
     }
 
-static void score_few_rows(size_t n_rows, query_tile *t, size_t start, size_t first, size_t last) {
-    FEW_OF_TYPES(score_few, t, start, first, last)
+static void qk_decode_rows(size_t n_rows, query_tile *t, size_t start, size_t first, size_t last) {
+    DECODE_OF_TYPES(qk_decode, t, start, first, last)
 }
 
-static void value_few_rows(size_t n_rows, const query_tile *t, const few_values *v,
+static void pv_decode_rows(size_t n_rows, const query_tile *t, const decode_values *v,
                            const value_sums *to) {
-    FEW_OF_TYPES(value_few, t, v, to)
+    DECODE_OF_TYPES(pv_decode, t, v, to)
 }
 
-/* As attend_split; its tile is_few, and in `parts` there is room for rows up to a power of two. */
-static void attend_few_split(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
+/* As attend_split; its tile is_decode, and in `parts` there is room for rows up to a power of two.
+ */
+static void attend_decode_split(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
     softmax_rows own = {0};
     softmax_rows *split = alone != NULL ? alone : &own;
     float keep[QUERY_ROWS] = {0}, add[QUERY_ROWS] = {0}; /* also of rows that fill up */
     size_t begin = most_of(t->begin, start);
     size_t end = t->end < start + KV_SPLIT ? t->end : start + KV_SPLIT;
-    few_values v = {.start = start,
-                    .first = (begin - start) / LANES,
-                    .last = (end - start + LANES - 1) / LANES};
+    decode_values v = {.start = start,
+                       .first = (begin - start) / LANES,
+                       .last = (end - start + LANES - 1) / LANES};
     size_t n_rows = fill_up(t);
-    score_few_rows(n_rows, t, start, v.first, v.last);
+    qk_decode_rows(n_rows, t, start, v.first, v.last);
     for (size_t i = 0; i < t->n_rows; i++)
-        weigh_row(t, i, start, v.first, v.last, split);
+        softmax_row(t, i, start, v.first, v.last, split);
     for (size_t i = t->n_rows; i < n_rows; i++)
         memset(t->scores + i * KV_SPLIT, 0, KV_SPLIT / 2 * sizeof *t->scores);
     value_sums to = {.out = parts};
@@ -191,7 +192,7 @@ static void attend_few_split(query_tile *t, size_t start, softmax_rows *alone, f
         stage_values(t, start, v.first, v.first + 1, t->staged);
     if (v.last_staged)
         stage_values(t, start, v.last - 1, v.last, t->staged + LANES / 2 * t->v_width);
-    value_few_rows(n_rows, t, &v, &to);
+    pv_decode_rows(n_rows, t, &v, &to);
 }
 
 #endif

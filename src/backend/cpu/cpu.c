@@ -131,8 +131,8 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
     ln_pack pack = choose_pack(self, request);
     size_t bytes;
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
-    ln_cpu_ask_for_huge_pages(memory, bytes,
-                              self->lazy ? (size_t)sysconf(_SC_PAGESIZE) : LN_HUGE_PAGE_BYTES);
+    ln_cpu_advise_huge_pages(memory, bytes,
+                             self->lazy ? (size_t)sysconf(_SC_PAGESIZE) : LN_HUGE_PAGE_BYTES);
     if (pack != LN_PACK_NONE && can_wait(self, request, bytes))
         return ln_lazy_add(&self->waiting, request, pack, memory, weight, err);
     if (!ln_bulk_can(&preparer, request, pack))
@@ -213,7 +213,7 @@ static ln_status measure(ln_backend *backend, ln_ceilings *ceilings, ln_error *e
     size_t bytes = ln_pool_size(self->pool) * LN_CPU_MEASURE_BYTES;
     void *memory;
     LN_TRY(reserve(backend, bytes, "memory to measure reading with", &memory, err));
-    ln_cpu_ask_for_huge_pages(memory, bytes, LN_HUGE_PAGE_BYTES);
+    ln_cpu_advise_huge_pages(memory, bytes, LN_HUGE_PAGE_BYTES);
     ln_cpu_measure(self->pool, self->kernels, memory, ceilings);
     release(backend, memory, bytes);
     return LINNET_OK;
@@ -288,7 +288,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     if (backend->explainer != NULL)
         explain(self);
     ln_lazy_begin(&self->waiting, ops, n_ops);
-    ln_cpu_widen_cache(ops, n_ops);
+    ln_cpu_advise_huge_cache(ops, n_ops);
     if (self->adapts && ln_cpu_is_small(ops, n_ops)) {
         ln_cpu_worker alone = self->workers[0];
         alone.count = 1;

@@ -126,7 +126,7 @@ typedef uint16_t halves8 __attribute__((vector_size(16)));
 typedef float floats4 __attribute__((vector_size(16)));
 
 /* 4 numbers from f16, in the lower halves of words, to bf16 in the upper halves. */
-static inline words4 widen_f16(words4 x) {
+static inline words4 f16_to_bf16(words4 x) {
     words4 rest = (x & 0x7fff) << 13, sign = (x & 0x8000) << 16;
     words4 is_special = (words4)(rest >= 0x0f800000); /* infinity, NaN */
     words4 bits = (words4)((floats4)rest * 0x1p112f); /* exact, subnormal numbers too */
@@ -144,8 +144,8 @@ static inline bytes16 load_bf16(ln_dtype dtype, const uint8_t *row, size_t col) 
         return (bytes16)x;
     words4 low = (words4)__builtin_shufflevector(x, zero, 0, 8, 1, 9, 2, 10, 3, 11);
     words4 high = (words4)__builtin_shufflevector(x, zero, 4, 12, 5, 13, 6, 14, 7, 15);
-    return (bytes16)__builtin_shufflevector((halves8)widen_f16(low), (halves8)widen_f16(high), 1, 3,
-                                            5, 7, 9, 11, 13, 15);
+    return (bytes16)__builtin_shufflevector((halves8)f16_to_bf16(low), (halves8)f16_to_bf16(high),
+                                            1, 3, 5, 7, 9, 11, 13, 15);
 }
 
 static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n_cols,

@@ -5,7 +5,7 @@
 
 enum { LONG_TOKENS = 256 };
 
-void ln_cpu_ask_for_huge_pages(void *memory, size_t bytes, size_t page) {
+void ln_cpu_advise_huge_pages(void *memory, size_t bytes, size_t page) {
     size_t before = (uintptr_t)memory % page, all = before + bytes;
     if (bytes > 0)
         (void)madvise((char *)memory - before, (all + page - 1) / page * page, MADV_HUGEPAGE);
@@ -13,19 +13,19 @@ void ln_cpu_ask_for_huge_pages(void *memory, size_t bytes, size_t page) {
 
 /* Blocks [first, last] of keys or values. Where there are small pages already, as those of the
  * prompts before, huge ones take their place. */
-static void widen(const ln_kv_layer *kv, void *cache, size_t dim, size_t first, size_t last) {
+static void advise(const ln_kv_layer *kv, void *cache, size_t dim, size_t first, size_t last) {
     size_t block_bytes = kv->n_heads * ln_kv_head_bytes(kv->dtype, kv->block_tokens, dim);
     char *memory = (char *)cache + first * block_bytes;
     size_t before = (uintptr_t)memory % LN_HUGE_PAGE_BYTES;
     size_t bytes = before + (last + 1 - first) * block_bytes;
-    ln_cpu_ask_for_huge_pages(memory - before, bytes, LN_HUGE_PAGE_BYTES);
+    ln_cpu_advise_huge_pages(memory - before, bytes, LN_HUGE_PAGE_BYTES);
 #ifdef MADV_COLLAPSE
     bytes = (bytes + LN_HUGE_PAGE_BYTES - 1) / LN_HUGE_PAGE_BYTES * LN_HUGE_PAGE_BYTES;
     (void)madvise(memory - before, bytes, MADV_COLLAPSE);
 #endif
 }
 
-void ln_cpu_widen_cache(const ln_op *ops, size_t n_ops) {
+void ln_cpu_advise_huge_cache(const ln_op *ops, size_t n_ops) {
     for (size_t i = 0; i < n_ops; i++) {
         const ln_batch *batch = ops[i].batch;
         if (ops[i].kind != LN_OP_QKV || batch->n_tokens < LONG_TOKENS)
@@ -43,7 +43,7 @@ void ln_cpu_widen_cache(const ln_op *ops, size_t n_ops) {
         size_t n_written = batch->n_tokens / block_tokens + batch->n_seqs;
         if ((size_t)(last - first) / block_tokens > 2 * n_written)
             continue; /* scattered: most of what lies between is not this step's */
-        widen(kv, kv->k, kv->k_dim, (size_t)first / block_tokens, (size_t)last / block_tokens);
-        widen(kv, kv->v, kv->v_stride, (size_t)first / block_tokens, (size_t)last / block_tokens);
+        advise(kv, kv->k, kv->k_dim, (size_t)first / block_tokens, (size_t)last / block_tokens);
+        advise(kv, kv->v, kv->v_stride, (size_t)first / block_tokens, (size_t)last / block_tokens);
     }
 }

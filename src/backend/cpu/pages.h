@@ -8,10 +8,10 @@
 enum { LN_HUGE_PAGE_BYTES = 2 << 20 };
 
 /* For what will be written first from now on; the ends are moved outward to multiples of `page`. */
-void ln_cpu_ask_for_huge_pages(void *memory, size_t bytes, size_t page);
+void ln_cpu_advise_huge_pages(void *memory, size_t bytes, size_t page);
 
 /* For the part of the cache that the steps of a long prompt fill, before they do. A short one
  * touches a few bytes in many places, and would wait for a huge page to be cleared for each. */
-void ln_cpu_widen_cache(const ln_op *ops, size_t n_ops);
+void ln_cpu_advise_huge_cache(const ln_op *ops, size_t n_ops);
 
 #endif

@@ -132,7 +132,7 @@ static size_t greater(size_t a, size_t b) {
 }
 
 /* The backend's scratch serves both. */
-static void widen_limits(ln_step_limits *limits, const ln_step_limits *other) {
+static void raise_limits(ln_step_limits *limits, const ln_step_limits *other) {
     limits->max_width = greater(limits->max_width, other->max_width);
     limits->max_grouped_width = greater(limits->max_grouped_width, other->max_grouped_width);
     limits->max_expert_width = greater(limits->max_expert_width, other->max_expert_width);
@@ -183,7 +183,7 @@ ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {
     draft->host_bytes = host.bytes;
     ln_step_limits limits = ln_step_limits_of(&draft->model->spec, budget->max_tokens,
                                               budget->max_seqs, plan->ctx_tokens);
-    widen_limits(&plan->limits, &limits);
+    raise_limits(&plan->limits, &limits);
     size_t total =
         ln_engine_plan_tokenizer_bytes(draft->model) + ln_engine_plan_header_bytes(draft->model);
     if (!ln_add(total, draft->weight_bytes, &total) || !ln_add(total, kv.bytes, &total) ||

@@ -70,7 +70,7 @@ static void widen(uint8_t *memory, const int32_t *slots, size_t n_tokens) {
     ln_batch batch = {.n_tokens = n_tokens, .n_seqs = 1, .groups = {{.slots = slots}}};
     ln_op ops[2] = {{.kind = LN_OP_NORM, .batch = &batch},
                     {.kind = LN_OP_QKV, .batch = &batch, .qkv = {.kv = &kv}}};
-    ln_cpu_widen_cache(ops, 2);
+    ln_cpu_advise_huge_cache(ops, 2);
 }
 
 /* The slots of a prompt in blocks that follow one another, not in order. */

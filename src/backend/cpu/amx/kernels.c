@@ -6,7 +6,7 @@
 #include "backend/cpu/avx512-vnni/dot.h"
 
 #include "backend/cpu/amx/bf16.h"
-#include "backend/cpu/simd/narrow.h"
+#include "backend/cpu/simd/attention_16.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"
 #include "backend/cpu/x86.h"

@@ -1,8 +1,8 @@
 /* Kernels for AVX2 with FMA and F16C. */
 #include "backend/cpu/simd/vec256.h"
 
+#include "backend/cpu/simd/attention_f32.h"
 #include "backend/cpu/simd/bf16.h"
-#include "backend/cpu/simd/no_narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"
 #include "backend/cpu/x86.h"

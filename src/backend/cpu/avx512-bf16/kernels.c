@@ -1,8 +1,8 @@
 /* Kernels for AVX-512 with VNNI and BF16. */
 #include "backend/cpu/avx512-bf16/dot.h"
 
+#include "backend/cpu/simd/attention_16.h"
 #include "backend/cpu/simd/bf16.h"
-#include "backend/cpu/simd/narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"
 #include "backend/cpu/x86.h"

@@ -2,7 +2,7 @@
 #ifndef LN_BACKEND_CPU_AVX512_DOT_H
 #define LN_BACKEND_CPU_AVX512_DOT_H
 
-#include "backend/cpu/simd/widened512.h"
+#include "backend/cpu/simd/bf16_emulated512.h"
 
 /* acc + w[0] x[0] + .. + w[3] x[3] in each lane, w unsigned and below 128. */
 LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {

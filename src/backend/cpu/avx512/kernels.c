@@ -1,8 +1,8 @@
 /* Kernels for AVX-512 F, BW, VL and DQ. */
 #include "backend/cpu/avx512/dot.h"
 
+#include "backend/cpu/simd/attention_f32.h"
 #include "backend/cpu/simd/bf16.h"
-#include "backend/cpu/simd/no_narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"
 #include "backend/cpu/x86.h"

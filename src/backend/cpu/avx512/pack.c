@@ -192,7 +192,7 @@ static void pack_q6_k(const uint8_t *const *rows, size_t n_cols, uint8_t *out) {
 }
 
 /* 16 f16 to bf16, by way of float32, rounded to nearest even. */
-static inline __m256i narrow_f16(__m256i x) {
+static inline __m256i f16_to_bf16(__m256i x) {
     __m512i bits = _mm512_castps_si512(_mm512_cvtph_ps(x));
     __m512i size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
     __mmask16 is_nan = _mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x7f800000));
@@ -209,9 +209,9 @@ static inline __m512i load_line(const uint8_t *row, bool is_f16) {
     __m512i x = _mm512_loadu_si512(row);
     if (!is_f16)
         return x;
-    __m256i low = narrow_f16(_mm512_castsi512_si256(x));
+    __m256i low = f16_to_bf16(_mm512_castsi512_si256(x));
     return _mm512_inserti64x4(_mm512_castsi256_si512(low),
-                              narrow_f16(_mm512_extracti64x4_epi64(x, 1)), 1);
+                              f16_to_bf16(_mm512_extracti64x4_epi64(x, 1)), 1);
 }
 
 static inline void pack_lines(const uint8_t *const *rows, size_t n_cols, bool is_f16,

@@ -5,8 +5,8 @@
 #if defined(__aarch64__)
 #include "backend/cpu/neon-dotprod/dot.h"
 
+#include "backend/cpu/simd/attention_f32.h"
 #include "backend/cpu/simd/bf16.h"
-#include "backend/cpu/simd/no_narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"
 

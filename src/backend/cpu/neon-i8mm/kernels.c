@@ -6,8 +6,8 @@
 #include "backend/cpu/neon-i8mm/dot.h"
 
 #include "backend/cpu/neon-i8mm/tiles.h"
+#include "backend/cpu/simd/attention_f32.h"
 #include "backend/cpu/simd/bf16.h"
-#include "backend/cpu/simd/no_narrow.h"
 #include "backend/cpu/simd/table.h"
 
 static bool is_usable(void) {

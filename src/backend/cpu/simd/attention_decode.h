@@ -14,7 +14,7 @@
 /* Whether rows, keys and values of the tile are such that the functions below have them. */
 static bool is_decode(const query_tile *t) {
     const ln_kv_layer *kv = t->p->kv;
-    return NARROW_KEYS != 0 && NARROW_VALUES != 0 && t->words && t->halves &&
+    return INT16_KEYS != 0 && BF16_VALUES != 0 && t->is_int16 && t->is_bf16 &&
            t->n_rows <= QUERIES_AT_ONCE && kv_is_transposed(kv) && kv->k_dim % 2 == 0 &&
            kv->v_dim % LANES == 0;
 }
@@ -39,7 +39,7 @@ LN_INLINE void qk_decode_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype,
     size_t stride = t->q_stride, n_steps = t->k_steps;
     size_t span = (ln_kv_head_bytes(dtype, LANES, kv->k_dim) + n_steps - 1) / n_steps;
     vf sums[QUERIES_AT_ONCE][VECTORS_AT_ONCE];
-    narrow_keys keys[VECTORS_AT_ONCE];
+    int16_keys keys[VECTORS_AT_ONCE];
     const char *ahead[VECTORS_AT_ONCE];
     for (size_t j = 0; j < n_blocks; j++) {
         size_t block = (size_t)t->block_table[start / LANES + first + j];
@@ -57,7 +57,8 @@ LN_INLINE void qk_decode_tile(size_t n_rows, size_t n_blocks, ln_kv_dtype dtype,
         }
         for (size_t i = 0; i < n_rows; i++)
             for (size_t j = 0; j < n_blocks; j++)
-                sums[i][j] = add_words(sums[i][j], k[j], vf_set(t->queries[i * stride + step]));
+                sums[i][j] =
+                    dot_int16_pairs(sums[i][j], k[j], vf_set(t->queries[i * stride + step]));
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_blocks; j++)
@@ -94,7 +95,7 @@ LN_INLINE void pv_decode_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype
             sums[i][j] = vf_set(0.0f);
     for (size_t n = v->first; n < v->last; n++) {
         size_t block = (size_t)t->block_table[v->start / LANES + n];
-        narrow_values values = begin_values(dtype, kv, (block * kv->n_heads + t->kv_head) * LANES);
+        bf16_values values = begin_values(dtype, kv, (block * kv->n_heads + t->kv_head) * LANES);
         const char *ahead = chunk_ahead(t, kv->v, kv->v_stride, t->ahead.chunk + n);
         ahead += at / LANES * PAIRS * span;
         bool is_last = n + 1 == v->last && v->last_staged;
@@ -110,7 +111,7 @@ LN_INLINE void pv_decode_tile(size_t n_rows, size_t n_vectors, ln_kv_dtype dtype
             const float *probs = t->scores + n * PAIRS + pair;
             for (size_t i = 0; i < n_rows; i++)
                 for (size_t j = 0; j < n_vectors; j++)
-                    sums[i][j] = add_halves(sums[i][j], x[j], vf_set(probs[i * KV_SPLIT]));
+                    sums[i][j] = dot_bf16_pairs(sums[i][j], x[j], vf_set(probs[i * KV_SPLIT]));
         }
     }
     for (size_t i = 0; i < n_rows; i++)

@@ -48,8 +48,8 @@ typedef struct query_tile {
     size_t k_steps;    /* of a key */
     size_t q_stride;   /* floats from a query to the next */
     size_t v_width;    /* v_dim, filled up to whole vectors */
-    bool words;        /* queries and keys are int16 */
-    bool halves;       /* values and P are bf16 */
+    bool is_int16;     /* queries and keys are int16 */
+    bool is_bf16;      /* values and P are bf16 */
     kv_ahead ahead;
     query_row rows[QUERY_ROWS];
     softmax_rows sums;
@@ -78,12 +78,12 @@ static size_t attention_scratch(size_t head_dim) {
 /* Lays a tile's arrays out in `scratch`. */
 static void place_tile(query_tile *t, const ln_op_attention *p, bool exact, float *scratch) {
     const ln_kv_layer *kv = p->kv;
-    bool narrow = !exact && kv->dtype != LN_KV_F32;
+    bool in_16_bits = !exact && kv->dtype != LN_KV_F32;
     t->p = p;
     t->ahead = (kv_ahead){0};
-    t->words = NARROW_KEYS != 0 && narrow;
-    t->halves = NARROW_VALUES != 0 && narrow && !p->precise && p->indices == NULL;
-    t->k_steps = t->words ? (kv->k_dim + 1) / 2 : kv->k_dim;
+    t->is_int16 = INT16_KEYS != 0 && in_16_bits;
+    t->is_bf16 = BF16_VALUES != 0 && in_16_bits && !p->precise && p->indices == NULL;
+    t->k_steps = t->is_int16 ? (kv->k_dim + 1) / 2 : kv->k_dim;
     t->q_stride = whole_vectors(t->k_steps);
     t->v_width = whole_vectors(kv->v_dim);
     t->queries = scratch;
@@ -110,9 +110,9 @@ static void stage_plain_keys(query_tile *t, size_t position, float *out, float *
     for (size_t i = 0; i < LANES; i++) {
         size_t row = row_at(t, position + i);
         float *key = t->plain + i * t->q_stride;
-        if (t->words) { /* `out` has room for a row of float32 */
+        if (t->is_int16) { /* `out` has room for a row of float32 */
             kv_load_key_row(kv, row, out);
-            scales[i] = words_row(out, kv->k_dim, key);
+            scales[i] = int16_row(out, kv->k_dim, key);
         } else {
             kv_load_key_row(kv, row, key);
             for (size_t j = kv->k_dim; j < t->q_stride; j++)
@@ -131,21 +131,21 @@ static void stage_keys(query_tile *t, size_t start, size_t first, size_t last) {
         float *scales = t->key_scales + i * LANES;
         if (!kv_is_transposed(kv))
             stage_plain_keys(t, start + i * LANES, out, scales);
-        else if (t->words)
-            words_keys(kv, row_at(t, start + i * LANES), out, scales);
+        else if (t->is_int16)
+            store_int16_keys(kv, row_at(t, start + i * LANES), out, scales);
         else
             kv_load_keys(kv, row_at(t, start + i * LANES), out);
     }
 }
 
-LN_INLINE vf multiply(bool words, bool halves, vf sum, vf a, const float *b) {
-    if (words)
-        return add_words(sum, a, vf_set(*b));
-    return halves ? add_halves(sum, a, vf_set(*b)) : vf_fma(vf_set(*b), a, sum);
+LN_INLINE vf multiply(bool is_int16, bool is_bf16, vf sum, vf a, const float *b) {
+    if (is_int16)
+        return dot_int16_pairs(sum, a, vf_set(*b));
+    return is_bf16 ? dot_bf16_pairs(sum, a, vf_set(*b)) : vf_fma(vf_set(*b), a, sum);
 }
 
 /* q k of n_rows rows with n_vectors blocks of keys. */
-LN_INLINE void score_tile(size_t n_rows, size_t n_vectors, bool words, const query_tile *t,
+LN_INLINE void score_tile(size_t n_rows, size_t n_vectors, bool is_int16, const query_tile *t,
                           const float *q, const float *keys, float *scores) {
     size_t stride = t->q_stride, n_steps = t->k_steps;
     vf sums[QUERIES_AT_ONCE][VECTORS_AT_ONCE];
@@ -158,7 +158,7 @@ LN_INLINE void score_tile(size_t n_rows, size_t n_vectors, bool words, const que
             k[j] = vf_load(keys + (j * stride + step) * LANES);
         for (size_t i = 0; i < n_rows; i++)
             for (size_t j = 0; j < n_vectors; j++)
-                sums[i][j] = multiply(words, false, sums[i][j], k[j], q + i * stride + step);
+                sums[i][j] = multiply(is_int16, false, sums[i][j], k[j], q + i * stride + step);
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_vectors; j++)
@@ -167,16 +167,16 @@ LN_INLINE void score_tile(size_t n_rows, size_t n_vectors, bool words, const que
 
 /* Raw scores of n_rows rows from row `row` on with the staged blocks [first, last) of the split,
  * of which the first one staged is `base`. */
-LN_INLINE void score_group(size_t n_rows, bool words, const query_tile *t, size_t row, size_t base,
-                           size_t first, size_t last) {
+LN_INLINE void score_group(size_t n_rows, bool is_int16, const query_tile *t, size_t row,
+                           size_t base, size_t first, size_t last) {
     const float *q = t->queries + row * t->q_stride;
     float *scores = t->scores + row * KV_SPLIT;
     size_t block = first;
     for (; block + VECTORS_AT_ONCE <= last; block += VECTORS_AT_ONCE)
-        score_tile(n_rows, VECTORS_AT_ONCE, words, t, q,
+        score_tile(n_rows, VECTORS_AT_ONCE, is_int16, t, q,
                    t->staged + (block - base) * t->q_stride * LANES, scores + block * LANES);
     for (; block < last; block++)
-        score_tile(n_rows, 1, words, t, q, t->staged + (block - base) * t->q_stride * LANES,
+        score_tile(n_rows, 1, is_int16, t, q, t->staged + (block - base) * t->q_stride * LANES,
                    scores + block * LANES);
 }
 
@@ -212,16 +212,16 @@ static row_group group_at(const query_tile *t, size_t row, size_t start) {
 }
 
 /* Of the blocks [base, limit) that are staged, those that the group sees. */
-LN_INLINE void score_rows(bool words, const query_tile *t, const row_group *g, size_t base,
+LN_INLINE void score_rows(bool is_int16, const query_tile *t, const row_group *g, size_t base,
                           size_t limit) {
     size_t first = most_of(g->first, base), last = g->last < limit ? g->last : limit;
     if (first >= last)
         return;
     switch (g->n_rows) {
-    case 8: score_group(AT_ONCE(8), words, t, g->row, base, first, last); return;
-    case 4: score_group(AT_ONCE(4), words, t, g->row, base, first, last); return;
-    case 2: score_group(AT_ONCE(2), words, t, g->row, base, first, last); return;
-    default: score_group(1, words, t, g->row, base, first, last); return;
+    case 8: score_group(AT_ONCE(8), is_int16, t, g->row, base, first, last); return;
+    case 4: score_group(AT_ONCE(4), is_int16, t, g->row, base, first, last); return;
+    case 2: score_group(AT_ONCE(2), is_int16, t, g->row, base, first, last); return;
+    default: score_group(1, is_int16, t, g->row, base, first, last); return;
     }
 }
 
@@ -232,7 +232,7 @@ static void score_split(query_tile *t, size_t start, size_t first, size_t last) 
         stage_keys(t, start, base, limit);
         for (size_t row = 0; row < t->n_rows;) {
             row_group group = group_at(t, row, start);
-            if (NARROW_KEYS != 0 && t->words)
+            if (INT16_KEYS != 0 && t->is_int16)
                 score_rows(true, t, &group, base, limit);
             else
                 score_rows(false, t, &group, base, limit);
@@ -284,12 +284,12 @@ static float finish_row(const query_tile *t, size_t i, size_t start, size_t firs
     float *scores = t->scores + i * KV_SPLIT;
     size_t begin = row->begin > start ? row->begin - start : 0, end = row->end - start;
     const vf q_scale = vf_set(row->q_scale), scale = vf_set(t->p->scale);
-    const bool words = NARROW_KEYS != 0 && t->words, biased = is_biased(t->p);
+    const bool is_int16 = INT16_KEYS != 0 && t->is_int16, biased = is_biased(t->p);
     vf most = vf_set(-INFINITY);
     for (size_t at = first * LANES; at < last * LANES; at += LANES) {
         vf s = vf_load(scores + at);
-        if (words)
-            s = vf_mul(words_to_floats(s), vf_mul(vf_load(t->key_scales + at), q_scale));
+        if (is_int16)
+            s = vf_mul(int32_to_float(s), vf_mul(vf_load(t->key_scales + at), q_scale));
         s = vf_mul(s, scale);
         if (biased)
             s = bias_scores(t->p, row, start + at, s);
@@ -306,22 +306,22 @@ static void softmax_row(const query_tile *t, size_t i, size_t start, size_t firs
                         softmax_rows *split) {
     const query_row *row = &t->rows[i];
     float *scores = t->scores + i * KV_SPLIT;
-    const bool words = NARROW_KEYS != 0 && t->words, halves = NARROW_VALUES != 0 && t->halves;
+    const bool is_int16 = INT16_KEYS != 0 && t->is_int16, is_bf16 = BF16_VALUES != 0 && t->is_bf16;
     split->largest[i] = -INFINITY;
     split->total[i] = 0.0f;
     if (row->begin >= start + KV_SPLIT || row->end <= start) {
         for (size_t at = first * LANES; at < last * LANES; at++)
-            scores[halves ? at / 2 : at] = 0.0f;
+            scores[is_bf16 ? at / 2 : at] = 0.0f;
         return;
     }
     float largest = finish_row(t, i, start, first, last);
     vf sum = vf_set(0.0f);
     for (size_t at = first * LANES; at < last * LANES; at += LANES) {
         vf x = vf_sub(vf_load(scores + at), vf_set(largest));
-        vf prob = words ? narrow_exp(x) : vf_exp(x);
+        vf prob = is_int16 ? exp_16(x) : vf_exp(x);
         sum = vf_add(sum, prob);
-        if (halves)
-            put_halves(scores + at / 2, prob);
+        if (is_bf16)
+            store_bf16(scores + at / 2, prob);
         else
             vf_store(scores + at, prob);
     }
@@ -358,15 +358,15 @@ static void merge_totals(softmax_rows *sums, const softmax_rows *split, size_t n
 static void stage_values(const query_tile *t, size_t start, size_t first, size_t last,
                          float *staged) {
     const ln_kv_layer *kv = t->p->kv;
-    size_t step = t->halves ? 2 : 1;
+    size_t step = t->is_bf16 ? 2 : 1;
     for (size_t key = first * LANES; key < last * LANES; key += step) {
         size_t position = start + key;
         float *out = staged + (key - first * LANES) / step * t->v_width;
         size_t left = position < t->end ? t->end - position : 0, n = left < step ? left : step;
         if (n == 0 || position + n <= t->begin) {
             memset(out, 0, t->v_width * sizeof *out);
-        } else if (t->halves) {
-            halves_values(kv, row_at(t, position), n, out);
+        } else if (t->is_bf16) {
+            bf16_values_of(kv, row_at(t, position), n, out);
         } else {
             kv_load_value(kv, row_at(t, position), out);
             for (size_t j = kv->v_dim; j < t->v_width; j++)
@@ -389,7 +389,7 @@ LN_INLINE void put_sums(vf sums, const value_sums *to, size_t row, size_t v_widt
 }
 
 /* sum over steps of probs[i][step] * values[step], n_vectors wide. */
-LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n_steps,
+LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool is_bf16, size_t n_steps,
                           const float *probs, const float *values, size_t v_width,
                           const value_sums *to, size_t row, size_t at) {
     vf sums[QUERIES_AT_ONCE][VECTORS_AT_ONCE];
@@ -402,33 +402,34 @@ LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n
             v[j] = vf_load(values + step * v_width + j * LANES);
         for (size_t i = 0; i < n_rows; i++)
             for (size_t j = 0; j < n_vectors; j++)
-                sums[i][j] = multiply(false, halves, sums[i][j], v[j], probs + i * KV_SPLIT + step);
+                sums[i][j] =
+                    multiply(false, is_bf16, sums[i][j], v[j], probs + i * KV_SPLIT + step);
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < n_vectors; j++)
             put_sums(sums[i][j], to, row + i, v_width, at + j * LANES);
 }
 
-LN_INLINE void value_group(size_t n_rows, bool halves, const query_tile *t, const row_group *g,
+LN_INLINE void value_group(size_t n_rows, bool is_bf16, const query_tile *t, const row_group *g,
                            size_t base, const value_sums *to) {
-    size_t row = g->row, step = halves ? 2 : 1, n_steps = (g->last - g->first) * LANES / step;
+    size_t row = g->row, step = is_bf16 ? 2 : 1, n_steps = (g->last - g->first) * LANES / step;
     const float *probs = t->scores + row * KV_SPLIT + g->first * LANES / step;
     const float *values = t->staged + (g->first - base) * LANES / step * t->v_width;
     size_t d = 0;
     for (; d + VECTORS_AT_ONCE * LANES <= t->v_width; d += VECTORS_AT_ONCE * LANES)
-        value_tile(n_rows, VECTORS_AT_ONCE, halves, n_steps, probs, values + d, t->v_width, to, row,
-                   d);
+        value_tile(n_rows, VECTORS_AT_ONCE, is_bf16, n_steps, probs, values + d, t->v_width, to,
+                   row, d);
     for (; d < t->v_width; d += LANES)
-        value_tile(n_rows, 1, halves, n_steps, probs, values + d, t->v_width, to, row, d);
+        value_tile(n_rows, 1, is_bf16, n_steps, probs, values + d, t->v_width, to, row, d);
 }
 
-LN_INLINE void value_rows(bool halves, const query_tile *t, const row_group *g, size_t base,
+LN_INLINE void value_rows(bool is_bf16, const query_tile *t, const row_group *g, size_t base,
                           const value_sums *to) {
     switch (g->n_rows) {
-    case 8: value_group(AT_ONCE(8), halves, t, g, base, to); return;
-    case 4: value_group(AT_ONCE(4), halves, t, g, base, to); return;
-    case 2: value_group(AT_ONCE(2), halves, t, g, base, to); return;
-    default: value_group(1, halves, t, g, base, to); return;
+    case 8: value_group(AT_ONCE(8), is_bf16, t, g, base, to); return;
+    case 4: value_group(AT_ONCE(4), is_bf16, t, g, base, to); return;
+    case 2: value_group(AT_ONCE(2), is_bf16, t, g, base, to); return;
+    default: value_group(1, is_bf16, t, g, base, to); return;
     }
 }
 
@@ -463,7 +464,7 @@ static void attend_split(query_tile *t, size_t start, softmax_rows *alone, float
         row += group.n_rows;
         if (group.first == group.last)
             continue;
-        if (NARROW_VALUES != 0 && t->halves)
+        if (BF16_VALUES != 0 && t->is_bf16)
             value_rows(true, t, &group, first, &to);
         else
             value_rows(false, t, &group, first, &to);
@@ -486,8 +487,8 @@ static void stage_queries(query_tile *t) {
     for (size_t i = 0; i < t->n_rows; i++) {
         query_row *row = &t->rows[i];
         float *q = t->queries + i * t->q_stride;
-        if (t->words)
-            row->q_scale = words_query(row->q, k_dim, q);
+        if (t->is_int16)
+            row->q_scale = int16_query(row->q, k_dim, q);
         else
             memcpy(q, row->q, k_dim * sizeof *q);
     }

@@ -243,9 +243,9 @@ LN_INLINE void int8_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel, c
         size_t at = block % GROUP_ROWS;
         unpack_block(pack, panel, block, w, factors);
         for (size_t i = 0; i < n_rows; i++, b += row_blocks) {
-            vi acc = dot_steps(is_narrow(pack), vi_set(b->start[at]), w, b->q[at], 0, STEPS);
+            vi acc = dot_steps(is_sub_byte(pack), vi_set(b->start[at]), w, b->q[at], 0, STEPS);
             if (kind.n_parts == 2)
-                acc = dot_steps(is_narrow(pack), next_part(acc, b[1].start[at]), w, b[1].q[at], 0,
+                acc = dot_steps(is_sub_byte(pack), next_part(acc, b[1].start[at]), w, b[1].q[at], 0,
                                 STEPS);
             sums[i] = fold(sums[i], acc, factors[0], b->scale[at]);
             if (kind.has_min)

@@ -224,7 +224,7 @@ LN_INLINE void super_small_m(ln_pack pack, size_t n_rows, const uint8_t *p, cons
                 for (size_t part = 0; part < kind.n_parts; part++) {
                     size_t number = at * kind.n_parts + part;
                     vi start = vi_set(kind.has_min ? 0 : b->start[number][here]);
-                    vi acc = dot_steps(is_narrow(pack), start, w, b->q[here] + at * LN_PACK_COLS,
+                    vi acc = dot_steps(is_sub_byte(pack), start, w, b->q[here] + at * LN_PACK_COLS,
                                        part * steps, (part + 1) * steps);
                     totals[i] = vi_add(totals[i], vi_mul(acc, scales[part]));
                 }

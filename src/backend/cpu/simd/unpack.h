@@ -104,23 +104,24 @@ LN_INLINE vf float_row(const uint8_t *p) {
 }
 
 /* Whether the stored quants are below 128, so that dot_nibbles takes them. */
-LN_INLINE bool is_narrow(ln_pack pack) {
+LN_INLINE bool is_sub_byte(ln_pack pack) {
     return pack == LN_PACK_I4 || pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_1 ||
            pack == LN_PACK_Q4_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q2_K ||
            pack == LN_PACK_TQ1_0 || pack == LN_PACK_TQ2_0 || pack == LN_PACK_Q1_0 ||
            pack == LN_PACK_Q2_0;
 }
 
-/* acc + the products of steps [begin, end) with 32 columns of a row of x. Two chains of exact sums
- * hide what one waits for. */
-LN_INLINE vi dot_steps(bool narrow, vi acc, const vi w[STEPS], const int8_t *q, size_t begin,
+/* acc + the products of steps [begin, end) with 32 columns of a row of x. Two accumulators of exact
+ * sums hide what one waits for. */
+LN_INLINE vi dot_steps(bool sub_byte, vi acc, const vi w[STEPS], const int8_t *q, size_t begin,
                        size_t end) {
     vi other = vi_set(0);
 #pragma GCC unroll 8
     for (size_t step = begin; step < end; step += 2) {
         vi even = vi_spread(q + step * 4), odd = vi_spread(q + step * 4 + 4);
-        acc = narrow ? dot_nibbles(acc, w[step], even) : dot_bytes(acc, w[step], even);
-        other = narrow ? dot_nibbles(other, w[step + 1], odd) : dot_bytes(other, w[step + 1], odd);
+        acc = sub_byte ? dot_nibbles(acc, w[step], even) : dot_bytes(acc, w[step], even);
+        other =
+            sub_byte ? dot_nibbles(other, w[step + 1], odd) : dot_bytes(other, w[step + 1], odd);
     }
     return vi_add(acc, other);
 }

@@ -5,32 +5,32 @@
  * products fit in int32 and are exact: their order does not matter. What is rounded off a key is
  * less than what f16 or E4M3 have rounded off, but where one element is far larger than all others;
  * of a query it is 1/2 of 32000 of its length. */
-#ifndef LN_BACKEND_CPU_SIMD_NARROW_H
-#define LN_BACKEND_CPU_SIMD_NARROW_H
+#ifndef LN_BACKEND_CPU_SIMD_ATTENTION_16_H
+#define LN_BACKEND_CPU_SIMD_ATTENTION_16_H
 
 #include <math.h>
 
 #include "backend/cpu/simd/kv.h"
 #include "backend/cpu/simd/math.h"
 
-enum { NARROW_KEYS = 1, NARROW_VALUES = HAS_DOT_BF16 };
+enum { INT16_KEYS = 1, BF16_VALUES = HAS_DOT_BF16 };
 
 /* sum + a[0] b[0] + a[1] b[1] of int16 in each lane, int32 */
-LN_INLINE vf add_words(vf sum, vf a, vf b) {
+LN_INLINE vf dot_int16_pairs(vf sum, vf a, vf b) {
     return _mm512_castsi512_ps(
         dot_words(_mm512_castps_si512(sum), _mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 /* The same of bf16, in float32. */
-LN_INLINE vf add_halves(vf sum, vf a, vf b) {
+LN_INLINE vf dot_bf16_pairs(vf sum, vf a, vf b) {
     return dot_bf16(sum, _mm512_castps_si512(a), _mm512_castps_si512(b));
 }
-LN_INLINE vf words_to_floats(vf sums) {
+LN_INLINE vf int32_to_float(vf sums) {
     return _mm512_cvtepi32_ps(_mm512_castps_si512(sums));
 }
 
 /* exp(x) for x <= 0 within 3e-6 of the result: 2^n times a polynomial of degree 4 on |r| <= 1/2
  * with the least relative error. 0 below -104, and for -infinity; NaN stays NaN. */
-LN_INLINE vf narrow_exp(vf x) {
+LN_INLINE vf exp_16(vf x) {
     x = _mm512_max_ps(vf_set(-150.0f), x);
     vf n = _mm512_roundscale_ps(vf_mul(x, vf_set(1.44269504f)),
                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -44,18 +44,18 @@ LN_INLINE vf narrow_exp(vf x) {
 }
 
 /* x rounded to bf16: 8 pairs. */
-LN_INLINE void put_halves(float *out, vf x) {
+LN_INLINE void store_bf16(float *out, vf x) {
     bf16_store((uint16_t *)(void *)out, x);
 }
 
 /* The largest number that an element of a key may have. */
-LN_INLINE float words_limit(size_t dim) {
+LN_INLINE float int16_limit(size_t dim) {
     float limit = 65000.0f / sqrtf((float)dim);
     return limit < 32000.0f ? limit : 32000.0f;
 }
 
 /* x[dim] * inverse as int16, pairs filled up with zeros to whole vectors of 16 pairs. */
-LN_INLINE void put_words(const float *x, size_t dim, float inverse, float *out) {
+LN_INLINE void store_int16(const float *x, size_t dim, float inverse, float *out) {
     int16_t *words = (int16_t *)(void *)out;
     size_t whole = (dim + 2 * LANES - 1) / (2 * LANES) * (2 * LANES);
     for (size_t i = 0; i < whole; i += LANES) {
@@ -66,7 +66,7 @@ LN_INLINE void put_words(const float *x, size_t dim, float inverse, float *out) 
 }
 
 /* A query as int16; returns what they are to be multiplied with. */
-static float words_query(const float *q, size_t dim, float *out) {
+static float int16_query(const float *q, size_t dim, float *out) {
     vf sum = vf_set(0.0f);
     for (size_t i = 0; i < dim; i += LANES) {
         vf x = dim - i < LANES ? vf_load_n(q + i, dim - i) : vf_load(q + i);
@@ -74,39 +74,39 @@ static float words_query(const float *q, size_t dim, float *out) {
     }
     float length = sqrtf(vf_sum(sum));
     bool counts = !(length <= 1e-30f);
-    put_words(q, dim, counts ? 32000.0f / length : 0.0f, out);
+    store_int16(q, dim, counts ? 32000.0f / length : 0.0f, out);
     return counts ? length / 32000.0f : 0.0f;
 }
 
 /* A key that lies in a row, already as float32; returns its scale. */
-static float words_row(const float *x, size_t dim, float *out) {
+static float int16_row(const float *x, size_t dim, float *out) {
     vf most = vf_set(0.0f);
     for (size_t i = 0; i < dim; i += LANES)
         most = vf_max(vf_abs(dim - i < LANES ? vf_load_n(x + i, dim - i) : vf_load(x + i)), most);
-    float largest = vf_largest(most), limit = words_limit(dim);
+    float largest = vf_largest(most), limit = int16_limit(dim);
     bool counts = !(largest <= 1e-30f);
-    put_words(x, dim, counts ? limit / largest : 0.0f, out);
+    store_int16(x, dim, counts ? limit / largest : 0.0f, out);
     return counts ? largest / limit : 0.0f;
 }
 
 /* 16 f16 or bf16 as float32. */
-LN_INLINE vf load_halves(bool is_f16, const uint16_t *p) {
+LN_INLINE vf load_f16_or_bf16(bool is_f16, const uint16_t *p) {
     return is_f16 ? vf_from_f16(p) : vf_from_bf16(p);
 }
 
 /* 16 elements from number `at` on, without their scales. */
-LN_INLINE vf load_narrow(ln_kv_dtype dtype, const void *p, size_t at) {
+LN_INLINE vf load_16(ln_kv_dtype dtype, const void *p, size_t at) {
     return ln_kv_has_scales(dtype) ? kv_from_scaled(dtype, (const char *)p + at)
-                                   : load_halves(dtype == LN_KV_F16, (const uint16_t *)p + at);
+                                   : load_f16_or_bf16(dtype == LN_KV_F16, (const uint16_t *)p + at);
 }
 
-LN_INLINE vf words_pair(vi even, vi odd) {
+LN_INLINE vf int16_pair(vi even, vi odd) {
     return _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaau, even, odd));
 }
 
 /* The largest magnitudes of 16 keys [dim][16]: without their signs, bits are in the order of the
  * numbers. */
-LN_INLINE vf largest_halves(bool is_f16, const uint16_t *keys, size_t dim) {
+LN_INLINE vf largest_f16_or_bf16(bool is_f16, const uint16_t *keys, size_t dim) {
     __m512i magnitude = _mm512_set1_epi16(0x7fff), most = _mm512_setzero_si512(), other = most;
     size_t i = 0;
     for (; i + 4 <= dim; i += 4) {
@@ -127,34 +127,34 @@ LN_INLINE vf largest_halves(bool is_f16, const uint16_t *keys, size_t dim) {
     }
     uint16_t bits[LANES];
     _mm256_storeu_si256((__m256i *)(void *)bits, low);
-    return load_halves(is_f16, bits);
+    return load_f16_or_bf16(is_f16, bits);
 }
 
 /* 16 keys of a transposed block on their way to int16. */
-typedef struct narrow_keys {
+typedef struct int16_keys {
     const void *keys;        /* [dim][16] */
     vf inverse, inverse_odd; /* 1 / scale, and 65536 times that */
-} narrow_keys;
+} int16_keys;
 
 /* The keys of a head's block that begins with row number `row`, and their scales [16]. */
-LN_INLINE narrow_keys begin_keys(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row,
-                                 float *scales) {
+LN_INLINE int16_keys begin_keys(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row,
+                                float *scales) {
     if (ln_kv_has_scales(dtype)) {
         char *rows = kv_scaled_rows(kv, kv->k, row, kv->k_dim);
         vf own = vf_load(kv_scales(kv, rows, kv->k_dim));
         /* of E4M3 the largest number of a key is 448 */
-        float limit = dtype == LN_KV_FP8 ? words_limit(kv->k_dim) : 448.0f;
+        float limit = dtype == LN_KV_FP8 ? int16_limit(kv->k_dim) : 448.0f;
         float inverse = dtype == LN_KV_FP8 ? limit * (256.0f / 448.0f) : 1.0f;
         vf_store(scales, vf_mul(own, vf_set(448.0f / limit)));
-        return (narrow_keys){rows, vf_set(inverse), vf_set(inverse * 65536.0f)};
+        return (int16_keys){rows, vf_set(inverse), vf_set(inverse * 65536.0f)};
     }
     const uint16_t *keys = (const uint16_t *)kv->k + row * kv->k_dim;
-    vf largest = largest_halves(dtype == LN_KV_F16, keys, kv->k_dim);
-    vf limit = vf_set(words_limit(kv->k_dim));
+    vf largest = largest_f16_or_bf16(dtype == LN_KV_F16, keys, kv->k_dim);
+    vf limit = vf_set(int16_limit(kv->k_dim));
     __mmask16 counts = _mm512_cmp_ps_mask(largest, vf_set(1e-30f), _CMP_NLE_UQ);
     vf inverse = _mm512_maskz_div_ps(counts, limit, largest);
     vf_store(scales, _mm512_maskz_div_ps(counts, largest, limit));
-    return (narrow_keys){keys, inverse, vf_mul(inverse, vf_set(65536.0f))};
+    return (int16_keys){keys, inverse, vf_mul(inverse, vf_set(65536.0f))};
 }
 
 LN_INLINE vi load_int8(const int8_t *p) {
@@ -163,28 +163,28 @@ LN_INLINE vi load_int8(const int8_t *p) {
 
 /* Elements i and i + 1 of the keys as pairs of int16. An odd one is rounded in the upper half of
  * its lane. */
-LN_INLINE vf two_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
+LN_INLINE vf two_of_keys(ln_kv_dtype dtype, const int16_keys *k, size_t i) {
     if (dtype == LN_KV_Q8_0) {
         const int8_t *keys = (const int8_t *)k->keys + i * LANES;
-        return words_pair(load_int8(keys), vi_shl(load_int8(keys + LANES), 16));
+        return int16_pair(load_int8(keys), vi_shl(load_int8(keys + LANES), 16));
     }
-    vf even = load_narrow(dtype, k->keys, i * LANES);
-    vf odd = load_narrow(dtype, k->keys, (i + 1) * LANES);
+    vf even = load_16(dtype, k->keys, i * LANES);
+    vf odd = load_16(dtype, k->keys, (i + 1) * LANES);
     vi high = vi_round(vf_fma(odd, k->inverse_odd, vf_set(32768.0f)));
-    return words_pair(vi_round(vf_mul(even, k->inverse)), high);
+    return int16_pair(vi_round(vf_mul(even, k->inverse)), high);
 }
 
 /* Element i of the keys, which is the last, paired with zeros. */
-LN_INLINE vf one_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
+LN_INLINE vf one_of_keys(ln_kv_dtype dtype, const int16_keys *k, size_t i) {
     if (dtype == LN_KV_Q8_0)
-        return words_pair(load_int8((const int8_t *)k->keys + i * LANES), vi_set(0));
-    vf last = load_narrow(dtype, k->keys, i * LANES);
-    return words_pair(vi_round(vf_mul(last, k->inverse)), vi_set(0));
+        return int16_pair(load_int8((const int8_t *)k->keys + i * LANES), vi_set(0));
+    vf last = load_16(dtype, k->keys, i * LANES);
+    return int16_pair(vi_round(vf_mul(last, k->inverse)), vi_set(0));
 }
 
 LN_INLINE void words_keys_of(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row, float *out,
                              float *scales) {
-    narrow_keys keys = begin_keys(dtype, kv, row, scales);
+    int16_keys keys = begin_keys(dtype, kv, row, scales);
     size_t i = 0;
     for (; i + 2 <= kv->k_dim; i += 2)
         vf_store(out + i / 2 * LANES, two_of_keys(dtype, &keys, i));
@@ -193,7 +193,7 @@ LN_INLINE void words_keys_of(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t ro
 }
 
 /* The 16 keys of a transposed block as int16 [pairs][16][2], and their scales [16]. */
-static void words_keys(const ln_kv_layer *kv, size_t row, float *out, float *scales) {
+static void store_int16_keys(const ln_kv_layer *kv, size_t row, float *out, float *scales) {
     if (kv->dtype == LN_KV_Q8_0)
         words_keys_of(LN_KV_Q8_0, kv, row, out, scales);
     else if (kv->dtype == LN_KV_FP8)
@@ -205,24 +205,24 @@ static void words_keys(const ln_kv_layer *kv, size_t row, float *out, float *sca
 }
 
 /* The values of a head's block: [16][v_stride]. */
-typedef struct narrow_values {
+typedef struct bf16_values {
     const void *values;
     const float *scales; /* [16] where there are any */
     size_t stride;
-} narrow_values;
+} bf16_values;
 
-LN_INLINE narrow_values begin_values(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row) {
+LN_INLINE bf16_values begin_values(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row) {
     if (ln_kv_has_scales(dtype)) {
         char *rows = kv_scaled_rows(kv, kv->v, row, kv->v_stride);
-        return (narrow_values){rows, kv_scales(kv, rows, kv->v_stride), kv->v_stride};
+        return (bf16_values){rows, kv_scales(kv, rows, kv->v_stride), kv->v_stride};
     }
-    return (narrow_values){(const uint16_t *)kv->v + row * kv->v_stride, NULL, kv->v_stride};
+    return (bf16_values){(const uint16_t *)kv->v + row * kv->v_stride, NULL, kv->v_stride};
 }
 
 /* 16 elements from number `at` on of the values of tokens i and i + 1, as pairs of bf16. */
-LN_INLINE vf two_values(ln_kv_dtype dtype, const narrow_values *v, size_t i, size_t at) {
-    vf even = load_narrow(dtype, v->values, i * v->stride + at);
-    vf odd = load_narrow(dtype, v->values, (i + 1) * v->stride + at);
+LN_INLINE vf two_values(ln_kv_dtype dtype, const bf16_values *v, size_t i, size_t at) {
+    vf even = load_16(dtype, v->values, i * v->stride + at);
+    vf odd = load_16(dtype, v->values, (i + 1) * v->stride + at);
     if (ln_kv_has_scales(dtype)) {
         even = vf_mul(even, vf_set(kv_scale_unit(dtype) * v->scales[i]));
         odd = vf_mul(odd, vf_set(kv_scale_unit(dtype) * v->scales[i + 1]));
@@ -230,8 +230,8 @@ LN_INLINE vf two_values(ln_kv_dtype dtype, const narrow_values *v, size_t i, siz
     return bf16_pairs(even, odd);
 }
 
-LN_INLINE void halves_of_halves(bool is_f16, const uint16_t *values, size_t stride, size_t dim,
-                                size_t n, float *out) {
+LN_INLINE void bf16_of_16(bool is_f16, const uint16_t *values, size_t stride, size_t dim, size_t n,
+                          float *out) {
     for (size_t i = 0; i < dim; i += LANES) {
         const uint16_t *even = values + i, *odd = n > 1 ? even + stride : NULL;
         uint16_t last[2 * LANES] = {0};
@@ -242,13 +242,13 @@ LN_INLINE void halves_of_halves(bool is_f16, const uint16_t *values, size_t stri
                 memcpy(last + LANES, odd, (dim - i) * sizeof *last);
             odd = n > 1 ? last + LANES : NULL;
         }
-        vf_store(out + i, bf16_pairs(load_halves(is_f16, even),
-                                     n > 1 ? load_halves(is_f16, odd) : vf_set(0.0f)));
+        vf_store(out + i, bf16_pairs(load_f16_or_bf16(is_f16, even),
+                                     n > 1 ? load_f16_or_bf16(is_f16, odd) : vf_set(0.0f)));
     }
 }
 
-LN_INLINE void halves_of_scaled(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row, size_t n,
-                                float *out) {
+LN_INLINE void bf16_of_8(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row, size_t n,
+                         float *out) {
     char *rows = kv_scaled_rows(kv, kv->v, row, kv->v_stride);
     size_t token = row % kv->block_tokens;
     const char *values = rows + token * kv->v_stride;
@@ -273,16 +273,16 @@ LN_INLINE void halves_of_scaled(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t
 }
 
 /* The values of n rows, 1 or 2, from number `row` on as bf16 pairs: out [v_dim, filled up][2]. */
-static void halves_values(const ln_kv_layer *kv, size_t row, size_t n, float *out) {
+static void bf16_values_of(const ln_kv_layer *kv, size_t row, size_t n, float *out) {
     const uint16_t *halves = (const uint16_t *)kv->v + row * kv->v_stride;
     if (kv->dtype == LN_KV_Q8_0)
-        halves_of_scaled(LN_KV_Q8_0, kv, row, n, out);
+        bf16_of_8(LN_KV_Q8_0, kv, row, n, out);
     else if (kv->dtype == LN_KV_FP8)
-        halves_of_scaled(LN_KV_FP8, kv, row, n, out);
+        bf16_of_8(LN_KV_FP8, kv, row, n, out);
     else if (kv->dtype == LN_KV_F16)
-        halves_of_halves(true, halves, kv->v_stride, kv->v_dim, n, out);
+        bf16_of_16(true, halves, kv->v_stride, kv->v_dim, n, out);
     else
-        halves_of_halves(false, halves, kv->v_stride, kv->v_dim, n, out);
+        bf16_of_16(false, halves, kv->v_stride, kv->v_dim, n, out);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Dot products of bf16 where AVX-512 has none: both of a pair widened to float32. */
-#ifndef LN_BACKEND_CPU_SIMD_WIDENED512_H
-#define LN_BACKEND_CPU_SIMD_WIDENED512_H
+#ifndef LN_BACKEND_CPU_SIMD_BF16_EMULATED512_H
+#define LN_BACKEND_CPU_SIMD_BF16_EMULATED512_H
 
 #include "backend/cpu/simd/vec512.h"
 

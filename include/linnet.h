@@ -12,7 +12,7 @@
  *   - A sequence is one stream of tokens; a request has several with n, best_of or beams.
  *   - The KV cache holds the keys and values of tokens that were computed, in blocks of so many
  *     tokens. The prefix cache finds blocks there for prompts that begin alike.
- *   - The spec is a model's architecture as data; logits are a row of numbers, one for each token
+ *   - The spec is a model's architecture as data; logits are a row of values, one for each token
  *     that may come next.
  *
  * Conventions
@@ -115,7 +115,7 @@ typedef struct linnet_model_info {
     size_t n_stop_ids;
     bool has_encoder;    /* requests give the source text's ids as encoder_ids */
     bool embeds_only;    /* kind EMBED alone: tokens see those behind them, or there is no output */
-    int32_t n_embedding; /* numbers of a vector, as the checkpoint's own heads make it */
+    int32_t n_embedding; /* elements of a vector, as the checkpoint's own heads make it */
     int32_t n_labels;    /* of what LINNET_HEAD_CLASSES gives; 0: there is no such head */
     /* what kind EMBED does by default */
     linnet_pooling pooling;
@@ -632,7 +632,7 @@ typedef struct linnet_request_options {
     linnet_pooling pooling;
     linnet_head head;
     linnet_normalization normalization;
-    size_t dimensions;  /* the first so many numbers of the vector, before its length; 0: all */
+    size_t dimensions;  /* the first so many elements of the vector, before its length; 0: all */
     size_t n_first_ids; /* of the prompt, the first of two texts; 0: there is one */
     /* Any kind: the name of a loaded adapter, copied by submit; NULL: the model as it is. The
      * prefix cache is shared among requests of the same adapter only. */

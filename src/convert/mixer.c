@@ -56,9 +56,9 @@ static ln_status heads(const mixer *m, ln_role role, size_t n_rows, size_t begin
 /* ---- vectors and taps, which folders store in several shapes ----------------------------------
  */
 
-/* The numbers of a role as rows x cols, whatever its shape; no source: it is missing. */
-static ln_status find_numbers(const mixer *m, ln_tensor_id id, size_t n_rows, size_t n_cols,
-                              ln_weight_request *request) {
+/* The values of a role as rows x cols, whatever its shape; no source: it is missing. */
+static ln_status find_values(const mixer *m, ln_tensor_id id, size_t n_rows, size_t n_cols,
+                             ln_weight_request *request) {
     const ln_convert_plan *plan = m->plan;
     const ln_binding *binding;
     const ln_tensor *tensor = ln_family_find(plan->spec->family, plan->checkpoint, id, &binding);
@@ -74,12 +74,12 @@ static ln_status find_numbers(const mixer *m, ln_tensor_id id, size_t n_rows, si
 }
 
 /* Rows [begin, n_rows) of them in the file's order of heads; those before stay. */
-static ln_status numbers(const mixer *m, ln_tensor_id id, size_t n_rows, size_t n_cols,
-                         size_t begin, ln_convert_part part) {
+static ln_status add_values(const mixer *m, ln_tensor_id id, size_t n_rows, size_t n_cols,
+                            size_t begin, ln_convert_part part) {
     ln_weight_request request;
     size_t n_heads = m->spec->n_heads;
     bool is_vector = n_cols == 1;
-    LN_TRY(find_numbers(m, id, n_rows, n_cols, &request));
+    LN_TRY(find_values(m, id, n_rows, n_cols, &request));
     if (!is_tiled(m) || request.n_sources == 0)
         return ln_convert_request(m->plan, id, 1, &request, part, is_vector);
     size_t per_head = (n_rows - begin) / n_heads;
@@ -98,7 +98,7 @@ static ln_status numbers(const mixer *m, ln_tensor_id id, size_t n_rows, size_t 
 static ln_status by_head(const mixer *m, ln_role role, bool is_rate) {
     ln_convert_part part = {.scale = 1, .is_rate = is_rate};
     uint64_t n = m->spec->n_heads, column[] = {n, 1}, deep[] = {1, 1, n, 1};
-    LN_TRY(numbers(m, ln_id_as(m->id, role), (size_t)n, 1, 0, part));
+    LN_TRY(add_values(m, ln_id_as(m->id, role), (size_t)n, 1, 0, part));
     if (m->spec->kind == LN_MIXER_SSD)
         ln_convert_reshape(m->plan, 2, column);
     else if (m->spec->kind == LN_MIXER_KDA)
@@ -110,13 +110,13 @@ static ln_status taps_of(const mixer *m, ln_role role, size_t n_channels, size_t
     size_t n_taps = m->spec->n_taps;
     ln_tensor_id id = ln_id_as(m->id, role);
     uint64_t deep[] = {1, n_channels, 1, n_taps}, flat[] = {n_channels, n_taps};
-    LN_TRY(numbers(m, id, n_channels, n_taps, begin, ln_convert_as_is));
+    LN_TRY(add_values(m, id, n_channels, n_taps, begin, ln_convert_as_is));
     if (m->spec->kind == LN_MIXER_KDA)
         ln_convert_reshape(m->plan, 4, deep);
     else
         ln_convert_reshape(m->plan, 2, flat);
     id.is_bias = true;
-    return numbers(m, id, n_channels, 1, begin, ln_convert_as_is);
+    return add_values(m, id, n_channels, 1, begin, ln_convert_as_is);
 }
 
 static ln_status taps(const mixer *m) {
@@ -235,8 +235,8 @@ static ln_status selective(const mixer *m) {
     for (size_t i = 0; i < 3; i++)
         LN_TRY(ln_convert_norm(m->plan, ln_id_as(m->id, norms[i]), n_rows[i]));
     LN_TRY(ln_convert_matrix(m->plan, ln_id_as(m->id, LN_ROLE_MIXER_A), v, spec->low_rank));
-    LN_TRY(numbers(m, ln_id_as(m->id, LN_ROLE_MIXER_RATE), v, spec->k_dim, 0, rates));
-    LN_TRY(numbers(m, ln_id_as(m->id, LN_ROLE_MIXER_SKIP), v, 1, 0, ln_convert_as_is));
+    LN_TRY(add_values(m, ln_id_as(m->id, LN_ROLE_MIXER_RATE), v, spec->k_dim, 0, rates));
+    LN_TRY(add_values(m, ln_id_as(m->id, LN_ROLE_MIXER_SKIP), v, 1, 0, ln_convert_as_is));
     return out(m, v);
 }
 
@@ -260,7 +260,7 @@ ln_status ln_convert_mixer(ln_convert_plan *plan, ln_tensor_id id, const ln_mixe
                                         : ssd(&m));
     LN_TRY(taps(&m));
     LN_TRY(by_head(&m, LN_ROLE_MIXER_RATE, true));
-    LN_TRY(numbers(&m, ln_id_as(id, LN_ROLE_MIXER_A_BIAS), n_decays, 1, 0, ln_convert_as_is));
+    LN_TRY(add_values(&m, ln_id_as(id, LN_ROLE_MIXER_A_BIAS), n_decays, 1, 0, ln_convert_as_is));
     if (spec->kind == LN_MIXER_SSD)
         LN_TRY(by_head(&m, LN_ROLE_MIXER_SKIP, false));
     LN_TRY(norm(&m));

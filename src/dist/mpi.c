@@ -1,8 +1,8 @@
 /* The MPI transport: a module of its own, which links MPI and nothing of ours.
  *
- * A thread of its own watches over the ranks. Rank 0 and each other one send each other beats; a
- * rank on the same machine also has a descriptor of its process, which tells at once when it ends.
- * Calls of MPI are made by one thread at a time. */
+ * A thread of its own watches over the ranks. Rank 0 and each other one send each other heartbeats;
+ * a rank on the same machine also has a descriptor of its process, which tells at once when it
+ * ends. Calls of MPI are made by one thread at a time. */
 #include <errno.h>
 #include <mpi.h>
 #include <poll.h>
@@ -21,10 +21,10 @@
 
 enum {
     TAG = 77,
-    TAG_BEAT = 78,
+    TAG_HEARTBEAT = 78,
     SPIN_NS = 100000, /* a partner that computes the same is mostly that near */
     LONGEST_NAP_NS = 1000000,
-    BEAT_MS = 250,
+    HEARTBEAT_MS = 250,
     START_S = 30,
     MAX_HOST = 256
 };
@@ -137,20 +137,21 @@ static bool is_peer(const mpi_transport *self, size_t rank) {
     return rank != self->base.rank && (rank == 0 || self->base.rank == 0);
 }
 
-/* Sends a beat to each peer and takes those that came. */
-static void beat(mpi_transport *self, uint64_t at_ns) {
+/* Sends a heartbeat to each peer and takes those that came. */
+static void send_heartbeats(mpi_transport *self, uint64_t at_ns) {
     MPI_Request request;
     MPI_Status status;
     int is_there = 1;
     pthread_mutex_lock(&self->calls);
     for (size_t rank = 0; rank < self->base.n_ranks; rank++)
-        if (is_peer(self, rank) && MPI_Isend(NULL, 0, MPI_BYTE, (int)rank, TAG_BEAT, MPI_COMM_WORLD,
-                                             &request) == MPI_SUCCESS)
+        if (is_peer(self, rank) && MPI_Isend(NULL, 0, MPI_BYTE, (int)rank, TAG_HEARTBEAT,
+                                             MPI_COMM_WORLD, &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
-    while (MPI_Iprobe(MPI_ANY_SOURCE, TAG_BEAT, MPI_COMM_WORLD, &is_there, &status) ==
+    while (MPI_Iprobe(MPI_ANY_SOURCE, TAG_HEARTBEAT, MPI_COMM_WORLD, &is_there, &status) ==
                MPI_SUCCESS &&
            is_there) {
-        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_BEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_HEARTBEAT, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
         self->heard_ns[status.MPI_SOURCE] = at_ns;
     }
     pthread_mutex_unlock(&self->calls);
@@ -171,18 +172,18 @@ static void look(mpi_transport *self, uint64_t at_ns) {
 static void *watch_main(void *argument) {
     mpi_transport *self = argument;
     size_t n = self->base.n_ranks;
-    uint64_t last_ns = now_ns(), beaten_ns = 0;
+    uint64_t last_ns = now_ns(), sent_ns = 0;
     while (self->fds[n].revents == 0) {
         uint64_t at_ns = now_ns();
         for (size_t rank = 0; rank < n && at_ns - last_ns > pause_ns; rank++)
             self->heard_ns[rank] = at_ns; /* stopped, as all may have been */
         last_ns = at_ns;
-        if (at_ns - beaten_ns >= (uint64_t)BEAT_MS * 1000000u) {
-            beat(self, at_ns);
-            beaten_ns = at_ns;
+        if (at_ns - sent_ns >= (uint64_t)HEARTBEAT_MS * 1000000u) {
+            send_heartbeats(self, at_ns);
+            sent_ns = at_ns;
         }
         look(self, at_ns);
-        if (poll(self->fds, n + 1, BEAT_MS) < 0 && errno != EINTR)
+        if (poll(self->fds, n + 1, HEARTBEAT_MS) < 0 && errno != EINTR)
             break;
     }
     return NULL;

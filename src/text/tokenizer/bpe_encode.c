@@ -12,8 +12,8 @@ static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
 }
 
-/* Adds a symbol to the stretch. Where no token has it beside the one before, nothing can ever
- * merge across: what came before is finished first, which keeps stretches short. */
+/* Adds a symbol to the span. Where no token has it beside the one before, nothing can ever
+ * merge across: what came before is finished first, which keeps spans short. */
 static inline ln_status add_symbol(ln_bpe_encoding *e, uint32_t id) {
     ln_bpe_work *work = e->work;
     if (work->count > 0 && e->bpe->cuts && e->split_flags == 0 &&

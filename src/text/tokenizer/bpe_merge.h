@@ -1,4 +1,4 @@
-/* Merging a stretch of symbols and putting out its tokens: the inner half of BPE. */
+/* Merging a span of symbols and putting out its tokens: the inner half of BPE. */
 #ifndef LN_TEXT_TOKENIZER_BPE_MERGE_H
 #define LN_TEXT_TOKENIZER_BPE_MERGE_H
 
@@ -7,7 +7,7 @@
 
 #define LN_BPE_FROZEN 0x80000000u /* flag of a user-defined piece, which takes part in no merge */
 
-/* A stretch is an array of slots, one per first symbol. A symbol that was merged from k of them
+/* A span is an array of slots, one per first symbol. A symbol that was merged from k of them
  * takes k slots: the first has its id, first and last have k, so that the neighbours on both sides
  * are found without links. */
 typedef struct ln_bpe_slot {
@@ -56,7 +56,7 @@ static inline const ln_bpe_pair *ln_bpe_find_pair(const ln_bpe *bpe, uint32_t le
     }
 }
 
-/* Merges the stretch in work->slots[count], puts out its tokens and empties it. */
+/* Merges the span in work->slots[count], puts out its tokens and empties it. */
 ln_status ln_bpe_flush(ln_bpe_encoding *encoding);
 
 /* SentencePiece: the first symbol of the text, a user-defined piece (frozen) or a character,

@@ -110,13 +110,13 @@ static ln_status find_matches(const ln_split_step *step, ln_regex_work *work, ln
 
 /* ---- cutting at the matches -------------------------------------------------------------- */
 
-/* Receives the stretches of a word in order, delimiters and the rest, and makes words of them as
- * the behaviour says. MERGED_WITH_NEXT holds a delimiter back until the next stretch. */
+/* Receives the spans of a word in order, delimiters and the rest, and makes words of them as
+ * the behaviour says. MERGED_WITH_NEXT holds a delimiter back until the next span. */
 typedef struct cutter {
     ln_spans *out;
     ln_split_behavior behavior;
     size_t base, first; /* where the word begins; spans of `out` that are not this word's */
-    bool previous;      /* the last stretch was a delimiter */
+    bool previous;      /* the last span was a delimiter */
     bool failed;
 } cutter;
 
@@ -132,7 +132,7 @@ static void extend(cutter *c, size_t begin, size_t end) {
         put(c, begin, end);
 }
 
-static void stretch(cutter *c, size_t begin, size_t end, bool delimiter) {
+static void add_span(cutter *c, size_t begin, size_t end, bool delimiter) {
     switch (c->behavior) {
     case LN_SPLIT_REMOVED:
         if (!delimiter)
@@ -166,12 +166,12 @@ static void cut(cutter *c, const ln_spans *matches, bool invert, size_t n_bytes)
     for (size_t i = 0; i < matches->count; i++) {
         ln_span match = matches->data[i];
         if (match.begin > at)
-            stretch(c, at, match.begin, invert);
-        stretch(c, match.begin, match.end, !invert);
+            add_span(c, at, match.begin, invert);
+        add_span(c, match.begin, match.end, !invert);
         at = match.end;
     }
     if (at < n_bytes)
-        stretch(c, at, n_bytes, invert);
+        add_span(c, at, n_bytes, invert);
 }
 
 static void drop_empty(ln_spans *spans, size_t from) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/adapters.h"
 #include "cli/commands.h"
 #include "cli/hub/resolve.h"
@@ -17,10 +18,11 @@
 #include "cli/output.h"
 #include "cli/sandbox.h"
 #include "cli/service.h"
+#include "server/api/api_keys.h"
 #include "server/log_writer.h"
 #include "server/server.h"
 
-enum { DEFAULT_MAX_SEQS = 16, MAX_KEYS = 1024, MAX_HOSTS = 64 };
+enum { DEFAULT_MAX_SEQS = 16, MAX_HOSTS = 64 };
 /* The log's queue, and how long the end waits for who reads it. */
 enum { LOG_BYTES = 256 << 10, LOG_END_MS = 500 };
 
@@ -62,9 +64,9 @@ enum {
 typedef struct serve_args {
     const char *model; /* NULL: the demo model */
     const char *key_file;
-    const char *chat_template; /* a file; NULL: the model's own */
-    const char **keys; /* [server.n_api_keys], owned; the strings are argv's or of file_text */
-    char *file_text;   /* of key_file, owned */
+    const char *chat_template;        /* a file; NULL: the model's own */
+    const char *keys[LN_API_KEY_MAX]; /* [n_keys], argv's */
+    size_t n_keys;
     const char *hosts[MAX_HOSTS]; /* [server.n_allowed_hosts], argv's */
     bool is_silent, has_no_sandbox;
     ln_server_options server;
@@ -77,7 +79,10 @@ static const struct argp_option options[] = {
     {"host", KEY_HOST, "HOST", 0, "Listen at this address or name (127.0.0.1)", 1},
     {"port", KEY_PORT, "N", 0, "Listen at this port; 0: a free one, which is printed (8080)", 1},
     {"api-key", KEY_API_KEY, "KEY", 0, "Ask for this key; may be repeated", 1},
-    {"api-key-file", KEY_API_KEY_FILE, "FILE", 0, "Ask for one of the keys in FILE, one a line", 1},
+    {"api-key-file", KEY_API_KEY_FILE, "FILE", 0,
+     "Ask for one of the keys in FILE, one a line: KEY [NAME] [max-sequences=N] "
+     "[requests-per-minute=N]; read again at SIGHUP",
+     1},
     {"served-name", KEY_SERVED_NAME, "NAME", 0, "What clients call the model (its own name)", 1},
     {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
      "Jinja that takes the place of the model's chat template", 1},
@@ -126,46 +131,42 @@ static const struct argp_option options[] = {
      "Time without progress of the engine before /health says so (60000)", 2},
     {0}};
 
-static void add_key(struct argp_state *state, serve_args *args, const char *option,
-                    const char *key) {
-    size_t count = args->server.n_api_keys, n_bytes = strlen(key);
-    if (n_bytes == 0 || n_bytes > LN_SERVER_MAX_KEY_BYTES || count == MAX_KEYS)
-        argp_error(state, "%s: not 1 to %d keys of 1 to %d bytes", option, MAX_KEYS,
-                   LN_SERVER_MAX_KEY_BYTES);
-    for (const char *c = key; *c; c++)
-        if (*c <= ' ' || *c >= 0x7f)
-            argp_error(state, "%s: a key has characters other than printable ASCII", option);
-    const char **keys = realloc(args->keys, (count + 1) * sizeof *keys);
-    if (!keys) {
-        argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");
-        return;
-    }
-    args->keys = keys;
-    args->keys[args->server.n_api_keys++] = key;
+/* What ln_server_options.read_keys calls. */
+static ln_status read_keys(void *user, ln_api_key_list *list, ln_error *err) {
+    const serve_args *args = user;
+    for (size_t i = 0; i < args->n_keys; i++)
+        LN_TRY(ln_api_key_list_add(list, args->keys[i], "--api-key", err));
+    if (!args->key_file)
+        return LINNET_OK;
+    enum { MAX_BYTES = 1 << 20 };
+    ln_strbuf text = {0};
+    ln_status status = ln_file_read(args->key_file, MAX_BYTES, &text, err);
+    if (status == LINNET_OK)
+        status = ln_api_key_list_read(list, text.len > 0 ? text.data : "", args->key_file, err);
+    ln_strbuf_free(&text);
+    return status;
 }
 
-/* Keys of the file: its lines, without empty ones and those that begin with #. */
-static void read_keys(struct argp_state *state, serve_args *args) {
-    size_t n_bytes, before = args->server.n_api_keys;
-    if (ln_cli_read_text(args->key_file, &args->file_text, &n_bytes) != 0)
-        exit(LN_EXIT_FAILURE);
-    char *rest = args->file_text;
-    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
-        line[strcspn(line, "\r")] = '\0';
-        if (*line != '\0' && *line != '#')
-            add_key(state, args, "--api-key-file", line);
-    }
-    if (args->server.n_api_keys == before)
-        argp_error(state, "--api-key-file: %s has no key", args->key_file);
+/* A mistake in the keys is one of the command line. */
+static void check_keys(struct argp_state *state, serve_args *args) {
+    ln_api_key_list list = {0};
+    linnet_error err = {0};
+    ln_status status = read_keys(args, &list, &err);
+    if (status == LINNET_ERR_IO)
+        exit(ln_cli_fail_with(&err));
+    if (status != LINNET_OK)
+        argp_error(state, "%s", err.message);
+    ln_api_key_list_free(&list);
+    args->server.read_keys = read_keys;
+    args->server.keys_user = args;
 }
 
 static void check(struct argp_state *state, serve_args *args) {
     ln_http_address *address = &args->server.address;
     if ((address->certificate == NULL) != (address->key == NULL))
         argp_error(state, "--tls-cert and --tls-key need each other");
-    if (args->key_file)
-        read_keys(state, args);
-    args->server.api_keys = args->keys;
+    if (args->key_file || args->n_keys > 0)
+        check_keys(state, args);
     args->server.allowed_hosts = args->hosts;
 }
 
@@ -232,7 +233,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_PORT:
         server->address.port = (uint16_t)ln_cli_parse_count(state, "--port", arg, 0, UINT16_MAX);
         return 0;
-    case KEY_API_KEY: add_key(state, args, "--api-key", arg); return 0;
+    case KEY_API_KEY:
+        if (args->n_keys == LN_API_KEY_MAX)
+            argp_error(state, "--api-key: more than %d keys", LN_API_KEY_MAX);
+        args->keys[args->n_keys++] = arg;
+        return 0;
     case KEY_API_KEY_FILE:
         ln_cli_refuse_twice(state, "--api-key-file", args->key_file != NULL);
         args->key_file = arg;
@@ -281,7 +286,8 @@ static const struct argp serve_argp = {
            "/v1/chat/completions, /v1/responses, /v1/models), Anthropic (/v1/messages) and Ollama "
            "(/api/chat, /api/generate), with /tokenize, /health and /metrics. MODEL is a GGUF file "
            "or a Hugging Face folder; without it the demo model is served.\vThe log goes to "
-           "standard error. SIGTERM, SIGINT and SIGHUP wait for the running requests and end the "
+           "standard error. SIGTERM, SIGINT and SIGHUP (without --api-key and --api-key-file) wait "
+           "for the running requests and end the "
            "program "
            "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
            "step.",
@@ -347,14 +353,14 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
     linnet_engine_get_memory(engine, &plan);
     if (!args->is_silent && !args->server.logs_json)
         ln_cli_print_service(model, path, &plan, &args->server, ln_server_get_port(server));
+    if (has_sandbox(args))
+        ln_cli_sandbox_confine_calls();
     const char *host = args->server.address.host;
     bool is_ipv6 = strchr(host, ':') != NULL; /* stands in brackets within a URL */
     printf("listening at http%s://%s%s%s:%u\n", args->server.address.certificate ? "s" : "",
            is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", ln_server_get_port(server));
     fflush(stdout);
     int status = 0;
-    if (has_sandbox(args))
-        ln_cli_sandbox_confine_calls();
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     ln_server_end(server, engine, status);
@@ -419,8 +425,6 @@ int ln_cli_serve(int argc, char **argv) {
     else
         status = serve_with_log(&args, path);
     free(demo);
-    free(args.keys);
-    free(args.file_text);
     ln_cli_adapters_free(&args.adapters);
     return status;
 }

@@ -35,7 +35,7 @@ static void print_try(const linnet_model_info *info, const ln_server_options *se
     fprintf(stderr, "try       curl %shttp%s://%s%s%s:%u%s%s -d '%s'\n",
             server->address.certificate ? "-k " : "", server->address.certificate ? "s" : "",
             needs_brackets ? "[" : "", host, needs_brackets ? "]" : "", port, path,
-            server->n_api_keys > 0 ? " -H \"Authorization: Bearer $KEY\"" : "", body);
+            server->read_keys != NULL ? " -H \"Authorization: Bearer $KEY\"" : "", body);
 }
 
 void ln_cli_print_service(const linnet_model *model, const char *path,
@@ -50,7 +50,7 @@ void ln_cli_print_service(const linnet_model *model, const char *path,
     if (server->has_web_page)
         fputs("pages     / (a chat), /status\n", stderr);
     print_try(&info, server, port);
-    if (server->n_api_keys == 0 && !is_loopback(server->address.host))
+    if (server->read_keys == NULL && !is_loopback(server->address.host))
         ln_cli_warn("whoever reaches %s can use the server: --api-key or --api-key-file asks for "
                     "a key",
                     server->address.host);

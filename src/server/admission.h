@@ -9,10 +9,12 @@
 
 typedef struct ln_admission {
     atomic_size_t n_open; /* sequences that were admitted and are not over */
-    size_t limit;
+    atomic_size_t limit;
+    const char *name;            /* of the key that this is of; NULL: it is the server's */
+    struct ln_admission *parent; /* which counts them too; NULL: none */
 } ln_admission;
 
-void ln_admission_init(ln_admission *admission);
+void ln_admission_init(ln_admission *admission, ln_admission *parent);
 
 /* Counts `more` sequences in beside the `own` ones that a request has, or says with 429 that there
  * is no room, with 400 that there never is, for which the field `culprit` asks. Any thread, as is

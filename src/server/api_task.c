@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/api/api_keys.h"
 #include "server/content_coding.h"
 #include "server/http/response.h"
 #include "server/json/reply.h"
@@ -21,7 +22,7 @@ void ln_api_task_free(ln_api_task *task) {
     for (size_t i = 0; i < task->n_runs; i++)
         linnet_request_close(task->runs[i].request);
     free(task->runs);
-    ln_admission_release(&task->context->admission, task->n_reserved);
+    ln_admission_release(task->admission, task->n_reserved);
     ln_generation_request_free(&task->request);
     ln_strbuf_free(&task->body);
     ln_strbuf_free(&task->reply);
@@ -116,6 +117,11 @@ void ln_api_task_reply(ln_api_task *task) {
 
 /* ---- pushing ----------------------------------------------------------------------------- */
 
+static ln_admission *admission_of(ln_context *context, const ln_exchange *exchange) {
+    ln_api_key *key = exchange->key;
+    return key != NULL ? &key->admission : &context->admission;
+}
+
 /* Takes the exchange's body; NULL when memory is out. */
 static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_api_work *work) {
     ln_api_task *task = calloc(1, sizeof *task);
@@ -128,6 +134,7 @@ static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_
     task->work = work;
     task->begin_ns = ln_clock_ns();
     task->n_reserved = work->generates;
+    task->admission = admission_of(context, exchange);
     task->body = exchange->body;
     task->is_compressed = exchange->is_compressed;
     ln_strbuf_init(&exchange->body);
@@ -137,12 +144,13 @@ static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_
 
 void ln_api_task_push(ln_context *context, ln_exchange *exchange, const ln_api_work *work) {
     ln_api_error error = {0};
+    ln_admission *admission = admission_of(context, exchange);
     if (exchange->is_late)
         ln_api_fail(&error, 503, NULL, "the server is about to end");
     else if (context->pool.n_tasks >= MAX_TASKS)
         ln_api_fail(&error, 429, NULL, "the server is busy: %d requests are being read", MAX_TASKS);
     if (error.status == 0 && work->generates)
-        ln_admission_take(&context->admission, 0, 1, NULL, &error);
+        ln_admission_take(admission, 0, 1, NULL, &error);
     if (error.status != 0) {
         count_refusal(context, &error);
         ln_reply_error(exchange, &error);
@@ -150,7 +158,7 @@ void ln_api_task_push(ln_context *context, ln_exchange *exchange, const ln_api_w
     }
     ln_api_task *task = create(context, exchange, work);
     if (task == NULL) {
-        ln_admission_release(&context->admission, work->generates);
+        ln_admission_release(admission, work->generates);
         ln_api_fail(&error, 503, NULL, "out of memory");
         ln_reply_error(exchange, &error);
         return;

@@ -29,8 +29,9 @@ struct ln_api_task {
     const ln_api_work *work;
     uint64_t begin_ns; /* of ln_clock_ns */
     ln_strbuf body;
-    bool is_compressed; /* the body */
-    size_t n_reserved;  /* sequences that were admitted for it */
+    bool is_compressed;      /* the body */
+    size_t n_reserved;       /* sequences that were admitted for it */
+    ln_admission *admission; /* by which: the key's or the server's */
     ln_api_error error;
     ln_ignored_fields ignored;
     ln_strbuf reply;

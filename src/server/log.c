@@ -77,6 +77,10 @@ static void put_json(ln_strbuf *line, const ln_exchange *exchange, double ms) {
     ln_json_put_text(line, exchange->verb);
     ln_strbuf_puts(line, ",\"path\":");
     ln_json_put_text(line, exchange->path);
+    if (exchange->key_name != NULL && *exchange->key_name != '\0') {
+        ln_strbuf_puts(line, ",\"key\":");
+        ln_json_put_text(line, exchange->key_name);
+    }
     ln_strbuf_printf(line,
                      ",\"status\":%d,\"bytes\":%zu,\"ms\":%.3f,\"prompt_tokens\":%zu,"
                      "\"output_tokens\":%zu,\"cut\":%s}",
@@ -98,6 +102,8 @@ void ln_log_exchange(ln_log *log, const ln_exchange *exchange) {
                          exchange->verb != NULL ? exchange->verb : "-",
                          exchange->path != NULL ? exchange->path : "-", exchange->status,
                          exchange->sent_bytes, ms);
+        if (exchange->key_name != NULL && *exchange->key_name != '\0')
+            ln_strbuf_printf(&line, " key %s", exchange->key_name);
         if (exchange->n_prompt_tokens > 0)
             ln_strbuf_printf(&line, " %zu tokens in, %zu out", exchange->n_prompt_tokens,
                              exchange->n_output_tokens);

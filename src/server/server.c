@@ -15,14 +15,13 @@
 
 enum { BACKOFF_MS = 5, END_S = 3 };
 
-_Static_assert((int)LN_SERVER_MAX_KEY_BYTES == (int)LN_ROUTER_MAX_KEY_BYTES, "keys have one bound");
-
 struct ln_server {
     ln_server_options options;
     struct event_base *base;
     ln_context context;
     ln_generations generations;
     ln_router router;
+    ln_api_keys keys;
     ln_log log;
     int64_t created_s;
 };
@@ -125,6 +124,28 @@ static void raise_descriptors(ln_http_limits *limits) {
         limits->max_connections = room;
 }
 
+static ln_status read_keys(ln_server *server, ln_error *err) {
+    const ln_server_options *options = &server->options;
+    ln_api_key_list list = {0};
+    if (options->read_keys == NULL)
+        return LINNET_OK;
+    ln_status status = options->read_keys(options->keys_user, &list, err);
+    if (status == LINNET_OK)
+        status = ln_api_keys_replace(&server->keys, &list, &server->context.admission, err);
+    ln_api_key_list_free(&list);
+    return status;
+}
+
+/* SIGHUP: who the keys let in may change while the server runs. */
+static void on_reload(void *user) {
+    ln_server *server = user;
+    ln_error err = {0};
+    if (read_keys(server, &err) == LINNET_OK)
+        ln_log_message(&server->log, "SIGHUP: %zu keys let clients in", server->keys.count);
+    else
+        ln_log_message(&server->log, "SIGHUP: the keys stay as they were: %s", err.message);
+}
+
 static struct event_base *create_base(void) {
     struct event_config *config = event_config_new();
     if (config == NULL)
@@ -152,10 +173,9 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
     server->context.log = &server->log;
     server->router =
         (ln_router){.context = &server->context,
-                    .api_keys = options->api_keys,
-                    .n_api_keys = options->n_api_keys,
+                    .api_keys = options->read_keys != NULL ? &server->keys : NULL,
                     .cors_origin = options->cors_origin,
-                    .guard = {.is_active = options->n_api_keys == 0 &&
+                    .guard = {.is_active = options->read_keys == NULL &&
                                            ln_host_guard_is_loopback(options->address.host),
                               .hosts = options->allowed_hosts,
                               .n_hosts = options->n_allowed_hosts,
@@ -165,7 +185,7 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
     server->context.metrics_prefix = options->metrics_prefix;
     server->context.refuses_unknown = options->strict_fields;
     server->context.max_body_bytes = options->limits.max_body_bytes;
-    ln_admission_init(&server->context.admission);
+    ln_admission_init(&server->context.admission, NULL);
     ln_strbuf_init(&server->context.scratch);
     raise_descriptors(&server->options.limits);
     const ln_http_hooks hooks = {.user = server,
@@ -174,8 +194,10 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                                  .on_refuse = on_refuse,
                                  .on_gone = on_gone,
                                  .on_end = on_end};
-    ln_status status = ln_listener_open(server->base, &options->address, &server->options.limits,
-                                        &hooks, &server->context.listener, err);
+    ln_status status = read_keys(server, err);
+    if (status == LINNET_OK)
+        status = ln_listener_open(server->base, &options->address, &server->options.limits, &hooks,
+                                  &server->context.listener, err);
     const ln_response_store_limits stored = {options->max_responses, options->max_response_bytes};
     if (status == LINNET_OK)
         status = ln_response_store_open(options->response_store, &stored,
@@ -199,6 +221,7 @@ void ln_server_close(ln_server *server) {
     ln_health_stop(&context->health);
     event_base_free(server->base);
     ln_strbuf_free(&context->scratch);
+    ln_api_keys_free(&server->keys);
     free(server);
 }
 
@@ -235,8 +258,9 @@ static ln_status start(ln_server *server, ln_error *err) {
                                      .admission = &context->admission,
                                      .drain_ms = options->drain_ms,
                                      .user = server,
-                                     .on_cut_off = on_cut_off};
-    context->admission.limit = served->max_seqs + options->max_waiting;
+                                     .on_cut_off = on_cut_off,
+                                     .on_reload = options->read_keys != NULL ? on_reload : NULL};
+    atomic_store(&context->admission.limit, served->max_seqs + options->max_waiting);
     LN_TRY(ln_shutdown_start(&context->shutdown, &scope, err));
     LN_TRY(ln_health_start(&context->health, server->base, served->engine, served->has_gpu,
                            served->has_ranks, options->hang_ms, &hooks, err));

@@ -12,11 +12,15 @@
 
 typedef struct ln_server ln_server;
 
+struct ln_api_key_list; /* api/api_keys.h */
+
 typedef struct ln_server_options {
     ln_http_address address;
     ln_http_limits limits;
-    const char *const *api_keys; /* [n_api_keys]; none: no key is asked for */
-    size_t n_api_keys;
+    /* Fills an empty list with the keys that let clients in: when the server opens, and again at
+     * SIGHUP, which drains otherwise. NULL: no key is asked for. */
+    ln_status (*read_keys)(void *user, struct ln_api_key_list *list, ln_error *err);
+    void *keys_user;
     const char *const *allowed_hosts; /* [n_allowed_hosts] names that clients call the server by,
                                          beside localhost and addresses, where it asks for no
                                          key and listens at a loopback address; "*": any */
@@ -37,8 +41,6 @@ typedef struct ln_server_options {
     bool (*log)(void *user, const char *line, size_t n_bytes);
     void *log_user;
 } ln_server_options;
-
-enum { LN_SERVER_MAX_KEY_BYTES = 256 };
 
 void ln_server_options_init(ln_server_options *options);
 

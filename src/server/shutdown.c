@@ -43,7 +43,9 @@ void ln_shutdown_drain(ln_shutdown *shutdown, const char *why) {
 static void on_signal(evutil_socket_t number, short what, void *argument) {
     (void)what;
     ln_shutdown *shutdown = argument;
-    if (shutdown->is_draining)
+    if (number == SIGHUP && shutdown->scope.on_reload != NULL)
+        shutdown->scope.on_reload(shutdown->scope.user);
+    else if (shutdown->is_draining)
         on_cut_timer(-1, 0, shutdown); /* now, and at a third signal at once */
     else
         ln_shutdown_drain(shutdown, number == SIGTERM  ? "SIGTERM"
@@ -64,7 +66,7 @@ ln_status ln_shutdown_start(ln_shutdown *shutdown, const ln_shutdown_scope *scop
     shutdown->cut_timer = evtimer_new(scope->base, on_cut_timer, shutdown);
     bool created = shutdown->drain_timer != NULL && shutdown->cut_timer != NULL;
     for (int i = 0; i < LN_SHUTDOWN_SIGNALS; i++) {
-        if (numbers[i] == SIGHUP && is_ignored(SIGHUP))
+        if (numbers[i] == SIGHUP && scope->on_reload == NULL && is_ignored(SIGHUP))
             continue;
         shutdown->signals[i] = evsignal_new(scope->base, numbers[i], on_signal, shutdown);
         created =

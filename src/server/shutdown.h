@@ -20,6 +20,7 @@ typedef struct ln_shutdown_scope {
     uint32_t drain_ms;
     void *user;
     void (*on_cut_off)(void *user); /* ends what still runs, each with a last word */
+    void (*on_reload)(void *user);  /* what SIGHUP is for; NULL: it drains */
 } ln_shutdown_scope;
 
 enum { LN_SHUTDOWN_SIGNALS = 3 };

@@ -401,33 +401,6 @@ static void asks_for_keys(void **state) {
     server_stop(&server);
 }
 
-static void reads_keys_of_a_file(void **state) {
-    (void)state;
-    static const char keys[] = "# who may\nfirst\n\nsecond\r\n";
-    char path[] = "/tmp/linnet-keys-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, keys, sizeof keys - 1), sizeof keys - 1);
-    close(fd);
-    test_server server = SERVER("--threads=1", "--api-key-file", path, "--api-key=third");
-    unlink(path);
-    static const struct {
-        const char *header;
-        int status;
-    } tries[] = {
-        {"Authorization: Bearer first\r\n", 200},
-        {"Authorization: Bearer second\r\n", 200},
-        {"Authorization: Bearer third\r\n", 200},
-        {"Authorization: Bearer # who may\r\n", 401},
-        {"Authorization: Bearer fourth\r\n", 401},
-        {"Authorization: Bearer \r\n", 401},
-        {"", 401},
-    };
-    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++)
-        expect_status(ask(&server, "GET", "/v1/models", tries[i].header, NULL), tries[i].status);
-    server_stop(&server);
-}
-
 static void names_requests(void **state) {
     (void)state;
     char *log;
@@ -608,7 +581,6 @@ int main(void) {
         cmocka_unit_test(serves_http_1_0),
         cmocka_unit_test(waits_for_expectations),
         cmocka_unit_test(asks_for_keys),
-        cmocka_unit_test(reads_keys_of_a_file),
         cmocka_unit_test(names_requests),
         cmocka_unit_test(lets_other_origins_in),
         cmocka_unit_test(keeps_sites_out),

@@ -3,35 +3,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "server/api/load_report.h"
 #include "server/api/routes.h"
 #include "server/http/response.h"
 #include "server/json/reply.h"
 
-/* Compares with every key, each over the longest possible length, so that the time says nothing
- * of where they differ. */
-static bool is_key(const ln_router *router, const char *credential) {
-    enum { MAX_BYTES = LN_ROUTER_MAX_KEY_BYTES };
-    char given[MAX_BYTES] = {0}, key[MAX_BYTES];
-    size_t n_given = strlen(credential);
-    memcpy(given, credential, n_given < MAX_BYTES ? n_given : MAX_BYTES);
-    bool found = false;
-    for (size_t i = 0; i < router->n_api_keys; i++) {
-        size_t n_bytes = strlen(router->api_keys[i]);
-        volatile unsigned char difference = n_bytes != n_given;
-        memset(key, 0, sizeof key);
-        memcpy(key, router->api_keys[i], n_bytes < MAX_BYTES ? n_bytes : MAX_BYTES);
-        for (size_t j = 0; j < MAX_BYTES; j++)
-            difference = (unsigned char)(difference | (given[j] ^ key[j]));
-        found |= difference == 0;
-    }
-    return found;
+/* Whether the exchange may call as far as keys go, and by which: that becomes the exchange's. */
+static bool has_key(const ln_router *router, ln_exchange *exchange) {
+    if (router->api_keys == NULL)
+        return true;
+    ln_api_key *key = NULL;
+    if (exchange->credential != NULL)
+        key = ln_api_keys_find(router->api_keys, exchange->credential);
+    if (key == NULL && exchange->api_key != NULL)
+        key = ln_api_keys_find(router->api_keys, exchange->api_key);
+    exchange->key = key;
+    exchange->key_name = key != NULL ? key->spec.name : "";
+    return key != NULL;
 }
 
-static bool has_key(const ln_router *router, const ln_exchange *exchange) {
-    const char *credential = exchange->credential, *api_key = exchange->api_key;
-    return router->n_api_keys == 0 || (credential != NULL && is_key(router, credential)) ||
-           (api_key != NULL && is_key(router, api_key));
+/* Counts a request of the exchange's key; false: it is answered, as it comes too early. */
+static bool take_request(ln_context *context, ln_exchange *exchange) {
+    unsigned wait_s;
+    ln_api_error error = {0};
+    ln_api_key *key = exchange->key;
+    if (key == NULL || ln_api_key_take(key, ln_clock_ns(), &wait_s))
+        return true;
+    ln_api_fail(&error, 429, NULL, "the key %.64s allows %u requests a minute", key->admission.name,
+                key->spec.requests_per_minute);
+    error.code = "rate_limit_exceeded";
+    error.retry_s = wait_s;
+    context->metrics.n_refused++;
+    ln_reply_error(exchange, &error);
+    return false;
 }
 
 static void add_cors(const ln_router *router, ln_exchange *exchange) {
@@ -55,7 +60,7 @@ static const ln_route *find_route(const ln_router *router, const ln_exchange *ex
     return found != NULL && found->access == LN_ACCESS_PAGE && !has_page ? NULL : found;
 }
 
-static bool may_call(const ln_router *router, const ln_route *route, const ln_exchange *exchange) {
+static bool may_call(const ln_router *router, const ln_route *route, ln_exchange *exchange) {
     return route->access == LN_ACCESS_PUBLIC ||
            (ln_host_guard_check(&router->guard, exchange) == NULL &&
             (route->access == LN_ACCESS_PAGE || has_key(router, exchange)));
@@ -119,7 +124,7 @@ void ln_router_handle(const ln_router *router, ln_exchange *exchange) {
         ln_response_send(exchange, 204, NULL, NULL, 0);
     } else if (found == NULL) {
         refuse(router, exchange);
-    } else {
+    } else if (take_request(router->context, exchange)) {
         found->handle(router->context, exchange);
     }
 }

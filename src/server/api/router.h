@@ -3,15 +3,13 @@
 #ifndef LN_SERVER_API_ROUTER_H
 #define LN_SERVER_API_ROUTER_H
 
+#include "server/api/api_keys.h"
 #include "server/api/host_guard.h"
 #include "server/context.h"
 
-enum { LN_ROUTER_MAX_KEY_BYTES = 256 };
-
 typedef struct ln_router {
-    ln_context *context;         /* borrowed, as are keys and origin */
-    const char *const *api_keys; /* [n_api_keys]; none: no key is asked for */
-    size_t n_api_keys;
+    ln_context *context;     /* borrowed, as are keys and origin */
+    ln_api_keys *api_keys;   /* one of them is asked for; NULL: none is */
     const char *cors_origin; /* "*" or one origin; NULL: none */
     ln_host_guard guard;
 } ln_router;

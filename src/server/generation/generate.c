@@ -77,7 +77,7 @@ bool ln_generate(ln_api_task *task, const ln_fields *fields, ln_generation_reade
                           : task->request.options.best_of > task->request.n ? "best_of"
                                                                             : "n";
     if (n_more > 0 &&
-        !ln_admission_take(&context->admission, task->n_reserved, n_more, culprit, &task->error))
+        !ln_admission_take(task->admission, task->n_reserved, n_more, culprit, &task->error))
         return false;
     task->n_reserved += n_more;
     return submit(task);

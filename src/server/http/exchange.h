@@ -44,6 +44,8 @@ typedef struct ln_exchange {
     size_t sent_bytes;                       /* of the response's body */
     bool was_cut;                            /* the client went, or did not read */
     bool is_late;                            /* it came while the server drains */
+    void *key;                               /* the hooks': of the client; NULL: none */
+    const char *key_name;                    /* for the log; NULL or "": none */
     int dialect;                             /* the hooks': how errors are written */
     const void *route;                       /* the hooks', as are these: */
     void *task, *generation;                 /* what works on the response */

@@ -1,5 +1,7 @@
 #include "server/json/reply.h"
 
+#include <stdio.h>
+
 #include "server/http/response.h"
 #include "server/json/out.h"
 
@@ -50,10 +52,13 @@ void ln_reply_put_error_in(ln_dialect dialect, ln_strbuf *out, const ln_api_erro
 
 void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
     ln_strbuf json;
+    char seconds[16];
     ln_strbuf_init(&json);
     ln_reply_put_error_in((ln_dialect)exchange->dialect, &json, error);
-    if (error->status == 429 || error->status == 503)
-        ln_response_add_header(exchange, "Retry-After", "1");
+    if (error->status == 429 || error->status == 503) {
+        snprintf(seconds, sizeof seconds, "%u", error->retry_s > 0 ? error->retry_s : 1);
+        ln_response_add_header(exchange, "Retry-After", seconds);
+    }
     if (error->status == 401)
         ln_response_add_header(exchange, "WWW-Authenticate", "Bearer");
     if (json.failed)

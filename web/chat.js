@@ -56,10 +56,27 @@ class Page {
       return;
     }
     const kept = this.readModel();
-    select.replaceChildren(...this.models.map((model) => {
-      const state = typeof model.state === 'string' && model.state !== 'loaded' ? ` (${model.state})` : '';
-      return h('option', {value: model.id, selected: model.id === kept}, model.id + state);
-    }));
+    select.replaceChildren(...this.models.map((model) =>
+      h('option', {value: model.id, selected: model.id === kept}, this.nameModel(model))));
+    this.showModel();
+  }
+
+  // Of several models, of which not all are loaded, with the state.
+  nameModel(model) {
+    const state = model.status?.value;
+    return state !== undefined && state !== 'loaded' ? `${model.id} (${state})` : model.id;
+  }
+
+  // States of models change as they are used.
+  async refreshModels() {
+    if (this.models.length < 2) return;
+    const {data} = await getJson('/v1/models').catch(() => ({data: this.models}));
+    this.models = data;
+    for (const option of find('#model').options) {
+      const model = data.find((one) => one.id === option.value);
+      const name = model === undefined ? option.value : this.nameModel(model);
+      if (option.textContent !== name) option.textContent = name;
+    }
     this.showModel();
   }
 
@@ -264,6 +281,7 @@ class Page {
       failure = error;
     }
     this.runs.delete(conversation.id);
+    this.refreshModels();
     conversation.updated = Date.now();
     this.finish(run, failure);
   }
@@ -333,6 +351,8 @@ class Page {
     find('#open-settings').addEventListener('click', () => openSettings(this.current, () => {
       if (this.conversations.has(this.current.id)) this.save(this.current);
     }));
+    find('#model').addEventListener('pointerdown', () => this.refreshModels());
+    find('#model').addEventListener('focus', () => this.refreshModels());
     find('#model').addEventListener('change', (event) => {
       try {
         localStorage.setItem('linnet.model', event.target.value);

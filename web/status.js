@@ -90,8 +90,8 @@ function showTable(id, rows) {
 function showTables(metrics) {
   const count = (name, label, value) => sum(metrics, name, label, value).toLocaleString('en');
   showTable('#server', [
-    ...(info.models || []).map((model) => ['Model', typeof model.state === 'string' ? `${model.id} (${model.state})` : model.id]),
-    ['Context', info.models?.[0]?.max_model_len ? `${info.models[0].max_model_len.toLocaleString('en')} tokens` : null],
+    ...(info.models || []).map((model) => ['Model', model.status ? `${model.id} (${model.status.value})` : model.id]),
+    ['Context', info.models?.length === 1 && info.models[0].max_model_len ? `${info.models[0].max_model_len.toLocaleString('en')} tokens` : null],
     ['Sequences in a step', info.slots], ['Version', info.version],
     ['Connections', count('http_connections')], ['Requests open', count('num_requests_open')]]);
   const reasons = ['stop', 'length', 'abort', 'error', 'timeout'].map((reason) =>
@@ -120,11 +120,12 @@ function showBanner(text, action, onaction) {
 }
 
 async function readInfo() {
-  const [models, version, props] = await Promise.all(['/v1/models', '/version', '/props'].map((path) =>
-    getJson(path).catch((error) => {
-      if (error.status === 401) throw error;
-      return {};
-    })));
+  const read = (path) => getJson(path).catch((error) => {
+    if (error.status === 401) throw error;
+    return {};
+  });
+  const [models, version] = await Promise.all(['/v1/models', '/version'].map(read));
+  const props = models.data?.length === 1 ? await read('/props') : {}; // of several: of which?
   info = {models: models.data, version: version.version, slots: props.total_slots};
 }
 
@@ -135,7 +136,7 @@ async function readState() {
 
 async function look() {
   const metrics = parseMetrics(await (await request('/metrics')).text());
-  if (!info.models) await readInfo();
+  if (!info.models || info.models.length > 1) await readInfo(); // states of several change
   const now = Date.now();
   samples.push(takeSample(metrics, now));
   samples = samples.slice(-KEPT);

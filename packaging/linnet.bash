@@ -61,7 +61,7 @@ _linnet() {
                 --allowed-host --strict-fields --no-web-page --metrics-prefix --response-store --max-responses --max-response-bytes
                 --log-json --no-log --sandbox --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
-                --unread-timeout --drain-timeout --hang-timeout $engine $model" ;;
+                --unread-timeout --drain-timeout --hang-timeout --models --memory --gpu-memory --keep-alive $engine $model" ;;
             pull) i='--offline --parallel --part-bytes --quiet' ;;
             list | doctor) i='--json' ;;
             rm) i= ;;

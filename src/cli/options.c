@@ -47,6 +47,23 @@ uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, 
     return value;
 }
 
+uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, const char *text) {
+    static const char units[] = "KMGT";
+    char *end;
+    double number = strtod(text, &end), most = 9e18;
+    const char *unit = *end != '\0' ? strchr(units, *end & ~0x20) : NULL;
+    if (unit != NULL) {
+        number *= (double)(1ull << 10 * (unit - units + 1));
+        end++;
+        if ((*end & ~0x20) == 'B')
+            end++;
+    }
+    bool is_number = (*text >= '0' && *text <= '9') || *text == '.';
+    if (!is_number || *end != '\0' || !(number >= 1 && number <= most))
+        argp_error(state, "%s: \"%s\" is not a number of bytes, such as 800M or 24G", option, text);
+    return (uint64_t)number;
+}
+
 double ln_cli_parse_number(const struct argp_state *state, const char *option, const char *text,
                            double min, double max) {
     char *end = NULL;

@@ -107,7 +107,7 @@ static bool add_rules(int ruleset, const ln_cli_sandbox *sandbox, uint64_t writi
     for (size_t i = 0; is_ok && i < sizeof system / sizeof *system; i++)
         is_ok = allow(ruleset, system[i], FS_READ);
     is_ok = is_ok && allow_list(ruleset, getenv("LD_LIBRARY_PATH"), FS_READ);
-    for (size_t i = 0; is_ok && i < sizeof sandbox->models / sizeof *sandbox->models; i++)
+    for (size_t i = 0; is_ok && i < sandbox->n_models; i++)
         is_ok = sandbox->models[i] == NULL || allow_model(ruleset, sandbox->models[i]);
     for (size_t i = 0; is_ok && i < sandbox->n_readable; i++)
         is_ok = allow(ruleset, sandbox->readable[i], FS_READ);

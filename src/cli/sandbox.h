@@ -10,8 +10,9 @@ enum { LN_CLI_SANDBOX_PATHS = 64 };
 
 /* What is still needed beside the system's own folders; paths are borrowed. */
 typedef struct ln_cli_sandbox {
-    /* files, which may have shards beside them, or folders; NULL: none */
-    const char *models[2];
+    /* [n_models] files, which may have shards beside them, or folders; NULL: none */
+    const char *const *models;
+    size_t n_models;
     const char *readable[LN_CLI_SANDBOX_PATHS]; /* [n_readable] files, or folders with all below */
     size_t n_readable;
     const char *writable[LN_CLI_SANDBOX_PATHS]; /* [n_writable] likewise */

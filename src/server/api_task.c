@@ -1,5 +1,6 @@
 #include "server/api_task.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "server/content_coding.h"
 #include "server/http/response.h"
 #include "server/json/reply.h"
+#include "server/ollama/keep_alive.h"
 
 enum { MAX_TASKS = 4096 };
 
@@ -22,6 +24,8 @@ void ln_api_task_free(ln_api_task *task) {
     for (size_t i = 0; i < task->n_runs; i++)
         linnet_request_close(task->runs[i].request);
     free(task->runs);
+    ln_lease_release(&task->context->registry, &task->lease);
+    json_decref(task->root);
     ln_admission_release(task->admission, task->n_reserved);
     ln_generation_request_free(&task->request);
     ln_strbuf_free(&task->body);
@@ -32,16 +36,18 @@ void ln_api_task_free(ln_api_task *task) {
 void ln_api_task_cancel(ln_api_task *task) {
     task->exchange = NULL;
     atomic_store(&task->task.is_cancelled, true);
+    if (task->lease.entry != NULL && !task->lease.is_granted)
+        ln_api_task_free(task); /* it waits for a model: nobody else has it */
 }
 
 bool ln_api_task_check_model(ln_api_task *task, const ln_fields *fields) {
-    const char *name = NULL, *adapter = NULL, *served = task->context->served.name;
+    const char *name = NULL, *adapter = NULL, *served = task->served->name;
     linnet_adapter found;
     if (!ln_fields_text(fields, "model", &name) || !ln_fields_text(fields, "lora", &adapter))
         return false;
     if (adapter == NULL && name != NULL && strcmp(name, served) != 0)
         adapter = name;
-    if (adapter != NULL && ln_served_model_adapter(&task->context->served, adapter, &found)) {
+    if (adapter != NULL && ln_served_model_adapter(task->served, adapter, &found)) {
         memcpy(task->request.adapter, found.name, sizeof found.name);
         return true;
     }
@@ -64,18 +70,25 @@ static void count_refusal(ln_context *context, const ln_api_error *error) {
 
 /* ---- what the pool calls ----------------------------------------------------------------- */
 
+static bool needs_lease(const ln_api_task *task) {
+    return task->served == NULL && task->work->needs != LN_NEEDS_NOTHING;
+}
+
 static void run(ln_task *pool_task) {
     ln_api_task *task = of(pool_task);
-    json_t *root = NULL;
-    if (!task->is_compressed ||
-        ln_content_inflate(&task->body, task->context->max_body_bytes, &task->error))
-        root = ln_fields_parse(task->body.data, task->body.len, &task->error);
-    const ln_fields fields = {root, "", &task->error,
-                              task->context->refuses_unknown ? NULL : &task->ignored};
-    if (root != NULL && task->work->read(task, &fields) && task->reply.failed)
-        ln_api_fail(&task->error, 503, NULL, "out of memory");
-    json_decref(root);
+    if (task->root == NULL &&
+        (!task->is_compressed ||
+         ln_content_inflate(&task->body, task->context->max_body_bytes, &task->error)))
+        task->root = ln_fields_parse(task->body.data, task->body.len, &task->error);
     ln_strbuf_free(&task->body);
+    if (task->root == NULL || needs_lease(task))
+        return;
+    const ln_fields fields = {task->root, "", &task->error,
+                              task->context->refuses_unknown ? NULL : &task->ignored};
+    if (task->work->read(task, &fields) && task->reply.failed)
+        ln_api_fail(&task->error, 503, NULL, "out of memory");
+    json_decref(task->root);
+    task->root = NULL;
 }
 
 /* Tells the client and the metrics which fields were ignored. */
@@ -84,6 +97,87 @@ static void note_ignored(ln_api_task *task) {
         return;
     task->context->metrics.n_ignored_fields += task->ignored.count;
     ln_response_add_header(task->exchange, "X-Ignored-Fields", task->ignored.names);
+}
+
+/* ---- the model ---------------------------------------------------------------------------- */
+
+static ln_api_task *of_lease(ln_lease *lease) {
+    return (ln_api_task *)(void *)((char *)lease - offsetof(ln_api_task, lease));
+}
+
+static void on_grant(ln_lease *lease) {
+    ln_api_task *task = of_lease(lease);
+    task->served = &lease->entry->served;
+    ln_worker_pool_push(&task->context->pool, &task->task);
+}
+
+static void on_refuse(ln_lease *lease, int status, const char *message) {
+    ln_api_task *task = of_lease(lease);
+    task->exchange->task = NULL;
+    ln_api_fail(&task->error, status, NULL, "%s", message);
+    ln_reply_error(task->exchange, &task->error);
+    ln_api_task_free(task);
+}
+
+ln_model_entry *ln_api_task_find_model(ln_api_task *task) {
+    static const char *const names[] = {"model", "name", "base_model_name"};
+    const ln_registry *registry = &task->context->registry;
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && name == NULL; i++)
+        name = json_string_value(json_object_get(task->root, names[i]));
+    ln_model_entry *found = ln_registry_find(registry, name);
+    if (found == NULL && name != NULL) { /* as Ollama's clients name it */
+        static const char tag[] = ":latest";
+        size_t n_bytes = strlen(name), n_tag = sizeof tag - 1;
+        bool has_tag = n_bytes > n_tag && strcmp(name + n_bytes - n_tag, tag) == 0;
+        char *bare = has_tag ? strndup(name, n_bytes - n_tag) : NULL;
+        found = bare != NULL ? ln_registry_find(registry, bare) : NULL;
+        free(bare);
+    }
+    if (found != NULL)
+        return found;
+    if (name == NULL) {
+        ln_api_fail(&task->error, 400, "model",
+                    "the server has several models: the field model must name one");
+    } else {
+        ln_api_fail(&task->error, 404, "model",
+                    "there is no model '%.128s'; GET /v1/models lists what there is", name);
+        task->error.code = "model_not_found";
+    }
+    return NULL;
+}
+
+/* What a body of Ollama's says of how long the model stays. */
+static bool read_keep_alive(ln_api_task *task) {
+    const json_t *value = json_object_get(task->root, "keep_alive");
+    ln_lease *lease = &task->lease;
+    if (task->exchange->dialect != LN_DIALECT_OLLAMA || value == NULL || json_is_null(value))
+        return true;
+    lease->sets_keep = ln_ollama_read_keep_alive(value, &lease->keep_ms);
+    return lease->sets_keep || ln_api_fail(&task->error, 400, "keep_alive",
+                                           "keep_alive is neither seconds nor a duration");
+}
+
+/* Whether it asks for nothing but that the model leaves, which needs no engine. */
+static bool only_unloads(const ln_api_task *task) {
+    return task->lease.sets_keep && task->lease.keep_ms == 0 &&
+           json_array_size(json_object_get(task->root, "messages")) == 0 &&
+           json_string_length(json_object_get(task->root, "prompt")) == 0 &&
+           json_object_get(task->root, "input") == NULL;
+}
+
+/* Leases the model that the body names; the task goes on when it is there. */
+static bool lease_model(ln_api_task *task) {
+    ln_model_entry *entry = ln_api_task_find_model(task);
+    if (entry == NULL || !read_keep_alive(task))
+        return false;
+    bool needs_engine = task->work->generates || task->work->needs == LN_NEEDS_ENGINE;
+    task->lease.needs_engine = needs_engine && !only_unloads(task);
+    task->lease.grant = on_grant;
+    task->lease.refuse = on_refuse;
+    task->exchange->task = task;
+    ln_lease_take(&task->context->registry, entry, &task->lease);
+    return true;
 }
 
 static void finish(ln_task *pool_task) {
@@ -96,6 +190,8 @@ static void finish(ln_task *pool_task) {
     exchange->task = NULL;
     if (task->context->shutdown.is_cut_off)
         ln_api_fail(&task->error, 503, NULL, "the server ends");
+    if (task->error.status == 0 && needs_lease(task) && lease_model(task))
+        return;
     note_ignored(task);
     if (task->error.status == 0) {
         task->work->answer(task);
@@ -164,5 +260,11 @@ void ln_api_task_push(ln_context *context, ln_exchange *exchange, const ln_api_w
         return;
     }
     exchange->task = task;
-    ln_worker_pool_push(&context->pool, &task->task);
+    if (context->registry.is_fixed && needs_lease(task)) {
+        task->lease.grant = on_grant;
+        task->lease.needs_engine = true;
+        ln_lease_take(&context->registry, context->registry.entries, &task->lease);
+    } else {
+        ln_worker_pool_push(&context->pool, &task->task);
+    }
 }

@@ -1,6 +1,7 @@
 /* The work that the body of a request makes: parsed by a worker, answered by the server's thread.
  * While a worker has it, the server's thread touches `exchange` and the task's is_cancelled only,
- * and the worker everything else. */
+ * and the worker everything else. Where the server has several models, a worker parses the body,
+ * the task waits until the model that it names is there, and a worker goes on. */
 #ifndef LN_SERVER_API_TASK_H
 #define LN_SERVER_API_TASK_H
 
@@ -11,9 +12,17 @@
 
 typedef struct ln_api_task ln_api_task;
 
+typedef enum ln_api_needs {
+    LN_NEEDS_MODEL = 0, /* without its engine */
+    LN_NEEDS_ENGINE,
+    LN_NEEDS_NOTHING
+} ln_api_needs;
+
 /* What an endpoint does with a body. */
 typedef struct ln_api_work {
     ln_api_kind kind;
+    ln_api_needs needs;                    /* of the model that the body names; if it generates:
+                                              the engine */
     bool generates;                        /* a sequence at least: there must be room for it */
     const struct ln_answer_format *format; /* of what is generated */
     /* On a worker: fills the reply, or submits the task's runs; or false with the error set. */
@@ -29,9 +38,12 @@ struct ln_api_task {
     const ln_api_work *work;
     uint64_t begin_ns; /* of ln_clock_ns */
     ln_strbuf body;
-    bool is_compressed;      /* the body */
-    size_t n_reserved;       /* sequences that were admitted for it */
-    ln_admission *admission; /* by which: the key's or the server's */
+    bool is_compressed;            /* the body */
+    json_t *root;                  /* the body, parsed; owned */
+    ln_lease lease;                /* the server thread's */
+    const ln_served_model *served; /* what was leased; NULL: nothing yet */
+    size_t n_reserved;             /* sequences that were admitted for it */
+    ln_admission *admission;       /* by which: the key's or the server's */
     ln_api_error error;
     ln_ignored_fields ignored;
     ln_strbuf reply;
@@ -48,7 +60,12 @@ void ln_api_task_cancel(ln_api_task *task);
 
 /* For `answer`: sends what `read` wrote. */
 void ln_api_task_reply(ln_api_task *task);
-/* For `read`: whether the field "model" names the one that is served. */
+/* On the server's thread, with the body parsed: the model that it names, or NULL with the error
+ * set.
+ */
+ln_model_entry *ln_api_task_find_model(ln_api_task *task);
+
+/* For `read`: whether the field "model" names the one that was leased. */
 bool ln_api_task_check_model(ln_api_task *task, const ln_fields *fields);
 
 #endif

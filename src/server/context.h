@@ -7,12 +7,12 @@
 #include "server/health.h"
 #include "server/log.h"
 #include "server/metrics.h"
-#include "server/served_model.h"
+#include "server/models/registry.h"
 #include "server/shutdown.h"
 #include "server/worker_pool.h"
 
 typedef struct ln_context {
-    ln_served_model served;
+    ln_registry registry;
     ln_admission admission;
     ln_worker_pool pool;
     ln_metrics metrics;

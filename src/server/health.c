@@ -19,8 +19,8 @@ static uint64_t measure_silence(ln_health *health, const linnet_engine_stats *st
 
 const char *ln_health_find_trouble(ln_health *health) {
     enum { MAX_FAILED_STEPS = 2 };
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(health->engine, &stats);
+    linnet_engine_stats stats;
+    ln_registry_stats(health->registry, &stats);
     uint64_t silence_ns = measure_silence(health, &stats);
     if (stats.is_lost || stats.n_failed_steps > MAX_FAILED_STEPS)
         return "the engine fails";
@@ -32,8 +32,8 @@ const char *ln_health_find_trouble(ln_health *health) {
 static void on_failure(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_health *health = argument;
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(health->engine, &stats);
+    linnet_engine_stats stats;
+    ln_registry_stats(health->registry, &stats);
     if (!stats.is_lost || health->is_lost)
         return;
     health->is_lost = true;
@@ -55,10 +55,10 @@ static void set_timer(ln_health *health) {
 static void on_hang_timer(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_health *health = argument;
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_stats stats;
     if (!health->has_work)
         return;
-    linnet_engine_get_stats(health->engine, &stats);
+    ln_registry_stats(health->registry, &stats);
     if (measure_silence(health, &stats) <= 2 * hang_ns(health)) {
         set_timer(health);
         return;
@@ -82,10 +82,10 @@ void ln_health_note_progress(ln_health *health, uint64_t now_ns) {
     health->progress_ns = now_ns;
 }
 
-ln_status ln_health_start(ln_health *health, struct event_base *base, linnet_engine *engine,
+ln_status ln_health_start(ln_health *health, struct event_base *base, const ln_registry *registry,
                           bool has_gpu, bool has_ranks, uint32_t hang_ms,
                           const ln_health_hooks *hooks, ln_error *err) {
-    health->engine = engine;
+    health->registry = registry;
     health->has_gpu = has_gpu;
     health->hang_ms = hang_ms;
     health->hooks = *hooks;

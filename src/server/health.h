@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "server/models/registry.h"
 
 typedef struct ln_health_hooks {
     void *user;
@@ -19,7 +19,7 @@ typedef struct ln_health_hooks {
 } ln_health_hooks;
 
 typedef struct ln_health {
-    linnet_engine *engine; /* borrowed */
+    const ln_registry *registry; /* borrowed */
     bool has_gpu;
     uint32_t hang_ms;
     ln_health_hooks hooks;
@@ -31,7 +31,7 @@ typedef struct ln_health {
     uint64_t n_steps; /* of the engine, when last looked at */
 } ln_health;
 
-ln_status ln_health_start(ln_health *health, struct event_base *base, linnet_engine *engine,
+ln_status ln_health_start(ln_health *health, struct event_base *base, const ln_registry *registry,
                           bool has_gpu, bool has_ranks, uint32_t hang_ms,
                           const ln_health_hooks *hooks, ln_error *err);
 void ln_health_stop(ln_health *health); /* a zeroed one is fine */

@@ -121,36 +121,70 @@ static void put_responses(const page *p, const ln_metrics *metrics) {
     }
 }
 
-static void put_engine(const page *p, const linnet_engine_stats *engine) {
-    double n_blocks = engine->n_kv_blocks > 0 ? (double)engine->n_kv_blocks : 1;
-    put_one(p, "num_requests_running", "gauge", "Requests in the engine's steps.",
-            (double)engine->n_running);
-    put_one(p, "num_requests_waiting", "gauge", "Requests that wait for the engine.",
-            (double)engine->n_waiting);
-    put_one(p, "num_requests_swapped", "gauge", "Requests in the swap space.",
-            (double)engine->n_swapped);
-    put_one(p, "kv_cache_usage_perc", "gauge", "Share of KV blocks in use; 1 is all.",
-            (double)engine->n_kv_used / n_blocks);
-    put_one(p, "prefix_cache_queries_total", "counter", "Tokens looked up in the prefix cache.",
-            (double)engine->n_prefix_query_tokens);
-    put_one(p, "prefix_cache_hits_total", "counter", "Tokens found in the prefix cache.",
-            (double)engine->n_prefix_hit_tokens);
-    put_one(p, "num_preemptions_total", "counter", "Preemptions, by swap or to recompute.",
-            (double)(engine->n_swap_preemptions + engine->n_recompute_preemptions));
-    put_one(p, "engine_steps_total", "counter", "Forward passes.", (double)engine->n_steps);
+static double count_running(const linnet_engine_stats *stats) {
+    return (double)stats->n_running;
+}
+static double count_waiting(const linnet_engine_stats *stats) {
+    return (double)stats->n_waiting;
+}
+static double count_swapped(const linnet_engine_stats *stats) {
+    return (double)stats->n_swapped;
+}
+static double measure_usage(const linnet_engine_stats *stats) {
+    return (double)stats->n_kv_used / (stats->n_kv_blocks > 0 ? (double)stats->n_kv_blocks : 1);
+}
+static double count_queries(const linnet_engine_stats *stats) {
+    return (double)stats->n_prefix_query_tokens;
+}
+static double count_hits(const linnet_engine_stats *stats) {
+    return (double)stats->n_prefix_hit_tokens;
+}
+static double count_preemptions(const linnet_engine_stats *stats) {
+    return (double)(stats->n_swap_preemptions + stats->n_recompute_preemptions);
+}
+static double count_steps(const linnet_engine_stats *stats) {
+    return (double)stats->n_steps;
+}
+
+/* Of engines, each with the name of its model. */
+static const struct engine_metric {
+    const char *name, *type, *help;
+    double (*value)(const linnet_engine_stats *stats);
+} engine_metrics[] = {
+    {"num_requests_running", "gauge", "Requests in the engine's steps.", count_running},
+    {"num_requests_waiting", "gauge", "Requests that wait for the engine.", count_waiting},
+    {"num_requests_swapped", "gauge", "Requests in the swap space.", count_swapped},
+    {"kv_cache_usage_perc", "gauge", "Share of KV blocks in use; 1 is all.", measure_usage},
+    {"prefix_cache_queries_total", "counter", "Tokens looked up in the prefix cache.",
+     count_queries},
+    {"prefix_cache_hits_total", "counter", "Tokens found in the prefix cache.", count_hits},
+    {"num_preemptions_total", "counter", "Preemptions, by swap or to recompute.",
+     count_preemptions},
+    {"engine_steps_total", "counter", "Forward passes.", count_steps},
+};
+
+static void put_engines(const page *p, const ln_metrics_now *now) {
+    for (size_t i = 0; i < sizeof engine_metrics / sizeof *engine_metrics; i++) {
+        const struct engine_metric *metric = &engine_metrics[i];
+        put_type(p, metric->name, metric->type, metric->help);
+        for (size_t j = 0; j < now->n_engines; j++) {
+            const page own = {p->out, p->prefix, now->engines[j].model};
+            put_sample(&own, metric->name, NULL, metric->value(&now->engines[j].stats));
+        }
+    }
 }
 
 /* What never changes but by its labels, as pickers of replicas read it. */
-static void put_infos(const page *p, const ln_metrics_now *now) {
+static void put_infos(const page *p, const ln_metrics_engine *engine) {
     put_type(p, "cache_config_info", "gauge", "The KV cache: tokens of a block, and blocks.");
     ln_strbuf_printf(p->out, "%s:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%zu\"} 1\n",
-                     p->prefix, LN_KV_BLOCK_TOKENS, now->engine.n_kv_blocks);
-    if (now->max_adapters == 0)
+                     p->prefix, LN_KV_BLOCK_TOKENS, engine->stats.n_kv_blocks);
+    if (engine->max_adapters == 0)
         return;
     put_type(p, "lora_requests_info", "gauge", "Adapters that requests have; when that was so.");
     ln_strbuf_printf(p->out, "%s:lora_requests_info{max_lora=\"%zu\",running_lora_adapters=\"",
-                     p->prefix, now->max_adapters);
-    put_label(p->out, now->used_adapters);
+                     p->prefix, engine->max_adapters);
+    put_label(p->out, engine->used_adapters);
     ln_strbuf_printf(p->out, "\",waiting_lora_adapters=\"\"} %lld\n", (long long)time(NULL));
 }
 
@@ -159,8 +193,9 @@ void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_
     put_one(p, "num_requests_open", "gauge", "Sequences admitted and not over.",
             (double)now->n_open);
     put_one(p, "http_connections", "gauge", "Open connections.", (double)now->n_connections);
-    put_engine(p, &now->engine);
-    put_infos(p, now);
+    put_engines(p, now);
+    if (now->n_engines == 1) /* these have no label for the model */
+        put_infos(p, &now->engines[0]);
     put_one(p, "prompt_tokens_total", "counter", "Tokens of prompts.",
             (double)metrics->n_prompt_tokens);
     put_one(p, "generation_tokens_total", "counter", "Tokens of output.",

@@ -26,15 +26,22 @@ typedef struct ln_metrics {
     ln_histogram first_token, token, request;  /* in seconds */
 } ln_metrics;
 
-/* What is so now. */
-typedef struct ln_metrics_now {
-    const char *prefix, *model;
-    size_t n_open; /* sequences admitted and not over */
-    size_t n_connections;
-    uint64_t n_dropped_lines; /* of the log */
-    linnet_engine_stats engine;
+/* A loaded model. */
+typedef struct ln_metrics_engine {
+    const char *model;
+    linnet_engine_stats stats;
     size_t max_adapters;       /* that can be loaded; 0: none, and nothing is said of them */
     const char *used_adapters; /* by requests: names with commas between */
+} ln_metrics_engine;
+
+/* What is so now. */
+typedef struct ln_metrics_now {
+    const char *prefix, *model; /* "": several */
+    size_t n_open;              /* sequences admitted and not over */
+    size_t n_connections;
+    uint64_t n_dropped_lines;         /* of the log */
+    const ln_metrics_engine *engines; /* [n_engines] */
+    size_t n_engines;
 } ln_metrics_now;
 
 void ln_metrics_first_token(ln_metrics *metrics, double seconds);

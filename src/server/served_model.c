@@ -15,18 +15,16 @@ static void choose_name(ln_served_model *served) {
 }
 
 void ln_served_model_init(ln_served_model *served, const linnet_model *model, linnet_engine *engine,
-                          const char *name) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
-    linnet_engine_get_memory(engine, &plan);
+                          const linnet_memory_plan *plan, const char *name) {
     *served = (ln_served_model){.model = model,
                                 .engine = engine,
                                 .tokenizer = model->tokenizer,
                                 .info = {.struct_bytes = sizeof served->info},
-                                .ctx_tokens = plan.ctx_tokens,
-                                .max_seqs = plan.max_seqs,
-                                .max_adapters = engine->plan.n_adapters,
-                                .has_gpu = plan.device_bytes > 0,
-                                .has_ranks = plan.n_ranks > 1,
+                                .ctx_tokens = plan->ctx_tokens,
+                                .max_seqs = plan->max_seqs,
+                                .max_adapters = engine != NULL ? engine->plan.n_adapters : 0,
+                                .has_gpu = plan->device_bytes > 0,
+                                .has_ranks = plan->n_ranks > 1,
                                 .name = name};
     linnet_model_get_info(model, &served->info);
     if (name == NULL)
@@ -36,6 +34,8 @@ void ln_served_model_init(ln_served_model *served, const linnet_model *model, li
 bool ln_served_model_adapter(const ln_served_model *served, const char *name,
                              linnet_adapter *adapter) {
     *adapter = (linnet_adapter){.struct_bytes = sizeof *adapter};
+    if (served->engine == NULL)
+        return false;
     for (size_t i = 0; linnet_engine_get_adapter(served->engine, i, adapter); i++)
         if (strcmp(adapter->name, name) == 0)
             return true;

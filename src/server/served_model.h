@@ -1,5 +1,5 @@
-/* The model that is served, with its engine: set before the first request, and read by handlers
- * and workers from then on. */
+/* A model that is served, with its engine: set while no request has it, and read by handlers and
+ * workers that do. */
 #ifndef LN_SERVER_SERVED_MODEL_H
 #define LN_SERVER_SERVED_MODEL_H
 
@@ -9,8 +9,8 @@
 #include "text/tokenizer/tokenizer.h"
 
 typedef struct ln_served_model {
-    const linnet_model *model; /* borrowed, as is engine */
-    linnet_engine *engine;
+    const linnet_model *model;     /* borrowed, as is engine */
+    linnet_engine *engine;         /* NULL: it is not loaded */
     const ln_tokenizer *tokenizer; /* the model's; NULL: none */
     linnet_model_info info;
     size_t ctx_tokens, max_seqs, max_adapters;
@@ -21,9 +21,10 @@ typedef struct ln_served_model {
     int64_t created_s; /* of the server */
 } ln_served_model;
 
-/* `name` is borrowed; NULL: the checkpoint's, without what a path or a shell would take apart. */
+/* `name` is borrowed; NULL: the checkpoint's, without what a path or a shell would take apart. The
+ * engine is NULL, or one by this plan. */
 void ln_served_model_init(ln_served_model *served, const linnet_model *model, linnet_engine *engine,
-                          const char *name);
+                          const linnet_memory_plan *plan, const char *name);
 
 /* The loaded adapter of this name; false: there is none. Any thread. */
 bool ln_served_model_adapter(const ln_served_model *served, const char *name,

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -90,11 +91,16 @@ static void on_end(void *user, ln_exchange *exchange) {
 
 /* ---- hooks of health and shutdown ------------------------------------------------------- */
 
+static bool has_ranks(const ln_server *server) {
+    const ln_registry *registry = &server->context.registry;
+    return registry->is_fixed && registry->entries[0].served.has_ranks;
+}
+
 /* Without its GPU the engine answers nothing but errors, so the server ends: a supervisor may start
  * it again. */
 static void on_lost(void *user) {
     ln_server *server = user;
-    const char *why = server->context.served.has_ranks ? "a rank is lost" : "the GPU failed";
+    const char *why = has_ranks(server) ? "a rank is lost" : "the GPU failed";
     if (!server->context.shutdown.is_draining)
         ln_shutdown_drain(&server->context.shutdown, why);
 }
@@ -104,7 +110,9 @@ static void on_hung(void *user) {
 }
 
 static void on_cut_off(void *user) {
-    ln_generations_end(&((ln_server *)user)->generations);
+    ln_server *server = user;
+    ln_registry_end(&server->context.registry);
+    ln_generations_end(&server->generations);
 }
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -213,12 +221,14 @@ void ln_server_close(ln_server *server) {
     if (server == NULL)
         return;
     ln_context *context = &server->context;
+    ln_registry_end(&context->registry);
     ln_worker_pool_stop(&context->pool);
     ln_generations_stop(&server->generations);
     ln_response_store_close(context->responses);
     ln_listener_close(context->listener);
     ln_shutdown_stop(&context->shutdown);
     ln_health_stop(&context->health);
+    ln_registry_stop(&context->registry);
     event_base_free(server->base);
     ln_strbuf_free(&context->scratch);
     ln_api_keys_free(&server->keys);
@@ -246,9 +256,19 @@ static ln_status run_loop(ln_server *server, ln_error *err) {
     return LINNET_OK;
 }
 
+/* The most that an engine has in a step. */
+static size_t count_max_seqs(const ln_registry *registry) {
+    size_t most = registry->is_fixed ? registry->entries[0].served.max_seqs : 1;
+    for (size_t i = 0; i < registry->n_entries; i++)
+        if (registry->entries[i].spec.options.max_seqs > most)
+            most = registry->entries[i].spec.options.max_seqs;
+    return most;
+}
+
 static ln_status start(ln_server *server, ln_error *err) {
     ln_context *context = &server->context;
-    const ln_served_model *served = &context->served;
+    const ln_registry *registry = &context->registry;
+    const ln_served_model *served = &registry->entries[0].served;
     const ln_server_options *options = &server->options;
     const ln_health_hooks hooks = {.user = server, .on_lost = on_lost, .on_hung = on_hung};
     const ln_shutdown_scope scope = {.base = server->base,
@@ -260,31 +280,45 @@ static ln_status start(ln_server *server, ln_error *err) {
                                      .user = server,
                                      .on_cut_off = on_cut_off,
                                      .on_reload = options->read_keys != NULL ? on_reload : NULL};
-    atomic_store(&context->admission.limit, served->max_seqs + options->max_waiting);
+    atomic_store(&context->admission.limit, count_max_seqs(registry) + options->max_waiting);
     LN_TRY(ln_shutdown_start(&context->shutdown, &scope, err));
-    LN_TRY(ln_health_start(&context->health, server->base, served->engine, served->has_gpu,
-                           served->has_ranks, options->hang_ms, &hooks, err));
+    LN_TRY(ln_health_start(&context->health, server->base, registry,
+                           registry->is_fixed && served->has_gpu, has_ranks(server),
+                           options->hang_ms, &hooks, err));
     LN_TRY(ln_generations_start(&server->generations, context, server->base, err));
     return ln_worker_pool_start(&context->pool, server->base, err);
 }
 
-ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
-                        ln_error *err) {
-    ln_served_model *served = &server->context.served;
-    ln_served_model_init(served, model, engine, server->options.served_name);
-    served->created_s = server->created_s;
+static ln_status run(ln_server *server, const char *what, ln_error *err) {
     LN_TRY(start(server, err));
-    ln_log_message(&server->log, "serving %s at %s port %u", served->name,
-                   server->options.address.host, ln_server_get_port(server));
+    ln_log_message(&server->log, "serving %s at %s port %u", what, server->options.address.host,
+                   ln_server_get_port(server));
     LN_TRY(run_loop(server, err));
     ln_log_message(&server->log, "stopped");
     if (server->context.health.is_hung)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU hangs; the server has ended");
-    if (server->context.health.is_lost && served->has_ranks)
+    if (server->context.health.is_lost && has_ranks(server))
         return ln_fail(err, LINNET_ERR_COMPUTE, "a rank is lost; the server has ended");
     if (server->context.health.is_lost)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU failed for good; the server has ended");
     return LINNET_OK;
+}
+
+ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
+                        ln_error *err) {
+    ln_registry *registry = &server->context.registry;
+    LN_TRY(ln_registry_init_fixed(registry, model, engine, server->options.served_name,
+                                  server->created_s, err));
+    return run(server, registry->entries[0].served.name, err);
+}
+
+ln_status ln_server_run_models(ln_server *server, const ln_model_spec *specs, size_t n_specs,
+                               const ln_memory_need *budget, ln_error *err) {
+    char what[64];
+    LN_TRY(ln_registry_init(&server->context.registry, specs, n_specs, budget, server->base,
+                            &server->log, server->created_s, err));
+    snprintf(what, sizeof what, "%zu models", n_specs);
+    return run(server, what, err);
 }
 
 static void *run_watchdog(void *argument) {

@@ -1,4 +1,4 @@
-/* The server: HTTP APIs over one model and its engine.
+/* The server: HTTP APIs over one model and its engine, or over several.
  *
  * One thread runs the event loop: connections, and the events of the engine's requests, which it
  * learns of by their descriptors. Workers parse bodies, render templates and encode prompts, so
@@ -9,6 +9,7 @@
 #include <linnet.h>
 
 #include "server/http/listener.h"
+#include "server/models/loader.h"
 
 typedef struct ln_server ln_server;
 
@@ -56,8 +57,13 @@ uint16_t ln_server_get_port(const ln_server *server);
  * of the requests ended with errors. */
 ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
                         ln_error *err);
-/* Closes the server and destroys its engine. Where that does not come to an end within some
- * seconds, because a device hangs, the program ends with `status`: nothing else would end it. */
+/* The same with models that are loaded when a request names them, within a budget of memory;
+ * [n_specs], which must outlive the server. */
+ln_status ln_server_run_models(ln_server *server, const ln_model_spec *specs, size_t n_specs,
+                               const ln_memory_need *budget, ln_error *err);
+/* Closes the server and destroys its engine; NULL: its models have theirs. Where that does not come
+ * to an end within some seconds, because a device hangs, the program ends with `status`: nothing
+ * else would end it. */
 void ln_server_end(ln_server *server, linnet_engine *engine, int status);
 
 #endif

@@ -99,7 +99,7 @@ static void *try_exec(void *argument) {
 
 /* As the program does: files first, then a thread, then calls. */
 static void live_in_sandbox(const place *made) {
-    ln_cli_sandbox sandbox = {.models = {made->link}};
+    ln_cli_sandbox sandbox = {.models = (const char *const[]){made->link}, .n_models = 1};
     pthread_t thread;
     int error = 0;
     ln_cli_sandbox_allow(&sandbox, made->store, true);

@@ -90,6 +90,7 @@ test_server server_start(const char *const *arguments) {
 }
 
 test_server server_start_logging(int log_fd, const char *const *arguments) {
+    setenv("HF_HUB_CACHE", "/nonexistent", 1); /* without MODEL the demo model is served */
     const char *argv[MAX_ARGUMENTS + 4] = {TEST_LINNET, "serve", "--port=0"};
     for (int i = 0; arguments[i]; i++) {
         assert_true(i < MAX_ARGUMENTS);

@@ -5,6 +5,8 @@
 # usage: docs.sh LINNET PAGE
 set -eu
 linnet=$1 page=$2
+demo=$(cd "$(dirname "$0")/../.." && pwd)/models/demo.gguf
+export HF_HUB_CACHE=/nonexistent # without MODEL the demo model is served
 for tool in curl openssl; do
     command -v "$tool" >/dev/null || {
         echo "skipped: there is no $tool"
@@ -41,6 +43,17 @@ start() { # COMMAND: its arguments, with another port
     done
     port=$(sed -n 's/.*:\([0-9]*\)$/\1/p' out)
 }
+
+# The models that the examples offer.
+mkdir models
+cp "$demo" models/small.gguf
+cp "$demo" models/large.gguf
+cat >models.json <<'END'
+{"models": [
+    {"name": "small", "model": "models/small.gguf", "options": {"ctx": 512}},
+    {"name": "large", "model": "models/large.gguf", "keep-alive": -1, "options": {"max-seqs": 4}}
+]}
+END
 
 # The adapters that the examples load: one of rank 1 for a matrix of the demo model, which leaves
 # everything as it is.

@@ -213,6 +213,20 @@ void linnet_request_close(linnet_request *request) {
     release(request);
 }
 
+/* The server makes no engine: it is given this one. */
+linnet_status linnet_plan_memory(const linnet_model *model, const linnet_engine_options *options,
+                                 linnet_memory_plan *plan, linnet_error *err) {
+    (void)model, (void)options, (void)plan, (void)err;
+    return LINNET_ERR_UNSUPPORTED;
+}
+
+linnet_status linnet_engine_create(const linnet_model *model, const linnet_engine_options *options,
+                                   linnet_engine **engine, linnet_error *err) {
+    (void)model, (void)options, (void)err;
+    *engine = NULL;
+    return LINNET_ERR_UNSUPPORTED;
+}
+
 void linnet_engine_destroy(linnet_engine *engine) {
     while (atomic_load(&engine->is_stuck))
         pause();

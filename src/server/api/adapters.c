@@ -26,7 +26,7 @@ static bool load(ln_api_task *task, const ln_fields *fields) {
     const char *name = NULL, *path = NULL;
     float scale = 1;
     linnet_error err = {0};
-    ln_served_model *served = &task->context->served;
+    const ln_served_model *served = task->served;
     if (!ln_fields_only(fields, known) || !read_name(task, fields, &name) ||
         !ln_fields_text(fields, "lora_path", &path) ||
         !ln_fields_number(fields, "scale", -1e6, 1e6, &scale))
@@ -46,7 +46,7 @@ static bool unload(ln_api_task *task, const ln_fields *fields) {
     const char *name = NULL;
     if (!ln_fields_only(fields, known) || !read_name(task, fields, &name))
         return false;
-    if (linnet_engine_unload_adapter(task->context->served.engine, name, NULL) != LINNET_OK)
+    if (linnet_engine_unload_adapter(task->served->engine, name, NULL) != LINNET_OK)
         return ln_api_fail(&task->error, 404, "lora_name", "there is no adapter '%.128s'", name);
     ln_strbuf_printf(&task->reply, "Success: LoRA adapter '%s' removed successfully.", name);
     return true;
@@ -60,11 +60,11 @@ static void reply(ln_api_task *task) {
 }
 
 void ln_endpoint_load_adapter(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {.read = load, .answer = reply};
+    static const ln_api_work work = {.needs = LN_NEEDS_ENGINE, .read = load, .answer = reply};
     ln_api_task_push(context, exchange, &work);
 }
 
 void ln_endpoint_unload_adapter(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {.read = unload, .answer = reply};
+    static const ln_api_work work = {.needs = LN_NEEDS_ENGINE, .read = unload, .answer = reply};
     ln_api_task_push(context, exchange, &work);
 }

@@ -11,8 +11,8 @@ void ln_load_report_add(const ln_context *context, ln_exchange *exchange) {
     char value[192];
     if (!as_json && (format == NULL || strcasecmp(format, "text") != 0))
         return;
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(context->served.engine, &stats);
+    linnet_engine_stats stats;
+    ln_registry_stats(&context->registry, &stats);
     double usage = stats.n_kv_blocks > 0 ? (double)stats.n_kv_used / (double)stats.n_kv_blocks : 0;
     snprintf(value, sizeof value,
              as_json ? "JSON {\"named_metrics\": {\"kv_cache_usage_perc\": %.6g, "

@@ -1,4 +1,5 @@
 /* llama.cpp's own API: /completion, /infill, /apply-template and /props. */
+#include "server/api/model_of.h"
 #include "server/api/routes.h"
 #include "server/generation/chat_request.h"
 #include "server/generation/completion_request.h"
@@ -59,7 +60,9 @@ void ln_endpoint_apply_template(ln_context *context, ln_exchange *exchange) {
 }
 
 void ln_endpoint_props(ln_context *context, ln_exchange *exchange) {
-    const ln_served_model *served = &context->served;
+    const ln_served_model *served = ln_model_of(context, exchange);
+    if (served == NULL)
+        return;
     ln_strbuf *out = &context->scratch;
     ln_strbuf_clear(out);
     ln_strbuf_printf(out,

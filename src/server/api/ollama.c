@@ -10,14 +10,17 @@
 #include "server/ollama/ollama_input.h"
 #include "server/ollama/ollama_writer.h"
 
-/* Clients ask for a model to be loaded, which it is, or unloaded, which it is not. */
+/* Clients ask for a model to be loaded, which it is by now, or unloaded, which happens behind this
+ * where it may be. */
 static bool reply_loaded(ln_api_task *task, const char *said) {
     ln_strbuf *out = &task->reply;
     ln_strbuf_puts(out, "{\"model\":");
-    ln_json_put_text(out, task->context->served.name);
+    ln_json_put_text(out, task->served->name);
     ln_strbuf_puts(out, ",\"created_at\":");
     ln_ollama_put_time((int64_t)time(NULL), out);
-    ln_strbuf_printf(out, ",%s,\"done\":true,\"done_reason\":\"load\"}", said);
+    bool leaves = task->lease.sets_keep && task->lease.keep_ms == 0;
+    ln_strbuf_printf(out, ",%s,\"done\":true,\"done_reason\":\"%s\"}", said,
+                     leaves ? "unload" : "load");
     return true;
 }
 

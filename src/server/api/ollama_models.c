@@ -1,6 +1,7 @@
 /* Ollama's API: what it says of models, and what it does not do. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "model/model.h"
 #include "server/api/routes.h"
@@ -41,38 +42,74 @@ static void put_details(const ln_served_model *served, ln_strbuf *out) {
                      millions >= 1000 ? millions / 1000 : millions, millions >= 1000 ? "B" : "M");
 }
 
-/* The members of a model that lists share. Its digest is not known: no file is read for it. */
-static void put_model(const ln_served_model *served, ln_strbuf *out) {
+/* The members of a model that lists share. Its digest is not known: no file is read for it; nor are
+ * details of one that has not been opened. */
+static void put_model(const ln_model_entry *entry, ln_strbuf *out) {
+    const ln_served_model *served = &entry->served;
+    unsigned long long n_bytes =
+        served->model != NULL ? count_bytes(served->model) : entry->spec.file_bytes;
     ln_strbuf_puts(out, "{\"name\":");
     ln_json_put_text(out, served->name);
     ln_strbuf_puts(out, ",\"model\":");
     ln_json_put_text(out, served->name);
-    ln_strbuf_printf(out, ",\"size\":%llu,\"digest\":\"%064d\",", count_bytes(served->model), 0);
-    put_details(served, out);
+    ln_strbuf_printf(out, ",\"size\":%llu,\"digest\":\"%064d\",", n_bytes, 0);
+    if (served->model != NULL)
+        put_details(served, out);
+    else
+        ln_strbuf_puts(out,
+                       "\"details\":{\"parent_model\":\"\",\"format\":\"gguf\",\"family\":\"\","
+                       "\"families\":[],\"parameter_size\":\"\",\"quantization_level\":"
+                       "\"unknown\"}");
 }
 
 void ln_endpoint_ollama_tags(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
+    const ln_registry *registry = &context->registry;
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"models\":[");
-    put_model(&context->served, out);
-    ln_strbuf_puts(out, ",\"modified_at\":");
-    ln_ollama_put_time(context->served.created_s, out);
-    ln_strbuf_puts(out, "}]}");
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        const ln_model_entry *entry = &registry->entries[i];
+        if (i > 0)
+            ln_strbuf_putc(out, ',');
+        put_model(entry, out);
+        ln_strbuf_puts(out, ",\"modified_at\":");
+        ln_ollama_put_time(
+            entry->spec.modified_s > 0 ? entry->spec.modified_s : registry->created_s, out);
+        ln_strbuf_putc(out, '}');
+    }
+    ln_strbuf_puts(out, "]}");
     ln_reply_json(exchange, out);
 }
 
-/* The model stays until the server ends: it expires in a far year. */
+/* When a loaded model leaves, if no request comes; a far year: it does not. */
+static void put_expiry(const ln_model_entry *entry, ln_strbuf *out) {
+    int64_t rest_ms = ln_model_rest_ms(entry);
+    if (rest_ms < 0)
+        ln_strbuf_puts(out, "\"2318-01-01T00:00:00Z\"");
+    else
+        ln_ollama_put_time((int64_t)time(NULL) + rest_ms / 1000, out);
+}
+
 void ln_endpoint_ollama_ps(ln_context *context, ln_exchange *exchange) {
-    const ln_served_model *served = &context->served;
     ln_strbuf *out = &context->scratch;
+    const ln_registry *registry = &context->registry;
+    bool is_first = true;
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"models\":[");
-    put_model(served, out);
-    ln_strbuf_printf(out,
-                     ",\"expires_at\":\"2318-01-01T00:00:00Z\",\"size_vram\":%llu,"
-                     "\"context_length\":%zu}]}",
-                     served->has_gpu ? count_bytes(served->model) : 0, served->ctx_tokens);
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        const ln_model_entry *entry = &registry->entries[i];
+        if (entry->state != LN_MODEL_LOADED)
+            continue;
+        if (!is_first)
+            ln_strbuf_putc(out, ',');
+        is_first = false;
+        put_model(entry, out);
+        ln_strbuf_puts(out, ",\"expires_at\":");
+        put_expiry(entry, out);
+        ln_strbuf_printf(out, ",\"size_vram\":%zu,\"context_length\":%zu}",
+                         entry->need.device_bytes, entry->served.ctx_tokens);
+    }
+    ln_strbuf_puts(out, "]}");
     ln_reply_json(exchange, out);
 }
 
@@ -97,7 +134,7 @@ static void put_info(const ln_served_model *served, ln_strbuf *out) {
 static bool show(ln_api_task *task, const ln_fields *fields) {
     static const char *const known[] = {"model",    "name",    "verbose", "system",
                                         "template", "options", NULL};
-    const ln_served_model *served = &task->context->served;
+    const ln_served_model *served = task->served;
     const char *template = served->model->chat_source;
     size_t n_template = template != NULL ? strlen(template) : 0;
     const json_t *given = ln_fields_get(fields, "model");

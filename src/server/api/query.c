@@ -18,3 +18,20 @@ bool ln_query_get(const char *query, const char *name, char *value, size_t capac
     }
     return false;
 }
+
+static int hex_digit(char c) {
+    const char *digits = "0123456789abcdef", *found = c != '\0' ? strchr(digits, c | 32) : NULL;
+    return found != NULL ? (int)(found - digits) : -1;
+}
+
+bool ln_query_is(const char *part, const char *name) {
+    for (; *part != '\0' && *name != '\0'; name++) {
+        int high = *part == '%' ? hex_digit(part[1]) : -1;
+        int low = high >= 0 ? hex_digit(part[2]) : -1;
+        char byte = low >= 0 ? (char)(high << 4 | low) : *part;
+        if (byte != *name)
+            return false;
+        part += low >= 0 ? 3 : 1;
+    }
+    return *part == *name;
+}

@@ -9,4 +9,7 @@
  * `capacity`. `query` may be NULL. */
 bool ln_query_get(const char *query, const char *name, char *value, size_t capacity);
 
+/* Whether a part of a target stands for the name, with %XX for some of its bytes. */
+bool ln_query_is(const char *part, const char *name);
+
 #endif

@@ -8,7 +8,7 @@
 static void put_prompt(ln_api_task *task, const ln_prompt *prompt) {
     ln_strbuf *out = &task->reply;
     ln_strbuf_puts(out, "{\"model\":");
-    ln_json_put_text(out, task->context->served.name);
+    ln_json_put_text(out, task->served->name);
     ln_strbuf_puts(out, ",\"token_ids\":[");
     for (size_t i = 0; i < prompt->n_ids; i++)
         ln_strbuf_printf(out, "%s%d", i > 0 ? "," : "", (int)prompt->ids[i]);
@@ -16,7 +16,7 @@ static void put_prompt(ln_api_task *task, const ln_prompt *prompt) {
 }
 
 static bool render(ln_api_task *task, const ln_fields *fields) {
-    const ln_served_model *served = &task->context->served;
+    const ln_served_model *served = task->served;
     if (!ln_api_task_check_model(task, fields) ||
         !ln_completion_request_read(fields, served->model, served->ctx_tokens, &task->request))
         return false;
@@ -29,7 +29,7 @@ static bool render(ln_api_task *task, const ln_fields *fields) {
 }
 
 static bool render_chat(ln_api_task *task, const ln_fields *fields) {
-    const ln_served_model *served = &task->context->served;
+    const ln_served_model *served = task->served;
     if (!ln_api_task_check_model(task, fields) ||
         !ln_chat_request_read(fields, served->model, served->ctx_tokens, &task->request))
         return false;

@@ -12,7 +12,8 @@ void ln_endpoint_root(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"message\":\"linnet serves a language model\",\"model\":");
-    ln_json_put_text(out, context->served.name);
+    const ln_model_entry *latest = ln_registry_latest(&context->registry);
+    ln_json_put_text(out, latest != NULL ? latest->served.name : NULL);
     ln_strbuf_puts(out, ",\"endpoints\":[");
     for (size_t i = 0; i < n_routes; i++)
         if (strchr(routes[i].path, '*') == NULL &&

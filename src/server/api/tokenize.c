@@ -37,11 +37,11 @@ static void put_texts(ln_strbuf *out, const ln_tokenizer *tokenizer, const int32
 
 static void put_answer(ln_api_task *task, bool has_texts, const int32_t *ids, size_t n_ids) {
     ln_strbuf_printf(&task->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
-                     task->context->served.ctx_tokens);
+                     task->served->ctx_tokens);
     put_ids(&task->reply, ids, n_ids);
     ln_strbuf_putc(&task->reply, ']');
-    if (has_texts && task->context->served.tokenizer != NULL)
-        put_texts(&task->reply, task->context->served.tokenizer, ids, n_ids);
+    if (has_texts && task->served->tokenizer != NULL)
+        put_texts(&task->reply, task->served->tokenizer, ids, n_ids);
     ln_strbuf_putc(&task->reply, '}');
 }
 
@@ -89,9 +89,8 @@ static bool tokenize(ln_api_task *task, const ln_fields *fields) {
     int32_t *ids;
     size_t n_ids;
     linnet_error err = {0};
-    if (linnet_model_encode(task->context->served.model, json_string_value(text),
-                            json_string_length(text), adds_special, parses_special, &ids, &n_ids,
-                            &err) != LINNET_OK)
+    if (linnet_model_encode(task->served->model, json_string_value(text), json_string_length(text),
+                            adds_special, parses_special, &ids, &n_ids, &err) != LINNET_OK)
         return ln_api_fail_with(&task->error, &err, "prompt");
     put_answer(task, has_texts, ids, n_ids);
     linnet_free(ids);
@@ -111,9 +110,8 @@ static bool detokenize(ln_api_task *task, const ln_fields *fields) {
     size_t n_ids, n_bytes;
     char *text = NULL;
     linnet_error err = {0};
-    bool done =
-        ln_api_read_ids(tokens, &task->context->served.info, "tokens", &ids, &n_ids, &task->error);
-    if (done && linnet_model_decode(task->context->served.model, ids, n_ids, !skips_special, &text,
+    bool done = ln_api_read_ids(tokens, &task->served->info, "tokens", &ids, &n_ids, &task->error);
+    if (done && linnet_model_decode(task->served->model, ids, n_ids, !skips_special, &text,
                                     &n_bytes, &err) != LINNET_OK)
         done = ln_api_fail_with(&task->error, &err, "tokens");
     if (done) {

@@ -2,12 +2,15 @@
 #include <stdlib.h>
 
 #include "model/model.h"
+#include "server/api/model_of.h"
 #include "server/api/routes.h"
 #include "server/json/reply.h"
 #include "text/chat/special_tokens.h"
 
 void ln_endpoint_tokenizer_info(ln_context *context, ln_exchange *exchange) {
-    const ln_served_model *served = &context->served;
+    const ln_served_model *served = ln_model_of(context, exchange);
+    if (served == NULL)
+        return;
     const linnet_model *model = served->model;
     ln_strbuf *out = &context->scratch;
     json_t *info = json_object();

@@ -247,5 +247,5 @@ bool ln_chat_request_generate(ln_api_task *task, json_t *body, const char *messa
 bool ln_chat_request_count(ln_api_task *task, json_t *body) {
     const ln_fields fields = {body, "", &task->error, NULL};
     return body != NULL && ln_api_task_check_model(task, &fields) &&
-           ln_chat_request_read(&fields, task->context->served.model, SIZE_MAX, &task->request);
+           ln_chat_request_read(&fields, task->served->model, SIZE_MAX, &task->request);
 }

@@ -21,7 +21,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
     const ln_prompt *prompt = &task->request.prompts[run->prompt];
     linnet_request_options options = task->request.options;
     linnet_error err = {0};
-    if (context->served.info.has_encoder) {
+    if (task->served->info.has_encoder) {
         options.encoder_ids = prompt->ids;
         options.n_encoder_ids = prompt->n_ids;
     } else {
@@ -34,7 +34,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
     options.completion_queue = context->generations->completion_queue;
     options.adapter = task->request.adapter[0] != '\0' ? task->request.adapter : NULL;
     options.user = run;
-    if (linnet_request_submit(context->served.engine, &options, &run->request, &err) != LINNET_OK)
+    if (linnet_request_submit(task->served->engine, &options, &run->request, &err) != LINNET_OK)
         return fail_submit(task, &err);
     task->n_runs++;
     return true;
@@ -44,7 +44,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
  * outputs: those wait for one another. The best of some must be in one. */
 static bool submit(ln_api_task *task) {
     const ln_generation_request *request = &task->request;
-    size_t n_most = task->context->served.max_seqs;
+    size_t n_most = task->served->max_seqs;
     if (request->options.best_of > 0 || n_most == 0 || request->n < n_most)
         n_most = request->n;
     size_t n_each = (request->n + n_most - 1) / n_most;
@@ -63,9 +63,8 @@ static bool submit(ln_api_task *task) {
 }
 
 bool ln_generate(ln_api_task *task, const ln_fields *fields, ln_generation_reader *read) {
-    ln_context *context = task->context;
     if (!ln_api_task_check_model(task, fields) ||
-        !read(fields, context->served.model, context->served.ctx_tokens, &task->request))
+        !read(fields, task->served->model, task->served->ctx_tokens, &task->request))
         return false;
     /* one sequence was reserved before the body was read */
     size_t n_each =

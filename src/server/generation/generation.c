@@ -134,7 +134,7 @@ static void take_prompt(ln_generation *generation, ln_choice *choice, const linn
 /* Bytes of the event's text, without a special token at its end that clients must not see. */
 static size_t count_shown(const ln_generation *generation, const linnet_event *event) {
     const ln_generation_request *request = &generation->task->request;
-    const ln_tokenizer *tokenizer = generation->set->context->served.tokenizer;
+    const ln_tokenizer *tokenizer = generation->task->served->tokenizer;
     if (!request->hides_special || event->token < 0)
         return event->text_bytes;
     for (size_t i = 0; i < request->n_shown_ids; i++)
@@ -410,7 +410,7 @@ static ln_generation *create(ln_api_task *task) {
 
 static void set_writer(ln_generation *generation) {
     const ln_api_task *task = generation->task;
-    const ln_served_model *served = &task->context->served;
+    const ln_served_model *served = task->served;
     generation->format = task->work->format;
     generation->writer = (ln_answer_writer){
         .request = &task->request,

@@ -17,7 +17,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sandbox.h"
-#include "cli/service.h"
+#include "cli/serve/many.h"
+#include "cli/serve/service.h"
 #include "server/api/api_keys.h"
 #include "server/log_writer.h"
 #include "server/server.h"
@@ -58,7 +59,11 @@ enum {
     KEY_IDLE_TIMEOUT,
     KEY_UNREAD_TIMEOUT,
     KEY_DRAIN_TIMEOUT,
-    KEY_HANG_TIMEOUT
+    KEY_HANG_TIMEOUT,
+    KEY_MODELS,
+    KEY_MEMORY,
+    KEY_GPU_MEMORY,
+    KEY_KEEP_ALIVE
 };
 
 typedef struct serve_args {
@@ -72,6 +77,7 @@ typedef struct serve_args {
     ln_server_options server;
     linnet_engine_options engine;
     ln_cli_adapters adapters;
+    ln_cli_many many;
 } serve_args;
 
 static const struct argp_option options[] = {
@@ -106,29 +112,37 @@ static const struct argp_option options[] = {
      "Give up what serving does not need: other files, writing, connections, programs (on, where "
      "the kernel has Landlock and seccomp)",
      1},
-    {NULL, 0, NULL, 0, "Limits:", 2},
+    {NULL, 0, NULL, 0, "Several models:", 2},
+    {"models", KEY_MODELS, "PATH", 0,
+     "Offer the models in this folder, or those that this JSON file names; may be repeated", 2},
+    {"memory", KEY_MEMORY, "N", 0,
+     "Bytes of memory that loaded models may take together, such as 24G (what is free)", 2},
+    {"gpu-memory", KEY_GPU_MEMORY, "N", 0, "The same of the GPU's memory (any)", 2},
+    {"keep-alive", KEY_KEEP_ALIVE, "S", 0,
+     "Unload a model after so many seconds without a request; -1: never (300)", 2},
+    {NULL, 0, NULL, 0, "Limits:", 3},
     {"max-waiting", KEY_MAX_WAITING, "N", 0,
-     "Sequences that may wait beside the running ones; more are refused with 429 (256)", 2},
-    {"max-responses", KEY_MAX_RESPONSES, "N", 0, "Stored responses; the oldest give way (1000)", 2},
+     "Sequences that may wait beside the running ones; more are refused with 429 (256)", 3},
+    {"max-responses", KEY_MAX_RESPONSES, "N", 0, "Stored responses; the oldest give way (1000)", 3},
     {"max-response-bytes", KEY_MAX_RESPONSE_BYTES, "N", 0,
-     "Bytes of all stored responses (67108864)", 2},
-    {"max-connections", KEY_MAX_CONNECTIONS, "N", 0, "Open connections (16384)", 2},
-    {"max-head-bytes", KEY_MAX_HEAD_BYTES, "N", 0, "Bytes of a request's head (16384)", 2},
-    {"max-headers", KEY_MAX_HEADERS, "N", 0, "Headers of a request (100)", 2},
-    {"max-body-bytes", KEY_MAX_BODY_BYTES, "N", 0, "Bytes of a request's body (4194304)", 2},
+     "Bytes of all stored responses (67108864)", 3},
+    {"max-connections", KEY_MAX_CONNECTIONS, "N", 0, "Open connections (16384)", 3},
+    {"max-head-bytes", KEY_MAX_HEAD_BYTES, "N", 0, "Bytes of a request's head (16384)", 3},
+    {"max-headers", KEY_MAX_HEADERS, "N", 0, "Headers of a request (100)", 3},
+    {"max-body-bytes", KEY_MAX_BODY_BYTES, "N", 0, "Bytes of a request's body (4194304)", 3},
     {"max-bodies-bytes", KEY_MAX_BODIES_BYTES, "N", 0,
-     "Bytes of all bodies at once, read or being read (268435456)", 2},
+     "Bytes of all bodies at once, read or being read (268435456)", 3},
     {"max-unread-bytes", KEY_MAX_UNREAD_BYTES, "N", 0,
-     "Bytes that a client may leave unread before it is cut (262144)", 2},
-    {"head-timeout", KEY_HEAD_TIMEOUT, "MS", 0, "Time for a request's head (10000)", 2},
-    {"body-timeout", KEY_BODY_TIMEOUT, "MS", 0, "Time for a request's body (30000)", 2},
-    {"idle-timeout", KEY_IDLE_TIMEOUT, "MS", 0, "Time between requests (75000)", 2},
+     "Bytes that a client may leave unread before it is cut (262144)", 3},
+    {"head-timeout", KEY_HEAD_TIMEOUT, "MS", 0, "Time for a request's head (10000)", 3},
+    {"body-timeout", KEY_BODY_TIMEOUT, "MS", 0, "Time for a request's body (30000)", 3},
+    {"idle-timeout", KEY_IDLE_TIMEOUT, "MS", 0, "Time between requests (75000)", 3},
     {"unread-timeout", KEY_UNREAD_TIMEOUT, "MS", 0,
-     "Time in which a client takes nothing of an answer before it is cut (30000)", 2},
+     "Time in which a client takes nothing of an answer before it is cut (30000)", 3},
     {"drain-timeout", KEY_DRAIN_TIMEOUT, "MS", 0,
-     "How long SIGTERM waits for running requests (30000)", 2},
+     "How long SIGTERM waits for running requests (30000)", 3},
     {"hang-timeout", KEY_HANG_TIMEOUT, "MS", 0,
-     "Time without progress of the engine before /health says so (60000)", 2},
+     "Time without progress of the engine before /health says so (60000)", 3},
     {0}};
 
 /* What ln_server_options.read_keys calls. */
@@ -179,6 +193,7 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
     enum { MAX_BYTES = 1 << 30 };
     ln_server_options *server = &((serve_args *)state->input)->server;
     ln_http_limits *limits = &server->limits;
+    ln_cli_many *many = &((serve_args *)state->input)->many;
     switch (key) {
     case KEY_MAX_WAITING:
         server->max_waiting = ln_cli_parse_count(state, "--max-waiting", arg, 0, 65536);
@@ -214,6 +229,14 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
     case KEY_BODY_TIMEOUT: limits->body_ms = parse_ms(state, "--body-timeout", arg); return 0;
     case KEY_IDLE_TIMEOUT: limits->idle_ms = parse_ms(state, "--idle-timeout", arg); return 0;
     case KEY_UNREAD_TIMEOUT: limits->unread_ms = parse_ms(state, "--unread-timeout", arg); return 0;
+    case KEY_MODELS: ln_cli_many_add(state, many->lists, &many->n_lists, arg); return 0;
+    case KEY_MEMORY: many->budget.host_bytes = ln_cli_parse_bytes(state, "--memory", arg); return 0;
+    case KEY_GPU_MEMORY:
+        many->budget.device_bytes = ln_cli_parse_bytes(state, "--gpu-memory", arg);
+        return 0;
+    case KEY_KEEP_ALIVE:
+        many->keep_ms = (int64_t)(1000 * ln_cli_parse_number(state, "--keep-alive", arg, -1, 1e9));
+        return 0;
     case KEY_DRAIN_TIMEOUT: server->drain_ms = parse_ms(state, "--drain-timeout", arg); return 0;
     case KEY_HANG_TIMEOUT: server->hang_ms = parse_ms(state, "--hang-timeout", arg); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -267,13 +290,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--sandbox: \"%s\" is neither on nor off", arg);
         args->has_no_sandbox = strcmp(arg, "off") == 0;
         return 0;
-    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); return 0;
+    case ARGP_KEY_ARG:
+        if (args->model != NULL)
+            ln_cli_many_add(state, args->many.models, &args->many.n_models, arg);
+        else
+            args->model = arg;
+        return 0;
     case ARGP_KEY_END: check(state, args); return 0;
     default: return parse_limit(key, arg, state);
     }
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 4},
                                              {&ln_cli_adapters_argp, 0, NULL, 1},
                                              {&ln_cli_model_argp, 0, NULL, 1},
                                              {0}};
@@ -281,16 +309,18 @@ static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENG
 static const struct argp serve_argp = {
     .options = options,
     .parser = parse,
-    .args_doc = "[MODEL]",
-    .doc = "Serves a model over HTTP, by the APIs of OpenAI (/v1/completions, "
-           "/v1/chat/completions, /v1/responses, /v1/models), Anthropic (/v1/messages) and Ollama "
-           "(/api/chat, /api/generate), with /tokenize, /health and /metrics. MODEL is a GGUF file "
-           "or a Hugging Face folder; without it the demo model is served.\vThe log goes to "
-           "standard error. SIGTERM, SIGINT and SIGHUP (without --api-key and --api-key-file) wait "
-           "for the running requests and end the "
-           "program "
-           "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
-           "step.",
+    .args_doc = "[MODEL...]",
+    .doc =
+        "Serves models over HTTP, by the APIs of OpenAI (/v1/completions, "
+        "/v1/chat/completions, /v1/responses, /v1/models), Anthropic (/v1/messages) and Ollama "
+        "(/api/chat, /api/generate), with /tokenize, /health and /metrics. MODEL is a GGUF file "
+        "or a Hugging Face folder. Several, those of --models, or without any those that `linnet "
+        "list' shows, are loaded when a request names them, and unloaded when they idle or when "
+        "memory is needed; where there are none the demo model is served.\vThe log goes to "
+        "standard error. SIGTERM, SIGINT and SIGHUP wait for the running requests and end the "
+        "program "
+        "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
+        "step.",
     .children = children,
 };
 
@@ -308,12 +338,14 @@ static char *folder_of(const char *path) {
     return folder;
 }
 
-static void confine_files(const serve_args *args, const char *model) {
+/* [n_models] paths. */
+static void confine_files(const serve_args *args, const char *const *models, size_t n_models) {
     char *keys = folder_of(args->key_file), *store = folder_of(args->server.response_store);
     char *home = NULL; /* where CUDA keeps kernels that it has compiled */
     if (asprintf(&home, "%s/.nv", getenv("HOME")) < 0)
         home = NULL;
-    ln_cli_sandbox sandbox = {.models = {model, args->engine.draft_model},
+    ln_cli_sandbox sandbox = {.models = models,
+                              .n_models = n_models,
                               /* clients may load adapters from any path: */
                               .reads_anything =
                                   args->engine.max_adapters > 0 || args->adapters.count > 0};
@@ -331,6 +363,14 @@ static void confine_files(const serve_args *args, const char *model) {
 
 static bool write_log(void *user, const char *line, size_t n_bytes) {
     return ln_log_writer_put(user, line, n_bytes);
+}
+
+static void print_address(const ln_server_options *server, unsigned port) {
+    const char *host = server->address.host;
+    bool is_ipv6 = strchr(host, ':') != NULL; /* stands in brackets within a URL */
+    printf("listening at http%s://%s%s%s:%u\n", server->address.certificate ? "s" : "",
+           is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+    fflush(stdout);
 }
 
 static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args,
@@ -355,11 +395,7 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
         ln_cli_print_service(model, path, &plan, &args->server, ln_server_get_port(server));
     if (has_sandbox(args))
         ln_cli_sandbox_confine_calls();
-    const char *host = args->server.address.host;
-    bool is_ipv6 = strchr(host, ':') != NULL; /* stands in brackets within a URL */
-    printf("listening at http%s://%s%s%s:%u\n", args->server.address.certificate ? "s" : "",
-           is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", ln_server_get_port(server));
-    fflush(stdout);
+    print_address(&args->server, ln_server_get_port(server));
     int status = 0;
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
@@ -388,18 +424,94 @@ static int serve(const serve_args *args, const char *path) {
     return status;
 }
 
-/* Serves, once the log has its thread, which belongs into the sandbox as all others do. */
-static int serve_with_log(serve_args *args, const char *path) {
+/* What only a server of one model can have, by the option's name; NULL: nothing of that. */
+static const char *find_single_option(const serve_args *args) {
+    return args->server.served_name                                    ? "--served-name"
+           : args->chat_template                                       ? "--chat-template"
+           : args->adapters.count > 0 || args->engine.max_adapters > 0 ? "adapters"
+           : ln_cli_has_ranks(&args->engine)                           ? "several ranks"
+                                                                       : NULL;
+}
+
+/* Serves several models. */
+static int serve_catalog(const serve_args *args, const ln_cli_catalog *catalog) {
+    linnet_error err = {0};
+    ln_server *server = NULL;
+    ln_model_spec *specs = ln_cli_catalog_specs(catalog);
+    int status = 0;
+    if (specs == NULL)
+        return ln_cli_fail("out of memory");
+    const ln_memory_need budget = ln_cli_many_budget(&args->many);
+    if (ln_server_open(&args->server, &server, &err) == LINNET_OK) {
+        if (!args->is_silent && !args->server.logs_json)
+            ln_cli_print_many(specs, catalog->count, &budget, &args->server);
+        if (has_sandbox(args))
+            ln_cli_sandbox_confine_calls();
+        print_address(&args->server, ln_server_get_port(server));
+        ln_server_run_models(server, specs, catalog->count, &budget, &err);
+    }
+    if (err.status != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    if (server != NULL)
+        ln_server_end(server, NULL, status);
+    free(specs);
+    return status;
+}
+
+/* Serves the catalog, or where that is empty the model of the path, once the log has its thread,
+ * which belongs into the sandbox as all others do. */
+static int serve_with_log(serve_args *args, const ln_cli_catalog *catalog, const char *path) {
     linnet_error err = {0};
     ln_log_writer *writer = NULL;
+    size_t n_models = 0;
+    const char **models = calloc(2 * catalog->count + 2, sizeof *models);
+    if (models == NULL)
+        return ln_cli_fail("out of memory");
+    for (size_t i = 0; i < catalog->count; i++) {
+        models[n_models++] = catalog->offers[i]->path;
+        models[n_models++] = catalog->offers[i]->spec.options.draft_model;
+    }
+    models[n_models++] = path;
+    models[n_models++] = args->engine.draft_model;
     if (has_sandbox(args))
-        confine_files(args, path);
+        confine_files(args, models, n_models);
+    free(models);
     if (!args->is_silent && ln_log_writer_open(STDERR_FILENO, LOG_BYTES, &writer, &err) != 0)
         return ln_cli_fail_with(&err);
     args->server.log = writer != NULL ? write_log : NULL;
     args->server.log_user = writer;
-    int status = serve(args, path);
+    int status = catalog->count > 0 ? serve_catalog(args, catalog) : serve(args, path);
     ln_log_writer_close(writer, LOG_END_MS);
+    return status;
+}
+
+/* Serves what was asked for: several models; one; those that the cache has; or the demo model. */
+static int serve_any(serve_args *args) {
+    const char *single = find_single_option(args);
+    bool are_many = args->many.n_models > 0 || args->many.n_lists > 0;
+    bool takes_cache = !are_many && args->model == NULL && single == NULL;
+    linnet_error err = {0};
+    if (are_many && single)
+        return ln_cli_fail("%s: only with a server of one model", single);
+    linnet_status resolved = ln_cli_resolve_model(&args->engine.draft_model, &err);
+    ln_cli_catalog catalog = {.engine = args->engine, .keep_ms = args->many.keep_ms};
+    if (resolved == LINNET_OK && (are_many || takes_cache))
+        resolved = ln_cli_many_collect(&args->many, args->model, &catalog, &err);
+    char *demo = args->model == NULL ? ln_cli_find_demo_model() : NULL;
+    const char *path = args->model != NULL ? args->model : demo;
+    if (resolved == LINNET_OK && catalog.count == 0)
+        resolved = ln_cli_resolve_model(&path, &err);
+    int status;
+    if (resolved != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    else if (are_many && catalog.count == 0)
+        status = ln_cli_fail("--models: there is no model");
+    else if (catalog.count == 0 && path == NULL)
+        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
+    else
+        status = serve_with_log(args, &catalog, catalog.count == 0 ? path : NULL);
+    ln_cli_catalog_free(&catalog);
+    free(demo);
     return status;
 }
 
@@ -407,24 +519,15 @@ int ln_cli_serve(int argc, char **argv) {
     serve_args args = {0};
     ln_server_options_init(&args.server);
     linnet_engine_options_init(&args.engine);
+    args.many.keep_ms = 300 * 1000;
     if (ln_cli_parse(&serve_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
-    if (!args.server.served_name && args.model) /* a path in the cache ends in a commit */
+    bool is_one = args.many.n_models == 0 && args.many.n_lists == 0;
+    if (!args.server.served_name && args.model && is_one) /* a path in the cache ends in a commit */
         args.server.served_name = ln_cli_model_name(args.model);
     if (args.engine.max_seqs == 0)
         args.engine.max_seqs = DEFAULT_MAX_SEQS;
-    linnet_error err = {0};
-    char *demo = args.model ? NULL : ln_cli_find_demo_model();
-    const char *path = args.model ? args.model : demo;
-    int status;
-    if (!path)
-        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
-    else if (ln_cli_resolve_model(&path, &err) != LINNET_OK ||
-             ln_cli_resolve_model(&args.engine.draft_model, &err) != LINNET_OK)
-        status = ln_cli_fail_with(&err);
-    else
-        status = serve_with_log(&args, path);
-    free(demo);
+    int status = serve_any(&args);
     ln_cli_adapters_free(&args.adapters);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "cli/service.h"
+#include "cli/serve/service.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>

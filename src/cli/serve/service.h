@@ -1,6 +1,6 @@
 /* What `linnet serve' says when it begins to listen. */
-#ifndef LN_CLI_SERVICE_H
-#define LN_CLI_SERVICE_H
+#ifndef LN_CLI_SERVE_SERVICE_H
+#define LN_CLI_SERVE_SERVICE_H
 
 #include <linnet.h>
 

@@ -1,0 +1,320 @@
+#include "cli/serve/catalog.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "cli/hub/environment.h"
+#include "cli/hub/resolve.h"
+#include "cli/options.h"
+#include "hub/cache.h"
+
+enum { MAX_FILE_BYTES = 1 << 20, MAX_OFFERS = 4096 };
+
+static linnet_status fail_memory(linnet_error *err) {
+    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of models");
+}
+
+/* ---- one model -------------------------------------------------------------------------- */
+
+static linnet_status open_offer(void *user, linnet_model **model, linnet_error *err) {
+    const ln_cli_offer *offer = user;
+    LN_TRY(linnet_model_open(offer->path, model, err));
+    if (offer->template == NULL)
+        return LINNET_OK;
+    return linnet_model_set_chat_template(*model, offer->template, strlen(offer->template), err);
+}
+
+static void free_offer(ln_cli_offer *offer) {
+    if (offer == NULL)
+        return;
+    for (size_t i = 0; i < offer->n_arguments; i++)
+        free(offer->arguments[i]);
+    free(offer->arguments);
+    free(offer->name);
+    free(offer->path);
+    free(offer->template);
+    free(offer);
+}
+
+/* A file's size, or what the files of a folder have together; the newest file's time. */
+static void measure(const char *path, size_t *n_bytes, int64_t *modified_s) {
+    struct stat info;
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        if (stat(path, &info) == 0) {
+            *n_bytes += (size_t)info.st_size;
+            *modified_s = info.st_mtime > *modified_s ? info.st_mtime : *modified_s;
+        }
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        char *inner = ln_path_join(path, entry->d_name);
+        if (inner != NULL && stat(inner, &info) == 0 && S_ISREG(info.st_mode))
+            measure(inner, n_bytes, modified_s);
+        free(inner);
+    }
+    closedir(folder);
+}
+
+/* Takes name and path, which are malloc'd; NULL: memory was out. */
+static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli_offer **out,
+                         linnet_error *err) {
+    ln_cli_offer *offer = calloc(1, sizeof *offer);
+    ln_cli_offer **offers =
+        realloc(catalog->offers, (catalog->count + 1) * sizeof *catalog->offers);
+    if (offers != NULL)
+        catalog->offers = offers;
+    if (offer == NULL || offers == NULL || name == NULL || path == NULL) {
+        free(offer);
+        free(name);
+        free(path);
+        return fail_memory(err);
+    }
+    *offer = (ln_cli_offer){.name = name, .path = path};
+    offer->spec = (ln_model_spec){.name = name,
+                                  .open = open_offer,
+                                  .user = offer,
+                                  .options = catalog->engine,
+                                  .keep_ms = catalog->keep_ms};
+    measure(path, &offer->spec.file_bytes, &offer->spec.modified_s);
+    for (size_t i = 0; i < catalog->count; i++) {
+        if (strcmp(catalog->offers[i]->name, name) != 0)
+            continue;
+        ln_status status = ln_fail(err, LINNET_ERR_ARGUMENT, "two models have the name %s: %s, %s",
+                                   name, catalog->offers[i]->path, path);
+        free_offer(offer);
+        return status;
+    }
+    if (catalog->count == MAX_OFFERS) {
+        free_offer(offer);
+        return ln_fail(err, LINNET_ERR_LIMIT, "more than %d models", MAX_OFFERS);
+    }
+    catalog->offers[catalog->count++] = offer;
+    if (out != NULL)
+        *out = offer;
+    return LINNET_OK;
+}
+
+/* The name of a path: its last part, without ".gguf" and the number of a part. */
+static char *name_path(const char *path) {
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    char *name = strndup(path + begin, end - begin);
+    if (name == NULL)
+        return NULL;
+    size_t n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
+        name[n - 5] = '\0';
+    char *part = strstr(name, "-00001-of-");
+    if (part != NULL && part[10 + strspn(part + 10, "0123456789")] == '\0')
+        *part = '\0';
+    return name;
+}
+
+static linnet_status add_named(ln_cli_catalog *catalog, const char *name, const char *model,
+                               ln_cli_offer **out, linnet_error *err) {
+    const char *path = model, *hub_name = ln_cli_model_name(model);
+    LN_TRY(ln_cli_resolve_model(&path, err));
+    const char *own = name != NULL ? name : hub_name;
+    return add(catalog, own != NULL ? strdup(own) : name_path(path), strdup(path), out, err);
+}
+
+linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *model,
+                                       linnet_error *err) {
+    return add_named(catalog, NULL, model, NULL, err);
+}
+
+/* ---- a folder --------------------------------------------------------------------------- */
+
+static bool has_config(const char *path) {
+    char *config = ln_path_join(path, "config.json");
+    bool found = config != NULL && ln_file_exists(config);
+    free(config);
+    return found;
+}
+
+/* Whether the entry is a model: a GGUF file, of several parts the first, or a folder. */
+static bool is_model(const char *path, const char *name) {
+    size_t n = strlen(name);
+    const char *part = strstr(name, "-of-");
+    if (*name == '.')
+        return false;
+    if (n <= 5 || strcmp(name + n - 5, ".gguf") != 0)
+        return ln_file_is_folder(path) && has_config(path);
+    bool is_later = part != NULL && part - name > 6 && part[-6] == '-' &&
+                    strspn(part - 5, "0123456789") == 5 && strncmp(part - 5, "00001", 5) != 0;
+    return !is_later && strncasecmp(name, "mmproj", 6) != 0 && strcasestr(name, "-mmproj") == NULL;
+}
+
+static linnet_status add_folder(ln_cli_catalog *catalog, const char *folder, linnet_error *err) {
+    struct dirent **entries;
+    int n_entries = scandir(folder, &entries, NULL, alphasort);
+    linnet_status status = LINNET_OK;
+    if (n_entries < 0)
+        return ln_fail(err, LINNET_ERR_IO, "cannot read the folder %s", folder);
+    for (int i = 0; i < n_entries; i++) {
+        char *path = ln_path_join(folder, entries[i]->d_name);
+        if (path == NULL)
+            status = fail_memory(err);
+        if (status == LINNET_OK && is_model(path, entries[i]->d_name))
+            status = add(catalog, name_path(path), strdup(path), NULL, err);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+/* ---- a file of names and options -------------------------------------------------------- */
+
+/* "--KEY=VALUE", or "--KEY" for true; NULL: no memory, or no such value. */
+static char *format_argument(const char *key, const json_t *value) {
+    char *text = NULL;
+    int n = -1;
+    if (json_is_string(value))
+        n = asprintf(&text, "--%s=%s", key, json_string_value(value));
+    else if (json_is_integer(value))
+        n = asprintf(&text, "--%s=%lld", key, (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        n = asprintf(&text, "--%s=%.17g", key, json_real_value(value));
+    else if (json_is_true(value))
+        n = asprintf(&text, "--%s", key);
+    return n >= 0 ? text : NULL;
+}
+
+/* The options are those of the engine, by their names on the command line. */
+static linnet_status read_options(ln_cli_offer *offer, const char *file, const json_t *options,
+                                  linnet_error *err) {
+    const char *key;
+    json_t *value;
+    if (options == NULL)
+        return LINNET_OK;
+    offer->arguments = calloc(json_object_size(options) + 2, sizeof *offer->arguments);
+    if (offer->arguments == NULL ||
+        asprintf(&offer->arguments[0], "linnet serve: %s: %s", file, offer->name) < 0)
+        return fail_memory(err);
+    offer->n_arguments = 1;
+    json_object_foreach((json_t *)(uintptr_t)options, key, value) {
+        char *argument = format_argument(key, value);
+        if (argument == NULL)
+            return ln_fail(err, LINNET_ERR_FORMAT,
+                           "%s: options.%s of %s is not a string, a number or true", file, key,
+                           offer->name);
+        offer->arguments[offer->n_arguments++] = argument;
+    }
+    int argc = (int)offer->n_arguments;
+    if (ln_cli_parse(&ln_cli_engine_argp, argc, offer->arguments, &offer->spec.options) != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: the options of %s are wrong", file,
+                       offer->name);
+    return LINNET_OK;
+}
+
+static linnet_status read_template(ln_cli_offer *offer, const char *path, linnet_error *err) {
+    ln_strbuf text;
+    if (path == NULL)
+        return LINNET_OK;
+    ln_strbuf_init(&text);
+    ln_status status = ln_file_read(path, MAX_FILE_BYTES, &text, err);
+    ln_strbuf_append(&text, "", 0);
+    offer->template = ln_strbuf_take(&text);
+    if (status == LINNET_OK && offer->template == NULL)
+        status = fail_memory(err);
+    return status;
+}
+
+static linnet_status add_item(ln_cli_catalog *catalog, const char *file, json_t *item,
+                              linnet_error *err) {
+    const char *name = NULL, *model = NULL, *template = NULL;
+    json_t *options = NULL;
+    double keep_s = 0;
+    json_error_t why;
+    ln_cli_offer *offer;
+    if (json_unpack_ex(item, &why, JSON_STRICT, "{s?s, s:s, s?s, s?o, s?F}", "name", &name, "model",
+                       &model, "chat-template", &template, "options", &options, "keep-alive",
+                       &keep_s) != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: a model: %s", file, why.text);
+    if (options != NULL && !json_is_object(options))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: options of %s is not an object", file, model);
+    LN_TRY(add_named(catalog, name, model, &offer, err));
+    if (json_object_get(item, "keep-alive") != NULL)
+        offer->spec.keep_ms = keep_s < 0 ? -1 : (int64_t)(keep_s * 1000);
+    LN_TRY(read_template(offer, template, err));
+    return read_options(offer, file, options, err);
+}
+
+static linnet_status add_file(ln_cli_catalog *catalog, const char *file, linnet_error *err) {
+    json_error_t why;
+    json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &why), *item;
+    const json_t *models = json_object_get(root, "models");
+    linnet_status status = LINNET_OK;
+    size_t index;
+    if (root == NULL)
+        status = ln_fail(err, LINNET_ERR_FORMAT, "%s, line %d: %s", file, why.line, why.text);
+    else if (!json_is_array(models))
+        status = ln_fail(err, LINNET_ERR_FORMAT, "%s: \"models\" is missing or not a list", file);
+    json_array_foreach(models, index, item) {
+        if (status == LINNET_OK)
+            status = add_item(catalog, file, item, err);
+    }
+    json_decref(root);
+    return status;
+}
+
+linnet_status ln_cli_catalog_add_path(ln_cli_catalog *catalog, const char *path,
+                                      linnet_error *err) {
+    return ln_file_is_folder(path) ? add_folder(catalog, path, err) : add_file(catalog, path, err);
+}
+
+/* ---- the hub's cache -------------------------------------------------------------------- */
+
+typedef struct cache_search {
+    ln_cli_catalog *catalog;
+    linnet_status status;
+    linnet_error *err;
+} cache_search;
+
+static void see(void *user, const ln_hub_entry *entry) {
+    cache_search *search = user;
+    char name[3 * LN_HUB_NAME_BYTES];
+    bool is_main = strcmp(entry->revision, "main") == 0;
+    if (search->status != LINNET_OK)
+        return;
+    snprintf(name, sizeof name, "%s%s%s%s%s", entry->repo, *entry->tag ? ":" : "", entry->tag,
+             is_main ? "" : "@", is_main ? "" : entry->revision);
+    search->status = add(search->catalog, strdup(name), strdup(entry->path), NULL, search->err);
+}
+
+linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err) {
+    ln_cli_hub_environment environment;
+    cache_search search = {catalog, LINNET_OK, err};
+    linnet_status status = ln_cli_hub_environment_read(&environment, err);
+    if (status == LINNET_OK)
+        status = ln_hub_cache_list(environment.settings.cache, see, &search, err);
+    ln_cli_hub_environment_free(&environment);
+    return status != LINNET_OK ? status : search.status;
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+ln_model_spec *ln_cli_catalog_specs(const ln_cli_catalog *catalog) {
+    ln_model_spec *specs = calloc(catalog->count, sizeof *specs);
+    for (size_t i = 0; specs != NULL && i < catalog->count; i++)
+        specs[i] = catalog->offers[i]->spec;
+    return specs;
+}
+
+void ln_cli_catalog_free(ln_cli_catalog *catalog) {
+    for (size_t i = 0; i < catalog->count; i++)
+        free_offer(catalog->offers[i]);
+    free(catalog->offers);
+    *catalog = (ln_cli_catalog){0};
+}

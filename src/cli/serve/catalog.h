@@ -1,0 +1,38 @@
+/* The models that `linnet serve` offers when it has several: what they are called, where they lie,
+ * and with which options their engines are made. */
+#ifndef LN_CLI_SERVE_CATALOG_H
+#define LN_CLI_SERVE_CATALOG_H
+
+#include <linnet.h>
+#include <stddef.h>
+
+#include "server/models/loader.h"
+
+typedef struct ln_cli_offer {
+    char *name, *path, *template; /* owned; template, the source of a chat template: NULL: none */
+    char **arguments;             /* [n_arguments], owned: options of the engine point into them */
+    size_t n_arguments;
+    ln_model_spec spec;
+} ln_cli_offer;
+
+typedef struct ln_cli_catalog {
+    ln_cli_offer **offers; /* [count], owned */
+    size_t count;
+    linnet_engine_options engine; /* of models that say nothing else */
+    int64_t keep_ms;
+} ln_cli_catalog;
+
+/* Each adds to the catalog; errors name what is wrong. */
+/* A path, or a name of the hub's cache, "hf:" and a name as well. */
+linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *model,
+                                       linnet_error *err);
+/* A folder: its GGUF files, and folders with a config.json; or a file of names and options. */
+linnet_status ln_cli_catalog_add_path(ln_cli_catalog *catalog, const char *path, linnet_error *err);
+/* What the hub's cache has. */
+linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err);
+
+/* [catalog->count], malloc'd; they borrow from the catalog. NULL: no memory. */
+ln_model_spec *ln_cli_catalog_specs(const ln_cli_catalog *catalog);
+void ln_cli_catalog_free(ln_cli_catalog *catalog);
+
+#endif

@@ -1,0 +1,535 @@
+#include "server/models/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static uint64_t now_ms(void) {
+    return ln_clock_ns() / 1000000;
+}
+
+/* ---- looking ---------------------------------------------------------------------------- */
+
+static bool has_adapter(const ln_model_entry *entry, const char *name) {
+    linnet_adapter adapter;
+    return entry->state == LN_MODEL_LOADED &&
+           ln_served_model_adapter(&entry->served, name, &adapter);
+}
+
+ln_model_entry *ln_registry_find(const ln_registry *registry, const char *name) {
+    if (name == NULL)
+        return registry->n_entries == 1 ? &registry->entries[0] : NULL;
+    for (size_t i = 0; i < registry->n_entries; i++)
+        if (strcmp(registry->entries[i].served.name, name) == 0)
+            return &registry->entries[i];
+    for (size_t i = 0; i < registry->n_entries; i++)
+        if (has_adapter(&registry->entries[i], name))
+            return &registry->entries[i];
+    return NULL;
+}
+
+ln_model_entry *ln_registry_latest(const ln_registry *registry) {
+    ln_model_entry *latest = NULL;
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        if (entry->state == LN_MODEL_LOADED && (latest == NULL || entry->used_ms > latest->used_ms))
+            latest = entry;
+    }
+    return latest;
+}
+
+const char *ln_model_state_name(const ln_model_entry *entry) {
+    switch (entry->state) {
+    case LN_MODEL_OPENING:
+    case LN_MODEL_LOADING: return "loading";
+    case LN_MODEL_LOADED: return "loaded";
+    case LN_MODEL_OPEN: return entry->is_asleep ? "sleeping" : "unloaded";
+    case LN_MODEL_CLOSED:
+    case LN_MODEL_FREEING: break;
+    }
+    return "unloaded";
+}
+
+int64_t ln_model_rest_ms(const ln_model_entry *entry) {
+    if (entry->keep_ms < 0)
+        return -1;
+    if (entry->n_users > 0 || entry->first != NULL)
+        return entry->keep_ms;
+    uint64_t idle_ms = now_ms() - entry->used_ms;
+    return idle_ms < (uint64_t)entry->keep_ms ? entry->keep_ms - (int64_t)idle_ms : 0;
+}
+
+/* What a model takes now. */
+static ln_memory_need count_one(const ln_model_entry *entry) {
+    switch (entry->state) {
+    case LN_MODEL_LOADING:
+    case LN_MODEL_LOADED:
+    case LN_MODEL_FREEING: return entry->need;
+    case LN_MODEL_OPEN:
+        return (ln_memory_need){entry->open_bytes + entry->job.residence.n_bytes, 0};
+    case LN_MODEL_CLOSED:
+    case LN_MODEL_OPENING: break;
+    }
+    return (ln_memory_need){0};
+}
+
+ln_memory_need ln_registry_count(const ln_registry *registry) {
+    ln_memory_need sum = {0};
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_memory_need own = count_one(&registry->entries[i]);
+        sum.host_bytes += own.host_bytes;
+        sum.device_bytes += own.device_bytes;
+    }
+    return sum;
+}
+
+void ln_registry_stats(const ln_registry *registry, linnet_engine_stats *sum) {
+    *sum = (linnet_engine_stats){.struct_bytes = sizeof *sum};
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+        if (registry->entries[i].state != LN_MODEL_LOADED)
+            continue;
+        linnet_engine_get_stats(registry->entries[i].served.engine, &stats);
+        sum->n_waiting += stats.n_waiting;
+        sum->n_running += stats.n_running;
+        sum->n_kv_blocks += stats.n_kv_blocks;
+        sum->n_kv_used += stats.n_kv_used;
+        sum->n_steps += stats.n_steps;
+        sum->is_lost |= stats.is_lost;
+        if (stats.n_failed_steps > sum->n_failed_steps)
+            sum->n_failed_steps = stats.n_failed_steps;
+    }
+}
+
+/* ---- leases ----------------------------------------------------------------------------- */
+
+static void link_lease(ln_lease *lease) {
+    ln_model_entry *entry = lease->entry;
+    lease->next = NULL;
+    lease->previous = entry->last;
+    if (entry->last != NULL)
+        entry->last->next = lease;
+    else
+        entry->first = lease;
+    entry->last = lease;
+}
+
+static void unlink_lease(ln_lease *lease) {
+    ln_model_entry *entry = lease->entry;
+    if (lease->previous != NULL)
+        lease->previous->next = lease->next;
+    else
+        entry->first = lease->next;
+    if (lease->next != NULL)
+        lease->next->previous = lease->previous;
+    else
+        entry->last = lease->previous;
+    lease->next = lease->previous = NULL;
+}
+
+static bool can_grant(const ln_lease *lease) {
+    const ln_model_entry *entry = lease->entry;
+    bool has_model = entry->state == LN_MODEL_OPEN || entry->state == LN_MODEL_LOADED;
+    return entry->leave == LN_LEAVE_NONE && has_model &&
+           (entry->state == LN_MODEL_LOADED || !lease->needs_engine);
+}
+
+static void grant(ln_lease *lease) {
+    lease->is_granted = true;
+    lease->entry->n_users++;
+    lease->grant(lease);
+}
+
+static void refuse_all(ln_model_entry *entry, int status, const char *message) {
+    while (entry->first != NULL) {
+        ln_lease *lease = entry->first;
+        unlink_lease(lease);
+        lease->entry = NULL;
+        lease->refuse(lease, status, message);
+    }
+}
+
+/* Leases for which all is there, in their order: one that needs an engine is overtaken by none, so
+ * that the model is free of leases some time, which its loading waits for. */
+static void grant_ready(ln_model_entry *entry) {
+    while (entry->first != NULL && can_grant(entry->first)) {
+        ln_lease *lease = entry->first;
+        unlink_lease(lease);
+        grant(lease);
+    }
+}
+
+/* The state may have changed: has it looked at soon, not within the caller. */
+static void look_soon(ln_registry *registry) {
+    if (registry->look_event != NULL)
+        event_active(registry->look_event, EV_TIMEOUT, 0);
+}
+
+void ln_lease_take(ln_registry *registry, ln_model_entry *entry, ln_lease *lease) {
+    lease->entry = entry;
+    lease->is_granted = false;
+    lease->serial = registry->n_leases++;
+    if (entry->first == NULL && can_grant(lease)) {
+        grant(lease);
+        return;
+    }
+    if (registry->has_ended) {
+        lease->entry = NULL;
+        lease->refuse(lease, 503, "the server ends");
+        return;
+    }
+    link_lease(lease);
+    look_soon(registry);
+}
+
+void ln_lease_release(ln_registry *registry, ln_lease *lease) {
+    ln_model_entry *entry = lease->entry;
+    if (entry == NULL)
+        return;
+    if (lease->is_granted) {
+        entry->n_users--;
+        entry->used_ms = now_ms();
+        if (lease->sets_keep)
+            entry->keep_ms = lease->keep_ms;
+        if (lease->sets_keep && lease->keep_ms == 0 && entry->state == LN_MODEL_OPEN)
+            entry->leave = LN_LEAVE_CLOSE; /* one that sleeps */
+    } else {
+        unlink_lease(lease);
+    }
+    lease->entry = NULL;
+    look_soon(registry);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------- */
+
+static void push(ln_registry *registry, ln_model_entry *entry, ln_load_kind kind) {
+    static const ln_model_state during[] = {[LN_LOAD_OPEN] = LN_MODEL_OPENING,
+                                            [LN_LOAD_CREATE] = LN_MODEL_LOADING,
+                                            [LN_LOAD_SLEEP] = LN_MODEL_FREEING,
+                                            [LN_LOAD_CLOSE] = LN_MODEL_FREEING};
+    ln_load_job *job = &entry->job;
+    job->kind = kind;
+    job->spec = &entry->spec;
+    job->budget = registry->budget;
+    if (kind == LN_LOAD_OPEN)
+        job->options = entry->spec.options;
+    if (kind == LN_LOAD_CREATE)
+        entry->load_s = (double)ln_clock_ns() / 1e9;
+    entry->state = during[kind];
+    entry->leave = LN_LEAVE_NONE;
+    entry->served.engine = NULL; /* the loader's */
+    if (kind == LN_LOAD_CLOSE) {
+        entry->served.model = NULL;
+        entry->served.tokenizer = NULL;
+    }
+    ln_loader_push(&registry->loader, job);
+}
+
+static size_t count_open(const linnet_memory_plan *plan) {
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
+        if (strcmp(plan->arenas[i].name, "tokenizer") == 0 ||
+            strcmp(plan->arenas[i].name, "headers") == 0)
+            n_bytes += plan->arenas[i].bytes;
+    return n_bytes;
+}
+
+static void serve(ln_registry *registry, ln_model_entry *entry) {
+    ln_served_model_init(&entry->served, entry->job.model, entry->job.engine, &entry->job.plan,
+                         entry->spec.name);
+    entry->served.created_s = registry->created_s;
+}
+
+static void note_opened(ln_registry *registry, ln_model_entry *entry) {
+    entry->need = ln_memory_need_of(&entry->job.plan);
+    entry->open_bytes = count_open(&entry->job.plan);
+    entry->has_plan = true;
+    entry->failure[0] = '\0';
+    serve(registry, entry);
+}
+
+static void note_loaded(ln_registry *registry, ln_model_entry *entry) {
+    entry->load_s = (double)ln_clock_ns() / 1e9 - entry->load_s;
+    entry->is_asleep = false;
+    entry->used_ms = now_ms();
+    entry->keep_ms = entry->spec.keep_ms;
+    entry->failure[0] = '\0';
+    serve(registry, entry);
+    ln_log_message(registry->log, "loaded %s in %.2f s: %zu bytes", entry->spec.name, entry->load_s,
+                   entry->need.host_bytes + entry->need.device_bytes);
+}
+
+static void note_failure(ln_registry *registry, ln_model_entry *entry) {
+    const ln_load_job *job = &entry->job;
+    snprintf(entry->failure, sizeof entry->failure, "%s", job->error.message);
+    ln_log_message(registry->log, "cannot load %s: %s", entry->spec.name, entry->failure);
+    refuse_all(entry, job->status == LINNET_ERR_NOMEM ? 503 : 500, entry->failure);
+}
+
+static void on_done(void *user, ln_load_job *job) {
+    ln_registry *registry = user;
+    ln_model_entry *entry = registry->entries;
+    while (&entry->job != job)
+        entry++;
+    bool is_done = job->status == LINNET_OK;
+    if (!is_done)
+        note_failure(registry, entry);
+    switch (job->kind) {
+    case LN_LOAD_OPEN:
+        entry->state = is_done ? LN_MODEL_OPEN : LN_MODEL_CLOSED;
+        if (is_done)
+            note_opened(registry, entry);
+        break;
+    case LN_LOAD_CREATE:
+        entry->state = is_done ? LN_MODEL_LOADED : LN_MODEL_OPEN;
+        if (is_done)
+            note_loaded(registry, entry);
+        break;
+    case LN_LOAD_SLEEP:
+        entry->state = LN_MODEL_OPEN;
+        entry->is_asleep = true;
+        ln_log_message(registry->log, "%s sleeps: %zu bytes of its files stay in memory%s",
+                       entry->spec.name, job->residence.n_bytes,
+                       job->residence.is_locked ? "" : ", as long as there is room");
+        break;
+    case LN_LOAD_CLOSE:
+        entry->state = LN_MODEL_CLOSED;
+        entry->is_asleep = false;
+        ln_log_message(registry->log, "unloaded %s", entry->spec.name);
+        break;
+    }
+    look_soon(registry);
+}
+
+/* ---- what is to be done ----------------------------------------------------------------- */
+
+static bool fits(ln_memory_need need, ln_memory_need used, ln_memory_need budget) {
+    return (budget.host_bytes == 0 || used.host_bytes + need.host_bytes <= budget.host_bytes) &&
+           (budget.device_bytes == 0 ||
+            used.device_bytes + need.device_bytes <= budget.device_bytes);
+}
+
+/* What there will be in use once all that leaves has left, and the entry itself is loaded. */
+static ln_memory_need count_staying(const ln_registry *registry, const ln_model_entry *entry) {
+    ln_memory_need used = ln_registry_count(registry);
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        const ln_model_entry *other = &registry->entries[i];
+        if (other->leave == LN_LEAVE_NONE)
+            continue;
+        ln_memory_need own = count_one(other);
+        used.host_bytes -= own.host_bytes;
+        used.device_bytes -= own.device_bytes;
+    }
+    used.host_bytes -= count_one(entry).host_bytes; /* it is open */
+    return used;
+}
+
+/* The one to give way: idle before busy, and the one that was used the longest ago; also models
+ * that are open without an engine. NULL: none is left. */
+static ln_model_entry *choose_victim(const ln_registry *registry, const ln_model_entry *except) {
+    ln_model_entry *victim = NULL;
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        bool is_there = entry->state == LN_MODEL_LOADED || entry->state == LN_MODEL_OPEN;
+        if (entry == except || !is_there || entry->leave != LN_LEAVE_NONE)
+            continue;
+        if (victim == NULL || (entry->n_users == 0 && victim->n_users > 0) ||
+            ((entry->n_users == 0) == (victim->n_users == 0) && entry->used_ms < victim->used_ms))
+            victim = entry;
+    }
+    return victim;
+}
+
+/* Begins what makes the open model loaded; false: it waits for others to leave, or for those that
+ * have it without an engine. */
+static bool advance_open(ln_registry *registry, ln_model_entry *entry) {
+    char message[256];
+    if (entry->n_users > 0)
+        return false;
+    if (!fits(entry->need, (ln_memory_need){0}, registry->budget)) {
+        snprintf(message, sizeof message,
+                 "the model needs %zu bytes of memory and %zu of the GPU's; the server has %zu and "
+                 "%zu for models",
+                 entry->need.host_bytes, entry->need.device_bytes, registry->budget.host_bytes,
+                 registry->budget.device_bytes);
+        snprintf(entry->failure, sizeof entry->failure, "%s", message);
+        refuse_all(entry, 503, message);
+        return true;
+    }
+    ln_memory_need used = ln_registry_count(registry);
+    used.host_bytes -= count_one(entry).host_bytes;
+    if (fits(entry->need, used, registry->budget)) {
+        push(registry, entry, LN_LOAD_CREATE);
+        return true;
+    }
+    while (!fits(entry->need, count_staying(registry, entry), registry->budget)) {
+        ln_model_entry *victim = choose_victim(registry, entry);
+        if (victim == NULL)
+            break;
+        victim->leave = LN_LEAVE_CLOSE;
+    }
+    return false;
+}
+
+static bool free_leaving(ln_registry *registry) {
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        if (entry->leave == LN_LEAVE_NONE || entry->n_users > 0)
+            continue;
+        push(registry, entry, entry->leave == LN_LEAVE_SLEEP ? LN_LOAD_SLEEP : LN_LOAD_CLOSE);
+        return true;
+    }
+    return false;
+}
+
+/* The model, not loaded, whose oldest waiting lease is the oldest of all behind `after`. */
+static ln_model_entry *choose_waiting(const ln_registry *registry, uint64_t after) {
+    ln_model_entry *oldest = NULL;
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        bool can_begin = entry->leave == LN_LEAVE_NONE &&
+                         (entry->state == LN_MODEL_CLOSED || entry->state == LN_MODEL_OPEN);
+        if (entry->first != NULL && can_begin && entry->first->serial >= after &&
+            (oldest == NULL || entry->first->serial < oldest->first->serial))
+            oldest = entry;
+    }
+    return oldest;
+}
+
+/* Begins the next job, if there is one. Who needs memory first gets it first; behind it models are
+ * opened only. */
+static void advance(ln_registry *registry) {
+    bool is_blocked = false;
+    if (free_leaving(registry))
+        return;
+    ln_model_entry *entry = choose_waiting(registry, 0);
+    while (entry != NULL && !registry->loader.is_busy) {
+        uint64_t after = entry->first->serial + 1;
+        if (entry->state == LN_MODEL_CLOSED)
+            push(registry, entry, LN_LOAD_OPEN);
+        else if (!is_blocked)
+            is_blocked = !advance_open(registry, entry);
+        if (is_blocked && free_leaving(registry)) /* a victim that is idle */
+            return;
+        entry = choose_waiting(registry, after);
+    }
+}
+
+/* Models whose time without requests is up leave; sets the timer for the next one. */
+static void expire(ln_registry *registry) {
+    int64_t next_ms = -1;
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        if (entry->state != LN_MODEL_LOADED || entry->n_users > 0 || entry->first != NULL)
+            continue;
+        int64_t rest_ms = ln_model_rest_ms(entry);
+        if (rest_ms == 0)
+            entry->leave = entry->leave == LN_LEAVE_NONE ? LN_LEAVE_CLOSE : entry->leave;
+        else if (rest_ms > 0 && (next_ms < 0 || rest_ms < next_ms))
+            next_ms = rest_ms;
+    }
+    if (next_ms < 0) {
+        event_del(registry->idle_timer);
+        return;
+    }
+    const struct timeval later = {.tv_sec = next_ms / 1000, .tv_usec = next_ms % 1000 * 1000 + 999};
+    event_add(registry->idle_timer, &later);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_registry *registry = argument;
+    for (size_t i = 0; i < registry->n_entries; i++)
+        grant_ready(&registry->entries[i]);
+    expire(registry);
+    if (!registry->loader.is_busy && !registry->has_ended)
+        advance(registry);
+}
+
+bool ln_registry_free(ln_registry *registry, ln_model_entry *entry, bool sleeps, const char **why) {
+    bool is_moving = entry->state == LN_MODEL_OPENING || entry->state == LN_MODEL_LOADING ||
+                     entry->state == LN_MODEL_FREEING;
+    *why = registry->is_fixed                           ? "the server has this model alone"
+           : entry->n_users > 0 || entry->first != NULL ? "requests have the model or wait for it"
+           : is_moving                                  ? "the model is being loaded or unloaded"
+                                                        : NULL;
+    if (*why != NULL)
+        return false;
+    if (entry->state == LN_MODEL_LOADED && sleeps)
+        entry->leave = LN_LEAVE_SLEEP;
+    else if (entry->state != LN_MODEL_CLOSED && !sleeps)
+        entry->leave = LN_LEAVE_CLOSE;
+    look_soon(registry);
+    return true;
+}
+
+/* ---- begin and end ---------------------------------------------------------------------- */
+
+static ln_status allocate(ln_registry *registry, size_t n_entries, ln_error *err) {
+    *registry = (ln_registry){.entries = calloc(n_entries, sizeof *registry->entries)};
+    if (registry->entries == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the models");
+    registry->n_entries = n_entries;
+    return LINNET_OK;
+}
+
+ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *model,
+                                 linnet_engine *engine, const char *name, int64_t created_s,
+                                 ln_error *err) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    LN_TRY(allocate(registry, 1, err));
+    registry->is_fixed = true;
+    registry->created_s = created_s;
+    linnet_engine_get_memory(engine, &plan);
+    ln_model_entry *entry = registry->entries;
+    ln_served_model_init(&entry->served, model, engine, &plan, name);
+    entry->served.created_s = created_s;
+    entry->spec = (ln_model_spec){.name = entry->served.name};
+    entry->need = ln_memory_need_of(&plan);
+    entry->has_plan = true;
+    entry->state = LN_MODEL_LOADED;
+    entry->keep_ms = -1;
+    return LINNET_OK;
+}
+
+ln_status ln_registry_init(ln_registry *registry, const ln_model_spec *specs, size_t n_specs,
+                           const ln_memory_need *budget, struct event_base *base, ln_log *log,
+                           int64_t created_s, ln_error *err) {
+    LN_TRY(allocate(registry, n_specs, err));
+    registry->budget = *budget;
+    registry->log = log;
+    registry->created_s = created_s;
+    for (size_t i = 0; i < n_specs; i++) {
+        registry->entries[i].spec = specs[i];
+        registry->entries[i].served.name = specs[i].name;
+        registry->entries[i].keep_ms = specs[i].keep_ms;
+    }
+    registry->look_event = event_new(base, -1, 0, on_look, registry);
+    registry->idle_timer = evtimer_new(base, on_look, registry);
+    if (registry->look_event == NULL || registry->idle_timer == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the models");
+    return ln_loader_start(&registry->loader, base, on_done, registry, err);
+}
+
+void ln_registry_end(ln_registry *registry) {
+    registry->has_ended = true;
+    for (size_t i = 0; i < registry->n_entries; i++)
+        refuse_all(&registry->entries[i], 503, "the server ends");
+}
+
+void ln_registry_stop(ln_registry *registry) {
+    ln_loader_stop(&registry->loader);
+    for (size_t i = 0; i < registry->n_entries && !registry->is_fixed; i++) {
+        ln_load_job *job = &registry->entries[i].job;
+        job->kind = LN_LOAD_CLOSE;
+        ln_load_job_run(job);
+    }
+    if (registry->look_event != NULL)
+        event_free(registry->look_event);
+    if (registry->idle_timer != NULL)
+        event_free(registry->idle_timer);
+    free(registry->entries);
+    *registry = (ln_registry){0};
+}

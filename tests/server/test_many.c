@@ -1,0 +1,383 @@
+/* Several models in one server that do not fit into memory together. */
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/client.h"
+#include "test.h"
+
+enum { N_MODELS = 3, N_PROMPTS = 4, N_REQUESTS = 100 };
+
+static const char *const names[N_MODELS] = {"demo", "q5", "q4"};
+static const char *const prompts[N_PROMPTS] = {"Once", "The cat", "A little girl", "In the"};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED true /* memory is counted otherwise */
+#else
+#define IS_SANITIZED false
+#endif
+
+static char folder[] = "/tmp/linnet-many-XXXXXX";
+static char *alone[N_MODELS][N_PROMPTS]; /* the texts of servers of one model */
+
+static void sleep_ms(long ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* The path of a model's file; valid until the next call. */
+static const char *file_of(const char *name) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s.gguf", folder, name);
+    return path;
+}
+
+static void run(const char *const *argv) {
+    pid_t pid = fork();
+    int status = 0;
+    if (pid == 0) {
+        execv(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static const char *body_of(int model, int prompt, const char *more) {
+    static char body[256];
+    snprintf(body, sizeof body,
+             "{\"model\":\"%s\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0%s}",
+             names[model], prompts[prompt], more);
+    return body;
+}
+
+/* What follows "text": up to the end of the choice. */
+static char *take_text(const http_response *heard) {
+    const char *begin = strstr(heard->body, "\"text\":");
+    const char *end = begin ? strstr(begin, ",\"logprobs\"") : NULL;
+    if (heard->status != 200 || !end)
+        fail_msg("status %d: %s", heard->status, heard->body);
+    return strndup(begin, (size_t)(end - begin));
+}
+
+/* Writes the models, a broken one as well, and what each of them says alone. */
+static int set_up(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    run((const char *const[]){"/bin/cp", "models/demo.gguf", file_of("demo"), NULL});
+    run((const char *const[]){TEST_LINNET, "quantize", "--type=Q5_0", "models/demo.gguf",
+                              file_of("q5"), NULL});
+    run((const char *const[]){TEST_LINNET, "quantize", "--type=Q4_0", "models/demo.gguf",
+                              file_of("q4"), NULL});
+    run((const char *const[]){"/bin/sh", "-c", "head -c 5000 models/demo.gguf >\"$0\"",
+                              file_of("broken"), NULL});
+    for (int i = 0; i < N_MODELS; i++) {
+        char served[64];
+        snprintf(served, sizeof served, "--served-name=%s", names[i]);
+        test_server server =
+            SERVER("--threads=1", "--ctx=256", "--max-seqs=4", served, file_of(names[i]));
+        for (int j = 0; j < N_PROMPTS; j++) {
+            http_response heard = post(&server, "/v1/completions", body_of(i, j, ""));
+            alone[i][j] = take_text(&heard);
+            response_free(&heard);
+        }
+        server_stop(&server);
+    }
+    assert_string_not_equal(alone[0][3], alone[1][3]); /* else a mix-up is not seen */
+    assert_string_not_equal(alone[0][3], alone[2][3]);
+    assert_string_not_equal(alone[1][3], alone[2][3]);
+    return 0;
+}
+
+static int remove_path(const char *path, const struct stat *info, int type, struct FTW *at) {
+    (void)info, (void)type, (void)at;
+    return remove(path);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    for (int i = 0; i < N_MODELS; i++)
+        for (int j = 0; j < N_PROMPTS; j++)
+            free(alone[i][j]);
+    return nftw(folder, remove_path, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int say_request(const test_server *server, const char *path, const char *body) {
+    char head[256];
+    int fd = dial(server);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", path,
+             strlen(body));
+    say_text(fd, head);
+    say_text(fd, body);
+    return fd;
+}
+
+static void expect_status(http_response heard, int status) {
+    if (heard.status != status)
+        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
+    response_free(&heard);
+}
+
+static void expect_alone(http_response heard, int model, int prompt) {
+    char *text = take_text(&heard);
+    if (strcmp(text, alone[model][prompt]) != 0)
+        fail_msg("%s says %s and alone %s", names[model], text, alone[model][prompt]);
+    free(text);
+    response_free(&heard);
+}
+
+/* The state that /v1/models gives of a model; valid until the next call. */
+static const char *state_of(const test_server *server, const char *name) {
+    static char value[32];
+    char path[64];
+    snprintf(path, sizeof path, "/v1/models/%s", name);
+    http_response heard = get(server, path);
+    const char *found = strstr(heard.body, "\"status\":{\"value\":\"");
+    assert_non_null(found);
+    snprintf(value, sizeof value, "%.*s", (int)strcspn(found + 19, "\""), found + 19);
+    response_free(&heard);
+    return value;
+}
+
+static void wait_for_state(const test_server *server, const char *name, const char *state) {
+    for (int i = 0; i < 500 && strcmp(state_of(server, name), state) != 0; i++)
+        sleep_ms(20);
+    assert_string_equal(state_of(server, name), state);
+}
+
+/* The bytes of memory that a model takes by its plan. */
+static size_t plan_of(const test_server *server, const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/v1/models/%s", name);
+    http_response heard = get(server, path);
+    const char *found = strstr(heard.body, "\"host_bytes\":");
+    assert_non_null(found);
+    size_t n_bytes = strtoull(found + 13, NULL, 10);
+    response_free(&heard);
+    return n_bytes;
+}
+
+static size_t peak_kib(const test_server *server) {
+    char path[64], line[128];
+    size_t kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)server->pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) && sscanf(line, "VmHWM: %zu kB", &kib) != 1)
+        continue;
+    fclose(file);
+    return kib;
+}
+
+/* A server that may have so many bytes of models. */
+static test_server start_with(size_t n_bytes) {
+    char memory[64];
+    snprintf(memory, sizeof memory, "--memory=%zu", n_bytes);
+    return SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", folder, memory);
+}
+
+/* What one model takes, from a server that has room for all. */
+static size_t measure_plan(void) {
+    size_t most = 0;
+    test_server server = start_with((size_t)4 << 30);
+    for (int i = 0; i < N_MODELS; i++) {
+        expect_status(post(&server, "/models/load", body_of(i, 0, "") /* more fields */), 200);
+        size_t n_bytes = plan_of(&server, names[i]);
+        most = n_bytes > most ? n_bytes : most;
+    }
+    for (int i = 0; i < N_MODELS; i++) /* there was room */
+        assert_string_equal(state_of(&server, names[i]), "loaded");
+    server_stop(&server);
+    return most;
+}
+
+/* Two models fit, the third does not. */
+static void answers_all(void **state) {
+    (void)state;
+    size_t budget = measure_plan() * 2 + (1 << 20);
+    test_server server = start_with(budget);
+    size_t before_kib = peak_kib(&server);
+    int fds[N_REQUESTS];
+    for (int i = 0; i < N_REQUESTS; i++)
+        fds[i] = say_request(&server, "/v1/completions",
+                             body_of(i % N_MODELS, i / N_MODELS % N_PROMPTS, ""));
+    for (int i = 0; i < N_REQUESTS; i++) {
+        expect_alone(hear(fds[i], false), i % N_MODELS, i / N_MODELS % N_PROMPTS);
+        hang_up(fds[i]);
+        if (i % 10 == 0) {
+            int n_loaded = 0;
+            for (int j = 0; j < N_MODELS; j++)
+                n_loaded += strcmp(state_of(&server, names[j]), "loaded") == 0;
+            assert_true(n_loaded < N_MODELS);
+        }
+    }
+    for (int i = 0; i < 9; i++) /* one after another: each third one makes another model leave */
+        expect_alone(post(&server, "/v1/completions", body_of(i % 3, i / 3, "")), i % 3, i / 3);
+    if (!IS_SANITIZED) {
+        size_t slack_kib = 16 << 10; /* malloc's, of what the models took before */
+        assert_true(peak_kib(&server) - before_kib <= budget / 1024 + slack_kib);
+    }
+    wait_for_metric(&server, "num_requests_open", "", 0);
+    server_stop(&server);
+}
+
+/* A budget that holds none says so, and what it would need. */
+static void refuses_too_large(void **state) {
+    (void)state;
+    test_server server = start_with(1 << 20);
+    http_response heard = post(&server, "/v1/completions", body_of(0, 0, ""));
+    assert_int_equal(heard.status, 503);
+    assert_non_null(strstr(heard.body, "the server has 1048576"));
+    response_free(&heard);
+    expect_status(get(&server, "/health"), 200);
+    server_stop(&server);
+}
+
+static void fails_broken_alone(void **state) {
+    (void)state;
+    test_server server = start_with((size_t)1 << 30);
+    int first = say_request(&server, "/v1/completions",
+                            "{\"model\":\"broken\",\"prompt\":\"a\",\"max_tokens\":1}");
+    int second = say_request(&server, "/v1/completions", body_of(0, 0, ""));
+    http_response heard = hear(first, false);
+    assert_int_equal(heard.status, 500);
+    assert_non_null(strstr(heard.body, "broken.gguf: "));
+    response_free(&heard);
+    expect_alone(hear(second, false), 0, 0);
+    hang_up(first);
+    hang_up(second);
+    heard = get(&server, "/v1/models/broken");
+    assert_non_null(strstr(heard.body, "\"failed\":true"));
+    response_free(&heard);
+    expect_status(post(&server, "/v1/completions", "{\"prompt\":\"a\"}"), 400); /* which model? */
+    expect_status(post(&server, "/v1/completions", "{\"model\":\"no\",\"prompt\":\"a\"}"), 404);
+    expect_status(get(&server, "/health"), 200);
+    server_stop(&server);
+}
+
+/* Clients that go while their model is being loaded take nothing along. */
+static void cancels_while_loading(void **state) {
+    (void)state;
+    test_server server = start_with(measure_plan() + (1 << 20)); /* one at a time */
+    for (int i = 0; i < 30; i++) {
+        int fd = say_request(&server, "/v1/completions", body_of(i % N_MODELS, 0, ""));
+        sleep_ms(i % 10);
+        hang_up(fd);
+    }
+    for (int i = 0; i < N_MODELS; i++)
+        expect_alone(post(&server, "/v1/completions", body_of(i, 1, "")), i, 1);
+    wait_for_metric(&server, "num_requests_open", "", 0);
+    server_stop(&server);
+}
+
+/* A model that is in use is not unloaded by hand, and one that is needed waits for its requests. */
+static void unloads_when_over(void **state) {
+    (void)state;
+    test_server server = start_with(measure_plan() + (1 << 20));
+    static const char body[] = "{\"model\":\"demo\",\"prompt\":\"Once\",\"max_tokens\":150,"
+                               "\"ignore_eos\":true,\"seed\":5,\"stream\":true}";
+    expect_status(post(&server, "/models/load", "{\"model\":\"demo\"}"), 200);
+    int fd = say_request(&server, "/v1/completions", body);
+    wait_for_metric(&server, "num_requests_open", "", 1);
+    expect_status(post(&server, "/models/unload", "{\"model\":\"demo\"}"), 409);
+    int other = say_request(&server, "/v1/completions", body_of(1, 0, ""));
+    http_response heard = hear(fd, false); /* whole, although another model needs the memory */
+    assert_int_equal(heard.status, 200);
+    assert_false(heard.is_cut);
+    assert_non_null(strstr(heard.body, "[DONE]"));
+    response_free(&heard);
+    expect_alone(hear(other, false), 1, 0);
+    assert_string_equal(state_of(&server, "demo"), "unloaded");
+    hang_up(fd);
+    hang_up(other);
+    expect_status(post(&server, "/models/unload", "{\"model\":\"q5\"}"), 200);
+    wait_for_state(&server, "q5", "unloaded");
+    expect_status(post(&server, "/models/unload", "{\"model\":\"no\"}"), 404);
+    server_stop(&server);
+}
+
+static void sleeps_and_wakes(void **state) {
+    (void)state;
+    test_server server = start_with((size_t)1 << 30);
+    expect_alone(post(&server, "/v1/completions", body_of(2, 2, "")), 2, 2);
+    expect_status(post(&server, "/models/sleep", "{\"model\":\"q4\"}"), 200);
+    wait_for_state(&server, "q4", "sleeping");
+    expect_status(post(&server, "/models/wake", "{\"model\":\"q4\"}"), 200);
+    assert_string_equal(state_of(&server, "q4"), "loaded");
+    expect_status(post(&server, "/models/sleep", "{\"model\":\"q4\"}"), 200);
+    expect_alone(post(&server, "/v1/completions", body_of(2, 3, "")), 2, 3); /* wakes it */
+    server_stop(&server);
+}
+
+/* Ollama's keep_alive, tags and ps. */
+static void keeps_as_long_as_asked(void **state) {
+    (void)state;
+    test_server server = start_with((size_t)1 << 30);
+    http_response heard =
+        post(&server, "/api/generate", "{\"model\":\"q5\",\"keep_alive\":\"1h\"}");
+    assert_non_null(strstr(heard.body, "\"done_reason\":\"load\""));
+    response_free(&heard);
+    heard = get(&server, "/api/ps");
+    assert_non_null(strstr(heard.body, "\"name\":\"q5\""));
+    assert_null(strstr(heard.body, "\"name\":\"q4\""));
+    response_free(&heard);
+    heard = get(&server, "/api/tags");
+    assert_non_null(strstr(heard.body, "\"name\":\"q4\""));
+    response_free(&heard);
+    heard = post(&server, "/api/generate", "{\"model\":\"q5:latest\",\"keep_alive\":0}");
+    assert_non_null(strstr(heard.body, "\"done_reason\":\"unload\""));
+    response_free(&heard);
+    wait_for_state(&server, "q5", "unloaded");
+    heard = post(&server, "/api/generate",
+                 "{\"model\":\"q4\",\"prompt\":\"a\",\"raw\":true,\"stream\":false,"
+                 "\"options\":{\"num_predict\":2},\"keep_alive\":\"50ms\"}");
+    assert_int_equal(heard.status, 200);
+    response_free(&heard);
+    wait_for_state(&server, "q4", "unloaded");
+    expect_status(post(&server, "/api/generate", "{\"model\":\"q4\",\"keep_alive\":\"soon\"}"),
+                  400);
+    expect_status(post(&server, "/api/show", "{\"model\":\"q4\"}"), 200);
+    assert_string_equal(state_of(&server, "q4"), "unloaded"); /* it was opened, not loaded */
+    server_stop(&server);
+}
+
+/* A file of names and options; the end comes while a model is loaded. */
+static void reads_list(void **state) {
+    (void)state;
+    char path[96], text[512];
+    snprintf(path, sizeof path, "%s/models.json", folder);
+    snprintf(text, sizeof text,
+             "{\"models\": [{\"name\": \"q4\", \"model\": \"%s\", \"options\": {\"ctx\": 64, "
+             "\"threads\": 1}, \"keep-alive\": -1}]}",
+             file_of("q4"));
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+    test_server server = SERVER("--threads=1", "--models", path);
+    expect_status(post(&server, "/v1/completions", "{\"prompt\":\"a\",\"max_tokens\":1}"), 200);
+    http_response heard = get(&server, "/v1/models");
+    assert_non_null(strstr(heard.body, "\"max_model_len\":64"));
+    response_free(&heard);
+    expect_status(post(&server, "/models/unload", "{\"model\":\"q4\"}"), 200);
+    int fd = say_request(&server, "/v1/completions", body_of(2, 0, ""));
+    server_stop(&server);
+    hang_up(fd);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_all),
+        cmocka_unit_test(refuses_too_large),
+        cmocka_unit_test(fails_broken_alone),
+        cmocka_unit_test(cancels_while_loading),
+        cmocka_unit_test(unloads_when_over),
+        cmocka_unit_test(sleeps_and_wakes),
+        cmocka_unit_test(keeps_as_long_as_asked),
+        cmocka_unit_test(reads_list),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/ops.h"
+#include "ops/recurrent_cases.h"
 
 enum {
     MAX_STATES = FIRST / LN_STATE_CHUNK + 2, /* entries of a table */
@@ -343,147 +344,6 @@ static void assert_same_bits(const recurrent_case *c, size_t number, const resul
                 fail_msg("%s: other bits of state %zu by plan %zu", c->name, j, number);
 }
 
-static const recurrent_case recurrent_cases[] = {
-    {.name = "gated delta rule, grouped",
-     .n_heads = 4,
-     .n_k_heads = 2,
-     .k_dim = 32,
-     .v_dim = 48,
-     .conv_dim = 176,
-     .n_taps = 4,
-     .is_delta = true,
-     .is_unit = true,
-     .has_silu = true,
-     .q_scale = 0.177f,
-     .rate = 0.05f},
-    {.name = "gated delta rule, tiled",
-     .n_heads = 6,
-     .n_k_heads = 3,
-     .k_dim = 64,
-     .v_dim = 64,
-     .conv_dim = 37,
-     .n_taps = 2,
-     .is_delta = true,
-     .is_unit = true,
-     .is_tiled = true,
-     .q_scale = 0.125f,
-     .rate = 0.3f},
-    {.name = "gated delta rule of odd sizes",
-     .n_heads = 3,
-     .n_k_heads = 1,
-     .k_dim = 20,
-     .v_dim = 13,
-     .is_delta = true,
-     .is_unit = true,
-     .q_scale = 1.0f,
-     .rate = 0.1f},
-    {.name = "KDA",
-     .n_heads = 2,
-     .n_k_heads = 2,
-     .k_dim = 64,
-     .v_dim = 32,
-     .conv_dim = 320,
-     .n_taps = 4,
-     .decay = LN_DECAY_CHANNEL,
-     .is_delta = true,
-     .is_unit = true,
-     .has_silu = true,
-     .q_scale = 0.125f,
-     .rate = 0.1f},
-    {.name = "KDA with bounded decays",
-     .n_heads = 2,
-     .n_k_heads = 2,
-     .k_dim = 40,
-     .v_dim = 32,
-     .decay = LN_DECAY_BOUNDED,
-     .is_delta = true,
-     .is_unit = true,
-     .q_scale = 0.125f,
-     .rate = 0.8f},
-    {.name = "KDA of odd sizes",
-     .n_heads = 2,
-     .n_k_heads = 1,
-     .k_dim = 24,
-     .v_dim = 10,
-     .decay = LN_DECAY_CHANNEL,
-     .is_delta = true,
-     .is_unit = true,
-     .q_scale = 0.2f,
-     .rate = 2.0f},
-    {.name = "SSD",
-     .n_heads = 6,
-     .n_k_heads = 2,
-     .k_dim = 48,
-     .v_dim = 32,
-     .conv_dim = 257,
-     .n_taps = 4,
-     .scales_v = true,
-     .has_skip = true,
-     .has_bias = true,
-     .has_silu = true,
-     .q_scale = 1.0f,
-     .rate = 0.5f},
-    {.name = "SSD that forgets",
-     .n_heads = 5,
-     .n_k_heads = 1,
-     .k_dim = 16,
-     .v_dim = 16,
-     .scales_v = true,
-     .has_skip = true,
-     .q_scale = 1.0f,
-     .rate = 20.0f},
-    {.name = "lightning attention",
-     .n_heads = 3,
-     .n_k_heads = 3,
-     .k_dim = 32,
-     .v_dim = 32,
-     .conv_dim = 40,
-     .n_taps = 1,
-     .has_silu = true,
-     .decay = LN_DECAY_FIXED,
-     .q_scale = 0.3f,
-     .rate = 0.2f},
-    {.name = "short convolution", .conv_dim = 100, .n_taps = 3, .has_bias = true, .q_scale = 1.0f},
-};
-
-/* Mamba 1's, whose rows all are one head. */
-static const recurrent_case selective_cases[] = {
-    {.name = "selective scan",
-     .n_heads = 1,
-     .n_k_heads = 1,
-     .k_dim = 16,
-     .v_dim = 192,
-     .conv_dim = 192,
-     .n_taps = 4,
-     .decay = LN_DECAY_SELECTIVE,
-     .scales_v = true,
-     .has_skip = true,
-     .has_bias = true,
-     .has_silu = true,
-     .q_scale = 1.0f,
-     .rate = 0.2f},
-    {.name = "selective scan without drafts",
-     .n_heads = 1,
-     .n_k_heads = 1,
-     .k_dim = 8,
-     .v_dim = 144,
-     .decay = LN_DECAY_SELECTIVE,
-     .scales_v = true,
-     .has_skip = true,
-     .has_no_drafts = true,
-     .q_scale = 1.0f,
-     .rate = 0.01f},
-    {.name = "selective scan of odd sizes",
-     .n_heads = 1,
-     .n_k_heads = 1,
-     .k_dim = 5,
-     .v_dim = 77,
-     .decay = LN_DECAY_SELECTIVE,
-     .scales_v = true,
-     .q_scale = 1.0f,
-     .rate = 2.0f},
-};
-
 static void check_case(const recurrent_case *c) {
     recurrent_data d = make_recurrent_data(c);
     plan *p = malloc(sizeof *p);
@@ -522,6 +382,13 @@ static void selective_scans_are_the_recurrence(void **state) {
     for (size_t i = 0; i < sizeof selective_cases / sizeof *selective_cases; i++)
         if (ops_takes_case())
             check_case(&selective_cases[i]);
+}
+
+static void large_heads_are_the_recurrence(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof large_cases / sizeof *large_cases; i++)
+        if (ops_takes_case())
+            check_case(&large_cases[i]);
 }
 
 /* ---- gated norm ----------------------------------------------------------------------------- */
@@ -601,5 +468,6 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(recurrent_layers_are_the_recurrence),
     cmocka_unit_test(gated_norm_is_precise),
     cmocka_unit_test(selective_scans_are_the_recurrence),
+    cmocka_unit_test(large_heads_are_the_recurrence),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

@@ -1,4 +1,6 @@
-/* LN_OP_SCAN: linear attention with a decaying state.
+/* LN_OP_SCAN: linear attention with a decaying state. Heads that decay as a whole run on tensor
+ * cores (scan_chunks.cu, scan_few.cu); here are those whose channels decay by themselves, and what
+ * is not done by them.
  *
  * A block has a head of a sequence and SCAN_COLUMNS columns of its state; columns do not depend on
  * one another. It goes through the tokens in order. Shared memory: the keys, updates and decays of
@@ -9,9 +11,8 @@
  * A second kernel stores the step's keys and decays in the tail, because they may overwrite what
  * blocks of the first one still read. Bytes moved by decode: S0 once, and of the tail keys and
  * decays once for each block of columns, updates once. */
-#include "backend/cuda/ops/recurrent.cuh"
+#include "backend/cuda/ops/scan.cuh"
 #include "backend/cuda/ops/selective.cuh"
-#include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/shared_bytes.cuh"
 
@@ -19,14 +20,9 @@ enum {
     SCAN_COLUMNS = 32,
     SCAN_PARTS = 8,
     SCAN_THREADS = SCAN_COLUMNS * SCAN_PARTS,
-    KEEP_THREADS = 128
+    KEEP_THREADS = 128,
+    SCAN_FEW = 8
 };
-
-typedef struct scan_args {
-    ln_state_args state;
-    ln_op_scan p;
-    size_t n_channels; /* decays of a head: 1, or k_dim */
-} scan_args;
 
 /* The parts of the block's shared memory. */
 typedef struct scan_shared {
@@ -62,47 +58,7 @@ static __device__ __forceinline__ scan_shared place_shared(double *memory, size_
     return m;
 }
 
-/* ---- one token's inputs ---------------------------------------------------------------------- */
-
-/* A row of a head, divided by its length when that is asked for; by one warp. */
-static __device__ void load_head(const scan_args &args, const float *x, float *out) {
-    unsigned lane = threadIdx.x % LN_WARP;
-    float squares = 0.0f;
-    for (size_t i = lane; i < args.state.shape.k_dim; i += LN_WARP)
-        squares = fmaf(x[i], x[i], squares);
-    float scale = args.p.unit_qk ? 1.0f / sqrtf(ln_warp_sum(squares) + 1e-6f) : 1.0f;
-    for (size_t i = lane; i < args.state.shape.k_dim; i += LN_WARP)
-        out[i] = x[i] * scale;
-}
-
-/* dt of decay number i of a row. */
-static __device__ __forceinline__ float step_size(const scan_args &args, size_t row, size_t i) {
-    const ln_op_scan &p = args.p;
-    float a = p.a[row * args.state.shape.n_decays + i];
-    a += p.a_bias != NULL ? p.a_bias[i] : 0.0f;
-    float dt = a > 20.0f ? a : log1pf(expf(a));
-    return fminf(fmaxf(dt, p.dt_min), p.dt_max);
-}
-
-/* The logarithm of a channel's decay. */
-static __device__ __forceinline__ double decay_of(const scan_args &args, size_t row, size_t head,
-                                                  size_t channel) {
-    float rate = args.p.rate[head];
-    if (args.p.decay == LN_DECAY_FIXED)
-        return -(double)rate;
-    if (args.p.decay == LN_DECAY_BOUNDED) {
-        size_t i = head * args.n_channels + channel;
-        float a = args.p.a[row * args.state.shape.n_decays + i];
-        a += args.p.a_bias != NULL ? args.p.a_bias[i] : 0.0f;
-        return -(double)(args.p.bound / (1.0f + expf(-(rate * a))));
-    }
-    return -(double)(rate * step_size(args, row, head * args.n_channels + channel));
-}
-
-static __device__ __forceinline__ size_t key_head(const scan_args &args, size_t head) {
-    const ln_state_shape &s = args.state.shape;
-    return args.p.tiled ? head % s.n_k_heads : head / (s.n_heads / s.n_k_heads);
-}
+/* ---- a token --------------------------------------------------------------------------------- */
 
 /* The key, query and decays of the chunk's token number `at`. */
 static __device__ void load_token(const scan_args &args, const scan_shared &m, size_t row,
@@ -179,15 +135,11 @@ static __device__ void finish_token(const scan_args &args, const scan_shared &m,
     unsigned column = threadIdx.x;
     int at = position % LN_STATE_CHUNK;
     size_t row = (size_t)(view.row + position - view.begin);
-    float of_key = 0.0f, of_query = 0.0f, scale = 1.0f;
+    float of_key = 0.0f, of_query = 0.0f, scale = value_scale(args, row, head);
     for (int part = 0; part < SCAN_PARTS; part++) {
         of_key += m.key_parts[part * SCAN_COLUMNS + column];
         of_query += m.query_parts[part * SCAN_COLUMNS + column];
     }
-    if (p.b != NULL)
-        scale = 1.0f / (1.0f + expf(-p.b[row * s.n_heads + head]));
-    else if (p.scales_v)
-        scale = step_size(args, row, head);
     float v = p.v[row * p.v_stride + head * s.v_dim + j];
     float u = scale * (p.b != NULL ? v - of_key : v);
     float y = p.q_scale * fmaf(m.query_weights[at], u, of_query);
@@ -323,9 +275,31 @@ static __device__ void keep_decays(const scan_args &args, const state_view &view
 static __global__ void keep_tail(const __grid_constant__ scan_args args) {
     ln_pdl_launch_and_wait();
     state_view view = view_sequence(args.state, (int)blockIdx.y);
+    if (view.end - view.begin <= args.few)
+        return;
     keep_decays(args, view, blockIdx.x);
     if (blockIdx.x < args.state.shape.n_k_heads)
         keep_keys(args, view, blockIdx.x);
+}
+
+/* Token by token: heads whose channels decay by themselves, and those that are too large. */
+static int scan_by_token(const scan_args &args, unsigned n_seqs, cudaStream_t stream) {
+    const ln_state_shape *s = &args.state.shape;
+    size_t bytes = shared_bytes(s->k_dim, args.n_channels);
+    unsigned most;
+    int code = ln_max_shared_bytes(&most);
+    if (code != 0 || bytes > most)
+        return code != 0 ? code : (int)cudaErrorInvalidConfiguration;
+    code =
+        cudaFuncSetAttribute(scan_tokens, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    dim3 blocks(ln_ceil_div(s->v_dim, SCAN_COLUMNS), (unsigned)s->n_heads, n_seqs);
+    return code != 0 ? code : ln_pdl_launch(scan_tokens, blocks, SCAN_THREADS, bytes, stream, args);
+}
+
+/* Sequences of few tokens, which cannot go round the tail's ring, keep their tails themselves. */
+static int few_tokens(const ln_state_shape *s) {
+    int n = 1 + (int)s->n_rows - LN_STATE_CHUNK;
+    return n < SCAN_FEW ? n : SCAN_FEW;
 }
 
 int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
@@ -336,19 +310,20 @@ int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     args.p = op->scan;
     const ln_state_shape *s = &args.state.shape;
     args.n_channels = s->n_decays / s->n_heads;
-    size_t bytes = shared_bytes(s->k_dim, args.n_channels);
-    unsigned most;
-    int code = ln_max_shared_bytes(&most);
-    if (code != 0 || bytes > most)
-        return code != 0 ? code : (int)cudaErrorInvalidConfiguration;
-    code =
-        cudaFuncSetAttribute(scan_tokens, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    dim3 blocks(ln_ceil_div(s->v_dim, SCAN_COLUMNS), (unsigned)s->n_heads,
-                (unsigned)step->batch.n_seqs);
-    if (code == 0)
-        code = ln_pdl_launch(scan_tokens, blocks, SCAN_THREADS, bytes, stream, args);
-    if (code != 0)
+    unsigned n_seqs = (unsigned)step->batch.n_seqs;
+    bool by_chunk = args.n_channels == 1 && ln_scan_fits_chunks(args);
+    args.few = by_chunk ? few_tokens(s) : 0;
+    bool is_few = step->most_tokens <= (size_t)args.few;
+    int code = 0;
+    if (!by_chunk)
+        code = scan_by_token(args, n_seqs, stream);
+    else if (is_few || n_seqs > 1)
+        code = ln_scan_few(args, n_seqs, stream);
+    if (code != 0 || is_few)
         return code;
-    return ln_pdl_launch(keep_tail, dim3((unsigned)s->n_heads, (unsigned)step->batch.n_seqs),
-                         KEEP_THREADS, 0, stream, args);
+    if (by_chunk)
+        code = ln_scan_chunks(args, n_seqs, stream);
+    return code != 0 ? code
+                     : ln_pdl_launch(keep_tail, dim3((unsigned)s->n_heads, n_seqs), KEEP_THREADS, 0,
+                                     stream, args);
 }

@@ -35,7 +35,7 @@ static const float *rows_load(const ln_weight *weight, size_t row, float *scratc
 /* y[i][j] = x[i] . w[j], y [n_x][UNIT] */
 LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *w, size_t k,
                          float *y) {
-    vf sums[TILE_DOT][TILE_DOT];
+    vf sums[DOT_ROWS][TILE_DOT];
     for (size_t i = 0; i < n_x; i++)
         for (size_t j = 0; j < TILE_DOT; j++)
             sums[i][j] = vf_set(0.0f);
@@ -56,22 +56,22 @@ LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *
                 sums[i][j] =
                     vf_fma(vf_load_n(x[i] + at, k - at), vf_load_n(w[j] + at, k - at), sums[i][j]);
     for (size_t i = 0; i < n_x; i++)
-        for (size_t j = 0; j < TILE_DOT; j++)
-            y[i * UNIT + j] = vf_sum(sums[i][j]);
+        vf_sum_tile(sums[i], y + i * UNIT);
 }
 
 /* n_rows of x against 16 rows of W: y [n_rows][UNIT]. */
 static void rows_multiply(size_t n_rows, const float *const *x, const float *const w[LANES],
                           size_t k, float *y) {
-    for (size_t i = 0; i < n_rows;) {
-        bool full = i + TILE_DOT <= n_rows;
+    for (size_t i = 0, n; i < n_rows; i += n) {
+        n = i + DOT_ROWS <= n_rows ? DOT_ROWS : i + TILE_DOT <= n_rows ? TILE_DOT : 1;
         for (size_t j = 0; j < LANES; j += TILE_DOT) {
-            if (full)
+            if (n == DOT_ROWS)
+                rows_tile(DOT_ROWS, x + i, w + j, k, y + i * UNIT + j);
+            else if (n == TILE_DOT)
                 rows_tile(TILE_DOT, x + i, w + j, k, y + i * UNIT + j);
             else
                 rows_tile(1, x + i, w + j, k, y + i * UNIT + j);
         }
-        i += full ? TILE_DOT : 1;
     }
 }
 

@@ -10,8 +10,8 @@
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
 /* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot
- * products along K, TILE_DOT rows of x and as many of W. */
-enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 1, TILE_DOT = 2 };
+ * products along K, DOT_ROWS rows of x by TILE_DOT rows of W. */
+enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 1, DOT_ROWS = 2, TILE_DOT = 2 };
 
 /* Whether tiles unpack nibbles on their way to the products. */
 enum { DIRECT_TILES = 0 };
@@ -83,6 +83,10 @@ LN_INLINE float vf_sum(vf x) {
     float32x4_t a = vaddq_f32(vaddq_f32(x.q[0], x.q[2]), vaddq_f32(x.q[1], x.q[3]));
     float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+LN_INLINE void vf_sum_tile(const vf a[TILE_DOT], float out[TILE_DOT]) {
+    for (size_t i = 0; i < TILE_DOT; i++)
+        out[i] = vf_sum(a[i]);
 }
 LN_INLINE float vf_largest(vf x) {
     float32x4_t a = vmaxnmq_f32(vmaxnmq_f32(x.q[0], x.q[2]), vmaxnmq_f32(x.q[1], x.q[3]));

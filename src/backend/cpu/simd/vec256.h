@@ -10,8 +10,8 @@
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
 /* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot
- * products along K, TILE_DOT rows of x and as many of W. */
-enum { LANES = 16, TILE_ROWS = 2, TILE_PANELS = 1, TILE_DOT = 2 };
+ * products along K, DOT_ROWS rows of x by TILE_DOT rows of W. */
+enum { LANES = 16, TILE_ROWS = 2, TILE_PANELS = 1, DOT_ROWS = 2, TILE_DOT = 2 };
 
 /* Whether tiles unpack nibbles on their way to the products. */
 enum { DIRECT_TILES = 0 };
@@ -93,6 +93,10 @@ LN_INLINE float vf_sum(vf x) {
     __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+LN_INLINE void vf_sum_tile(const vf a[TILE_DOT], float out[TILE_DOT]) {
+    for (size_t i = 0; i < TILE_DOT; i++)
+        out[i] = vf_sum(a[i]);
 }
 LN_INLINE float vf_largest(vf x) {
     __m256 b = _mm256_max_ps(x.a, x.b);

@@ -14,8 +14,8 @@
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
 /* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot
- * products along K, TILE_DOT rows of x and as many of W. */
-enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 2, TILE_DOT = 4 };
+ * products along K, DOT_ROWS rows of x by TILE_DOT rows of W. */
+enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 2, DOT_ROWS = 6, TILE_DOT = 4 };
 
 /* Whether tiles unpack nibbles on their way to the products. */
 enum { DIRECT_TILES = 1 };
@@ -89,6 +89,16 @@ LN_INLINE float vf_sum(vf a) {
     __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+/* out[i] = vf_sum(a[i]) for four vectors. */
+LN_INLINE void vf_sum_tile(const vf a[TILE_DOT], float out[TILE_DOT]) {
+    vf ab = vf_add(_mm512_shuffle_f32x4(a[0], a[1], 0x44), _mm512_shuffle_f32x4(a[0], a[1], 0xee));
+    vf cd = vf_add(_mm512_shuffle_f32x4(a[2], a[3], 0x44), _mm512_shuffle_f32x4(a[2], a[3], 0xee));
+    vf all = vf_add(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    all = vf_add(all, _mm512_permute_ps(all, 0xee));
+    all = vf_add(all, _mm512_permute_ps(all, 0xf5));
+    const __m512i firsts = _mm512_castsi128_si512(_mm_set_epi32(12, 8, 4, 0));
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, all)));
 }
 LN_INLINE float vf_largest(vf a) {
     return _mm512_reduce_max_ps(a);

@@ -257,8 +257,8 @@ typedef struct linnet_engine_options {
     /* Speculative decoding: up to so many tokens of a sequence are drafted, and verified in one
      * step; the output is the same, bit for bit. 0: as many as `draft` takes by itself. */
     size_t draft_tokens;
-    /* NULL, or the path of the draft model: a smaller checkpoint with the same vocabulary, which
-     * the engine opens. */
+    /* NULL, or the path of the draft model, which the engine opens: a smaller checkpoint with the
+     * same vocabulary, or an EAGLE-3 head that was trained for the model. */
     const char *draft_model;
     /* How many layers, the last ones, run on `backend` with the output; those before them run on
      * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all. A model with an encoder
@@ -277,11 +277,12 @@ typedef struct linnet_engine_options {
     bool batch_invariant;
     /* Who drafts: "none"; "mtp", the head for multi-token prediction that some checkpoints have;
      * "ngram", prompt lookup (what followed when the last tokens came before); "model", the
-     * draft_model. NULL or "auto": the draft_model where there is one; else the head, if there is
-     * one and the CPU runs all layers, with draft_tokens 0 in steps of as few sequences as it pays
-     * for (linnet_memory_plan says how few); else prompt lookup, if draft_tokens is not 0.
-     * Whoever drafts, and by default, tokens that a grammar leaves no choice about are drafted,
-     * too, up to 32 in a step, with recurrent layers up to draft_tokens; "none": not even they. */
+     * draft_model; "eagle", an EAGLE-3 head, whose folder draft_model names. NULL or "auto": the
+     * draft_model where there is one; else the head, if there is one and the CPU runs all layers,
+     * with draft_tokens 0 in steps of as few sequences as it pays for (linnet_memory_plan says how
+     * few); else prompt lookup, if draft_tokens is not 0. Whoever drafts, and by default, tokens
+     * that a grammar leaves no choice about are drafted, too, up to 32 in a step, with recurrent
+     * layers up to draft_tokens; "none": not even they. */
     const char *draft;
     /* Adapters (LoRA, IA3): how many can be loaded at a time (0: none), and the greatest rank that
      * one may have, at most 256 (0: 16). Memory for all of them is reserved; all layers are on one

@@ -162,8 +162,9 @@ def _set_draft(options: c.EngineOptions, config: Optional[dict]) -> None:
     options.draft_tokens = config.get("num_speculative_tokens", 0)
     if config.get("model") is not None:
         options.draft_model = find_model(config["model"]).encode()
-    if config.get("method") in ("ngram", "mtp"):
-        options.draft = config["method"].encode()
+    method = {"eagle3": "eagle"}.get(config.get("method"), config.get("method"))
+    if method in ("ngram", "mtp", "eagle"):
+        options.draft = method.encode()
 
 
 def _set_sizes(options: c.EngineOptions, model: Model, max_len: Optional[int], max_seqs: Optional[int],

@@ -206,17 +206,19 @@ static const struct argp_option engine_options[] = {
      0},
     {"pp", KEY_PP, "N", RARE,
      "Divide the layers among N stages, of as many ranks each as --tp says (1)", 0},
-    {"draft", KEY_DRAFT, "auto|none|mtp|ngram|model", RARE,
+    {"draft", KEY_DRAFT, "auto|none|mtp|eagle|ngram|model", RARE,
      "Who guesses tokens that are then checked in one step, with the same output: the checkpoint's "
-     "head for multi-token prediction, what came after the last tokens before, or --draft-model "
+     "head for multi-token prediction, an EAGLE-3 head or a smaller model in --draft-model, or "
+     "what "
+     "came after the last tokens before "
      "(auto: the head, if there is one, where it pays)",
      0},
     {"draft-tokens", KEY_DRAFT_TOKENS, "N", RARE,
      "Guess up to N tokens of a sequence (none; 4 with --draft-model; as many as pay with a head)",
      0},
     {"draft-model", KEY_DRAFT_MODEL, "MODEL", RARE,
-     "A smaller model with the same vocabulary that guesses (what came after the last tokens "
-     "before)",
+     "A smaller model with the same vocabulary, or an EAGLE-3 head, that guesses (what came after "
+     "the last tokens before)",
      0},
     {"max-adapters", KEY_MAX_ADAPTERS, "N", RARE,
      "Adapters that can be loaded at a time (none; as many as --lora loads)", 0},
@@ -288,7 +290,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const preemptions[] = {"auto", "swap", "recompute"};
     static const char *const policies[] = {"chunked", "prefill-first"};
     static const char *const orders[] = {"fcfs", "priority"};
-    static const char *const drafters[] = {"auto", "none", "mtp", "ngram", "model"};
+    static const char *const drafters[] = {"auto", "none", "mtp", "eagle", "ngram", "model"};
     static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
     linnet_engine_options *options = state->input;
     switch (key) {
@@ -311,7 +313,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_PIN: options->pin_threads = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
     case KEY_DRAFT:
-        options->draft = drafters[parse_choice(state, "--draft", arg, drafters, 5)];
+        options->draft = drafters[parse_choice(state, "--draft", arg, drafters, 6)];
         return 0;
     case KEY_DRAFT_MODEL:
         options->draft_model = arg;

@@ -255,6 +255,7 @@ struct ln_family {
     bool gguf_dense_by_router; /* GGUF: layers without a router are dense, whatever keys say */
     bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
+    bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */

@@ -7,7 +7,7 @@
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16, OPS_OF_RANKS = 4, OPS_OF_STAGES = 4 };
+enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16 + LN_MAX_TAPS, OPS_OF_RANKS = 4, OPS_OF_STAGES = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0;
@@ -298,7 +298,9 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     r->layer_spec = spec;
     bool after = spec->placement == LN_PLACE_AFTER;
     bool parallel = spec->placement == LN_PLACE_PARALLEL;
-    const float *x = after ? r->a->x : pre_norm(r, &w->attention_norm, r->a->normed);
+    const float *x = after                        ? r->a->x
+                     : spec->attention.in_dim > 0 ? r->a->pairs
+                                                  : pre_norm(r, &w->attention_norm, r->a->normed);
     const float *ffn_x = x;
     if (parallel && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
@@ -506,23 +508,54 @@ static void head_input(recorder *r, const ln_head_input *in) {
     linear(r, &r->weights->head.input, a->pairs, a->x);
 }
 
+/* The same of a head of its own folder: an embedding, then a hidden state. What becomes of the
+ * hidden states begins its residual stream. */
+static void eagle_input(recorder *r, const ln_head_input *in) {
+    const ln_activations *a = r->a;
+    const ln_weights *w = r->weights;
+    bool taps = in->tapped != NULL;
+    norm(r, taps ? &w->head.taps : &w->copy, taps ? in->tapped : a->x, NULL,
+         taps ? a->tapped : a->normed);
+    r->ops[r->n_ops - 1].norm.rows = in->rows;
+    if (taps)
+        linear(r, &w->head.input, a->tapped, a->normed);
+    embed(r);
+    norm_to_pairs(r, &w->head.token_norm, a->x, 0);
+    norm_to_pairs(r, &w->head.hidden_norm, a->normed, r->spec->dim);
+    norm(r, r->spec->eagle.norm_stays ? &w->head.hidden_norm : &w->copy, a->normed, NULL, a->x);
+}
+
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,
                               const ln_batch *batch, const ln_head_input *in, ln_op *ops) {
     recorder r = {.spec = spec,
                   .weights = weights,
                   .a = activations,
-                  .kv = kv,
                   .batch = batch,
                   .layer = (int32_t)spec->n_layers,
-                  .layer_kv = &kv[ln_kv_layer_count(spec) - 1],
+                  .layer_kv = kv,
                   .ops = ops};
-    head_input(&r, in);
+    if (spec->eagle.is_head)
+        eagle_input(&r, in);
+    else
+        head_input(&r, in);
     layer(&r, spec->head, weights->layers);
     if (batch->n_logits > 0)
         logits(&r);
     ln_values_number(ops, r.n_ops);
     return r.n_ops;
+}
+
+/* Keeps the residual stream in front of a layer for a head that drafts. */
+static void tap(recorder *r, size_t layer) {
+    const ln_taps *taps = &r->spec->taps;
+    for (size_t i = 0; i < taps->n; i++) {
+        if (taps->layers[i] != layer)
+            continue;
+        norm(r, &r->weights->copy, r->a->x, NULL, r->a->tapped);
+        r->ops[r->n_ops - 1].norm.out_stride = taps->n * r->spec->dim;
+        r->ops[r->n_ops - 1].norm.out_begin = i * r->spec->dim;
+    }
 }
 
 size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
@@ -546,12 +579,14 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         pass_borders(&r, false);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
+        tap(&r, i);
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
         if (spec->n_streams > 0)
             altup_layer(&r, &spec->layers[i], &weights->layers[i]);
         else
             layer(&r, &spec->layers[i], &weights->layers[i]);
     }
+    tap(&r, spec->n_layers);
     r.layer = -1;
     if (ln_spec_leads(spec))
         pass_borders(&r, true);

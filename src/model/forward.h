@@ -30,12 +30,14 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
  * hidden state, which is of the token before it. */
 typedef struct ln_head_input {
     const ln_norm *norm;
+    const float *tapped; /* an EAGLE-3 head: of the model's activations instead of x; NULL: the rows
+                            are those of the head's own x */
     const int32_t *rows; /* [n_tokens] */
 } ln_head_input;
 
-/* The same of the head spec->head: its cache is the last of kv, logits are of the token behind the
- * batch's. Afterwards activations->x [n_tokens][dim] is what the head has made of them, of which
- * weights->output_norm gives the hidden states for its next step. */
+/* The same of the head spec->head: its cache is kv, the model's last one, and logits are of the
+ * token behind the batch's. Afterwards activations->x [n_tokens][dim] is what the head has made of
+ * them, of which weights->output_norm gives the hidden states for its next step. */
 size_t ln_forward_max_head_ops(void);
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,

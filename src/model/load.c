@@ -89,6 +89,7 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
 static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
                            ln_layer_weights *w) {
     size_t dim = l->spec->dim;
+    size_t in_dim = spec->in_dim > 0 ? spec->in_dim : dim;
     if (spec->sinks)
         LN_TRY(ln_load_vector(l, (ln_tensor_id){.role = LN_ROLE_SINKS, .layer = i, .stem = l->stem},
                               spec->n_heads, &w->sinks));
@@ -104,10 +105,10 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     size_t n_gates = spec->n_heads * (spec->gate == LN_GATE_BY_ELEMENT ? spec->v_dim : 1);
     if (spec->gate != LN_GATE_NONE)
         LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, n_gates, dim, &w->attention_gate));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, dim, &w->q));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, dim, &w->k));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, in_dim, &w->q));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, in_dim, &w->k));
     if (!spec->k_is_v)
-        LN_TRY(ln_load_matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, dim, &w->v));
+        LN_TRY(ln_load_matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, in_dim, &w->v));
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
 }
 
@@ -458,14 +459,41 @@ static ln_status head(ln_loader *l) {
     return ln_layout_check(&l->layout, "weights of the head", l->err);
 }
 
+/* A head of its own folder, which reads hidden states of another model. */
+static ln_status eagle(ln_loader *l) {
+    const ln_spec *spec = l->spec;
+    const ln_eagle_spec *own = &spec->eagle;
+    const ln_weights *model = l->options.model;
+    ln_weights *w = l->weights;
+    size_t n_taps = own->taps.n > 0 ? own->taps.n : 3;
+    w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
+    w->head.taps = (ln_norm){.kind = LN_NORM_NONE, .dim = n_taps * own->model_dim};
+    if (own->n_embedded > 0)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, own->n_embedded, spec->dim, &w->embedding));
+    else if (model != NULL)
+        w->embedding = model->embedding;
+    LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_TOKEN_NORM, 0, spec->dim, &w->head.token_norm));
+    LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_HIDDEN_NORM, 0, spec->dim, &w->head.hidden_norm));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, n_taps * own->model_dim,
+                          &w->head.input));
+    LN_TRY(last_norm(l, &w->output_norm));
+    LN_TRY(output(l));
+    LN_TRY(ropes(l));
+    LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));
+    LN_TRY(ln_layout_check(&l->table_layout, "table of the head's weights", l->err));
+    return ln_layout_check(&l->layout, "weights of the head", l->err);
+}
+
 static ln_status walk(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
     size_t end = l->options.end_layer;
-    if (l->options.head)
+    if (l->options.head && !spec->eagle.is_head)
         return head(l);
     l->first_layer = w->first_layer = l->options.first_layer;
     l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
+    if (spec->eagle.is_head)
+        return eagle(l);
     w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
     if (l->first_layer == 0)
         LN_TRY(embedding(l));

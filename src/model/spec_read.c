@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "model/config.h"
 #include "model/family.h"
+#include "model/layers/eagle_spec.h"
 #include "model/spec_layers.h"
 
 enum { MAX_VOCAB = 1 << 24 };
@@ -72,6 +73,10 @@ static bool find_thinker(const ln_config *config, const char **nest, ln_meta_val
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     ln_meta_value type, text;
+    if (ln_spec_is_eagle(config, &config->nest)) {
+        type = (ln_meta_value){.kind = LN_META_STRING, .string = {"eagle3", strlen("eagle3")}};
+        return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
+    }
     LN_TRY(read_type(config, config->is_gguf ? "general.architecture" : "model_type", &type, err));
     if (find_thinker(config, &config->nest, &text))
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
@@ -168,6 +173,8 @@ static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, l
 
 /* The vocabulary is the embedding's first dimension; config.json must agree. */
 static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *err) {
+    if (spec->family->drafts) /* which is that of what it drafts */
+        return read_table_rows(config, spec, LN_ROLE_OUTPUT, &spec->n_vocab, err);
     LN_TRY(read_table_rows(config, spec, LN_ROLE_EMBEDDING, &spec->n_vocab, err));
     size_t claimed = spec->n_vocab;
     LN_TRY(ln_config_size(config, (ln_key){"padded_vocab_size|vocab_size", ""}, 1, MAX_VOCAB,
@@ -369,6 +376,8 @@ static bool is_bare(const ln_config *config) {
 static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err) {
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     bool is_there = ln_family_has(spec->family, config->checkpoint, id);
+    if (spec->family->drafts)
+        return LINNET_OK;
     spec->tied = !is_there || (spec->family->tied_by_default && !config->is_gguf);
     LN_TRY(read_tied_flag(config, &spec->tied, err));
     if (!spec->tied && !is_there && !config->is_gguf && is_bare(config))
@@ -478,5 +487,6 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
         spec->norm_kind = LN_NORM_RMS;
     LN_TRY(read_size(&config, spec, err));
     LN_TRY(read_common(&config, spec, err));
-    return ln_spec_read_layers(&config, arena, spec, err);
+    LN_TRY(ln_spec_read_layers(&config, arena, spec, err));
+    return spec->family->drafts ? ln_spec_read_eagle(&config, spec, err) : LINNET_OK;
 }

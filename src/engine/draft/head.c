@@ -1,5 +1,6 @@
 #include "engine/draft/head.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/draft/length.h"
@@ -9,18 +10,56 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
+/* The model's tokens that the head's are: d2t says how far each is from its own number; without it
+ * they are the same. */
+static ln_status read_ids(ln_draft_head *head, ln_error *err) {
+    const ln_checkpoint *checkpoint = head->plan->draft.eagle->checkpoint;
+    const ln_tensor *tensor = ln_checkpoint_find(checkpoint, "d2t");
+    size_t n = head->spec->n_vocab, n_vocab = head->executor->spec->n_vocab;
+    bool is_there = tensor != NULL && tensor->n_dims == 1 && tensor->dims[0] == n &&
+                    tensor->dtype == LN_DTYPE_I64;
+    if (!is_there && (tensor != NULL || n != n_vocab))
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: tensor d2t is not an I64 for each of %zu tokens",
+                       ln_checkpoint_path(checkpoint), n);
+    for (size_t i = 0; i < n; i++) {
+        int64_t distance = 0;
+        if (is_there)
+            memcpy(&distance, tensor->data + i * sizeof distance, sizeof distance);
+        if (distance < -(int64_t)i || distance >= (int64_t)(n_vocab - i))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor d2t has impossible tokens",
+                           ln_checkpoint_path(checkpoint));
+        head->ids[i] = (int32_t)((int64_t)i + distance);
+    }
+    return ln_checkpoint_check(checkpoint, err);
+}
+
+/* What a head of its own folder has besides. */
+static ln_status init_eagle(ln_draft_head *head, ln_error *err) {
+    ln_backend *backend = head->executor->backend;
+    const ln_activations_shape shape = ln_engine_plan_head_activations(head->plan);
+    LN_TRY(backend->vtable->reserve(backend, head->plan->draft.activation_bytes,
+                                    "activations of the head", &head->activation_memory, err));
+    ln_activations_bind(head->spec, &shape, head->activation_memory, &head->own);
+    return read_ids(head, err);
+}
+
 ln_status ln_draft_head_init(ln_draft_head *head, const linnet_model *model,
                              const ln_engine_plan *plan, const ln_executor *executor,
                              ln_sampler *sampler, ln_error *err) {
     *head = (ln_draft_head){.plan = plan, .executor = executor, .sampler = sampler};
+    const linnet_model *eagle = plan->draft.eagle;
     if (plan->spec.head == NULL)
         return LINNET_OK;
+    head->spec = eagle != NULL ? &eagle->spec : &plan->spec;
+    head->activations = eagle != NULL ? &head->own : &executor->activations;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
     options.head = true;
     options.model = executor->weights;
     options.progress = (ln_load_progress){0};
-    LN_TRY(ln_weights_load(model->checkpoint, &plan->spec, &options, executor->backend,
-                           &head->weights, err));
+    options.first_layer = 0;
+    LN_TRY(ln_weights_load((eagle != NULL ? eagle : model)->checkpoint, head->spec, &options,
+                           executor->backend, &head->weights, err));
     head->has_weights = true;
     LN_TRY(ln_reserve(plan->draft.host_bytes, "head that drafts", &head->memory, err));
     ln_layout host = {0};
@@ -30,13 +69,19 @@ ln_status ln_draft_head_init(ln_draft_head *head, const linnet_model *model,
     head->asked = (ln_sequence **)(void *)(base + at.asked);
     head->rows = (int32_t *)(void *)(base + at.rows);
     ln_step_init(&head->step, &plan->budget, &plan->kv_shape, base + at.step);
-    return LINNET_OK;
+    if (eagle == NULL)
+        return LINNET_OK;
+    head->ids = (int32_t *)(void *)(base + at.ids);
+    head->row = (float *)(void *)(base + at.row);
+    return init_eagle(head, err);
 }
 
 void ln_draft_head_free(ln_draft_head *head) {
     if (head->plan == NULL || head->plan->spec.head == NULL)
         return;
     ln_unreserve(head->memory, head->plan->draft.host_bytes);
+    head->executor->backend->vtable->release(head->executor->backend, head->activation_memory,
+                                             head->plan->draft.activation_bytes);
     if (head->has_weights)
         ln_weights_free(&head->weights, head->executor->backend);
 }
@@ -44,7 +89,12 @@ void ln_draft_head_free(ln_draft_head *head) {
 size_t ln_draft_head_bytes(const ln_draft_head *head) {
     if (head->plan->spec.head == NULL)
         return 0;
-    return head->weights.memory_bytes + head->weights.table_bytes + head->plan->draft.host_bytes;
+    const ln_draft_plan *plan = &head->plan->draft;
+    size_t of_model = plan->eagle != NULL ? ln_engine_plan_tokenizer_bytes(plan->eagle) +
+                                                ln_engine_plan_header_bytes(plan->eagle)
+                                          : 0;
+    return head->weights.memory_bytes + head->weights.table_bytes + plan->host_bytes +
+           plan->activation_bytes + of_model;
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */
@@ -78,23 +128,27 @@ static void add(ln_draft_head *head, const ln_sequence *sequence, size_t begin, 
         step->logit_rows[batch->n_logits++] = (int32_t)batch->n_tokens - 1;
 }
 
-/* Runs the batch on rows of x, of which `norm` makes hidden states. */
-static bool run_batch(ln_draft_head *head, const ln_norm *norm) {
+/* Runs the batch on hidden states of the model's last step, or on the head's own. */
+static bool run_batch(ln_draft_head *head, bool of_model) {
     const ln_executor *executor = head->executor;
     const ln_batch *batch = &head->step.batch;
-    const ln_head_input in = {.norm = norm, .rows = head->rows};
+    const ln_weights *weights = of_model ? executor->weights : &head->weights;
+    const ln_head_input in = {.norm = &weights->output_norm,
+                              .tapped = of_model ? executor->activations.tapped : NULL,
+                              .rows = head->rows};
+    const ln_kv_layer *kv = &executor->kv.layers[ln_kv_layer_count(executor->spec) - 1];
     void *logits = NULL;
     if (batch->n_tokens == 0)
         return true;
     head->step.batch.hidden_rows = head->rows;
     head->step.batch.n_hidden = batch->n_tokens;
-    size_t n_ops = ln_forward_record_head(executor->spec, &head->weights, &executor->activations,
-                                          executor->kv.layers, batch, &in, head->ops);
+    size_t n_ops = ln_forward_record_head(head->spec, &head->weights, head->activations, kv, batch,
+                                          &in, head->ops);
     const ln_backend_vtable *vtable = executor->backend->vtable;
-    size_t bytes = batch->n_logits * executor->spec->n_vocab * sizeof(float);
+    size_t bytes = batch->n_logits * head->spec->n_vocab * sizeof(float);
     bool runs = vtable->run(executor->backend, head->ops, n_ops, NULL) == LINNET_OK;
     if (runs && bytes > 0)
-        runs = vtable->read_back(executor->backend, executor->activations.logits, bytes, &logits,
+        runs = vtable->read_back(executor->backend, head->activations->logits, bytes, &logits,
                                  NULL) == LINNET_OK;
     head->logits = logits;
     return runs;
@@ -144,15 +198,29 @@ static size_t follow_step(ln_draft_head *head, const ln_scheduler *scheduler, si
     return n_asked;
 }
 
+/* The logits of all tokens of the model, of which those that the head cannot draft are impossible.
+ */
+static float *logits_of(const ln_draft_head *head, size_t i) {
+    size_t n = head->spec->n_vocab;
+    float *own = head->logits + i * n;
+    if (head->ids == NULL)
+        return own;
+    for (size_t id = 0; id < head->executor->spec->n_vocab; id++)
+        head->row[id] = -INFINITY;
+    for (size_t id = 0; id < n; id++)
+        head->row[head->ids[id]] = own[id];
+    return head->row;
+}
+
 /* Draft `number` of those that are asked, from their rows of logits; keeps those that want another
  * one and puts it into the next batch, which reads the hidden states of this one. */
 static size_t take_drafted(ln_draft_head *head, size_t n_asked, size_t number) {
-    size_t n_left = 0, n_vocab = head->executor->spec->n_vocab;
+    size_t n_left = 0;
     begin_batch(head);
     for (size_t i = 0; i < n_asked; i++) {
         ln_sequence *sequence = head->asked[i];
         size_t row = (size_t)head->step.logit_rows[i], at = sequence->n_tokens - 1 + number;
-        if (!ln_draft_sample(head->sampler, sequence, number, head->logits + i * n_vocab))
+        if (!ln_draft_sample(head->sampler, sequence, number, logits_of(head, i)))
             sequence->n_draft = number;
         if (sequence->n_draft <= number + 1)
             continue;
@@ -176,10 +244,10 @@ void ln_draft_head_propose(ln_draft_head *head, const ln_scheduler *scheduler, s
         return;
     head->has_step = false;
     size_t n_asked = follow_step(head, scheduler, most);
-    bool runs = run_batch(head, &head->executor->weights->output_norm);
+    bool runs = run_batch(head, true);
     for (size_t number = 0; runs && n_asked > 0; number++) {
         n_asked = take_drafted(head, n_asked, number);
-        runs = run_batch(head, &head->weights.output_norm);
+        runs = run_batch(head, false);
     }
     if (!runs)
         forget_drafts(scheduler);

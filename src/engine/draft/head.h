@@ -1,6 +1,9 @@
-/* A head that drafts: a layer that reads the model's last hidden states and, beside each, the token
+/* A head that drafts: a layer that reads the model's hidden states and, beside each, the token
  * behind it, and says what comes after that token (multi-token prediction: Gloeckle et al., 2024;
  * DeepSeek-V3 report, section 2.2). It reads its own hidden state and draft for the one after.
+ *
+ * An EAGLE-3 head (Li et al., 2025) lies in a folder of its own. It reads what enters three layers
+ * of the model, which a step leaves behind, and drafts from a part of the vocabulary.
  *
  * Its keys and values are a layer of the block pool, so forks, swap and prefixes take them along.
  * They are made right behind each step, of all tokens that the step computed and whose next token
@@ -18,14 +21,19 @@ typedef struct ln_draft_head {
     const ln_engine_plan *plan;  /* the engine's, as what follows; without plan->spec.head the */
     const ln_executor *executor; /* rest is not used */
     ln_sampler *sampler;
+    const ln_spec *spec; /* by which it runs: the model's, or that of its own folder */
+    const ln_activations *activations; /* likewise; these */
+    ln_activations own;
     bool has_weights;
     ln_weights weights;
-    void *memory;        /* as planned */
+    void *memory, *activation_memory; /* as planned */
+    int32_t *ids;        /* with tokens of its own: which of the model's they are [spec->n_vocab] */
+    float *row;          /* and logits of the model's tokens [n_vocab] */
     ln_op *ops;          /* [ln_forward_max_head_ops] */
     ln_sequence **asked; /* [max_seqs] that wait for a token */
     int32_t *rows;       /* [max_tokens] of x, the hidden states that the batch reads */
     ln_step step;
-    float *logits; /* of the last batch [n_logits][n_vocab], the host's */
+    float *logits; /* of the last batch [n_logits][spec->n_vocab], the host's */
     bool has_step; /* x is what the last step of the scheduler's chunks has left */
 } ln_draft_head;
 

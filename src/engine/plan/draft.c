@@ -8,6 +8,7 @@
 #include "engine/step.h"
 #include "model/activations.h"
 #include "model/forward.h"
+#include "model/layers/eagle_spec.h"
 #include "model/load.h"
 
 /* ---- the checkpoint ----------------------------------------------------------------------- */
@@ -61,17 +62,53 @@ static ln_status check(const linnet_model *model, const char *path, ln_draft_pla
     return LINNET_OK;
 }
 
-ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
-                                    ln_draft_plan *draft, ln_error *err) {
-    if (path == NULL || draft->kind != LN_DRAFTER_MODEL)
+/* A head of its own folder: what it reads of the model must be there, and a group that keeps all
+ * tokens. */
+static ln_status check_eagle(const linnet_model *model, ln_engine_plan *plan, ln_error *err) {
+    linnet_model *head = plan->draft.eagle;
+    ln_spec *spec = &head->spec;
+    const char *path = ln_checkpoint_path(head->checkpoint);
+    ln_attention_spec *attention = &spec->layers[0].attention;
+    bool has_rows = spec->eagle.n_embedded > 0 ? spec->eagle.n_embedded >= model->spec.n_vocab
+                                               : spec->dim == model->spec.dim;
+    if (model->spec.n_encoder_layers > 0 || model->spec.n_streams > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s cannot draft for a model of this kind",
+                       path);
+    if (spec->eagle.model_dim != model->spec.dim || spec->n_vocab > model->spec.n_vocab ||
+        !has_rows)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s is a head for a model of %zu dimensions, or for another vocabulary",
+                       path, spec->eagle.model_dim);
+    if (!map_group(&model->spec, 0, &attention->kv_group))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s looks further back than the model keeps blocks and cannot draft for it",
+                       path);
+    LN_TRY(ln_eagle_taps(spec, &model->spec, &plan->spec.taps, err));
+    spec->head = plan->spec.head = &spec->layers[0];
+    return LINNET_OK;
+}
+
+ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_draft_plan *draft,
+                                    ln_error *err) {
+    const char *by = options->draft;
+    if (options->draft_model == NULL || (by != NULL && strcmp(by, "auto") != 0 &&
+                                         strcmp(by, "model") != 0 && strcmp(by, "eagle") != 0))
         return LINNET_OK;
-    LN_TRY(ln_model_open(path, &draft->model, err));
-    ln_status status = check(model, path, draft, err);
-    if (status != LINNET_OK) {
-        ln_model_close(draft->model);
+    LN_TRY(ln_model_open(options->draft_model, &draft->model, err));
+    if (draft->model->spec.eagle.is_head) {
+        draft->eagle = draft->model;
         draft->model = NULL;
     }
-    return status;
+    return LINNET_OK;
+}
+
+ln_status ln_engine_plan_check_draft(const linnet_model *model, ln_engine_plan *plan,
+                                     ln_error *err) {
+    if (plan->draft.eagle != NULL)
+        return check_eagle(model, plan, err);
+    if (plan->draft.model == NULL)
+        return LINNET_OK;
+    return check(model, ln_checkpoint_path(plan->draft.model->checkpoint), &plan->draft, err);
 }
 
 /* ---- sizes -------------------------------------------------------------------------------- */
@@ -80,14 +117,14 @@ ln_status ln_engine_plan_draft_weights(const linnet_model *model, ln_engine_plan
                                        const ln_backend *backend, ln_error *err) {
     ln_draft_plan *draft = &plan->draft;
     ln_weights_plan weights;
-    bool is_head = plan->spec.head != NULL;
-    if (!is_head && draft->model == NULL)
+    bool is_own = plan->spec.head != NULL && draft->eagle == NULL;
+    if (plan->spec.head == NULL && draft->model == NULL)
         return LINNET_OK;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
-    const linnet_model *of = is_head ? model : draft->model;
+    const linnet_model *of = is_own ? model : draft->eagle != NULL ? draft->eagle : draft->model;
     options.first_layer = 0;
-    options.head = is_head;
-    LN_TRY(ln_weights_plan_bytes(of->checkpoint, is_head ? &plan->spec : &of->spec, &options,
+    options.head = plan->spec.head != NULL;
+    LN_TRY(ln_weights_plan_bytes(of->checkpoint, is_own ? &plan->spec : &of->spec, &options,
                                  backend, &weights, err));
     draft->prepared_bytes = weights.prepared_bytes;
     draft->weight_bytes = weights.prepared_bytes + weights.table_bytes;
@@ -142,6 +179,10 @@ static void raise_limits(ln_step_limits *limits, const ln_step_limits *other) {
     limits->max_state_dim = greater(limits->max_state_dim, other->max_state_dim);
 }
 
+ln_activations_shape ln_engine_plan_head_activations(const ln_engine_plan *plan) {
+    return (ln_activations_shape){plan->budget.max_tokens, plan->budget.max_seqs, 0};
+}
+
 ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout) {
     ln_layout step = {0};
     ln_head_layout h;
@@ -151,7 +192,25 @@ ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout
     h.rows = ln_layout_add(layout, plan->budget.max_tokens, sizeof(int32_t));
     h.step = ln_layout_add(layout, step.bytes, 1);
     layout->overflow |= step.overflow;
+    const linnet_model *eagle = plan->draft.eagle;
+    h.ids = ln_layout_add(layout, eagle != NULL ? eagle->spec.n_vocab : 0, sizeof(int32_t));
+    h.row = ln_layout_add(layout, eagle != NULL ? plan->spec.n_vocab : 0, sizeof(float));
     return h;
+}
+
+/* What a head of its own folder has besides: activations, and the open model. */
+static ln_status size_eagle(ln_engine_plan *plan, size_t *total, ln_error *err) {
+    ln_draft_plan *draft = &plan->draft;
+    const ln_activations_shape shape = ln_engine_plan_head_activations(plan);
+    LN_TRY(ln_activations_plan(&draft->eagle->spec, &shape, &draft->activation_bytes, err));
+    ln_step_limits limits = ln_step_limits_of(&draft->eagle->spec, plan->budget.max_tokens,
+                                              plan->budget.max_seqs, plan->ctx_tokens);
+    raise_limits(&plan->limits, &limits);
+    *total =
+        ln_engine_plan_tokenizer_bytes(draft->eagle) + ln_engine_plan_header_bytes(draft->eagle);
+    return ln_add(*total, draft->activation_bytes, total)
+               ? LINNET_OK
+               : ln_fail(err, LINNET_ERR_LIMIT, "the memory of the head overflows");
 }
 
 static ln_status size_head(ln_engine_plan *plan, ln_error *err) {
@@ -159,7 +218,11 @@ static ln_status size_head(ln_engine_plan *plan, ln_error *err) {
     ln_engine_plan_lay_out_head(plan, &host);
     LN_TRY(ln_layout_check(&host, "the head that drafts", err));
     plan->draft.host_bytes = host.bytes;
-    if (!ln_add(plan->draft.weight_bytes, host.bytes, &plan->bytes[LN_ARENA_DRAFT]))
+    size_t total = 0;
+    if (plan->draft.eagle != NULL)
+        LN_TRY(size_eagle(plan, &total, err));
+    if (!ln_add(total, plan->draft.weight_bytes, &total) ||
+        !ln_add(total, host.bytes, &plan->bytes[LN_ARENA_DRAFT]))
         return ln_fail(err, LINNET_ERR_LIMIT, "the memory of the head overflows");
     return LINNET_OK;
 }

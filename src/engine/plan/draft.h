@@ -4,10 +4,15 @@
 
 #include "engine/plan/plan.h"
 
-/* Opens the checkpoint and checks that it can draft for `model`; without a draft model draft->model
- * stays NULL. The caller closes draft->model. Errors: those of ln_model_open, UNSUPPORTED. */
-ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
-                                    ln_draft_plan *draft, ln_error *err);
+/* Opens the draft model's folder, if there is one and may be used, as draft->model or draft->eagle.
+ * The caller closes both. Errors: those of ln_model_open. */
+ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_draft_plan *draft,
+                                    ln_error *err);
+
+/* Checks that it can draft for `model`, once it is chosen; an EAGLE-3 head becomes that of
+ * plan->spec. Errors: UNSUPPORTED. */
+ln_status ln_engine_plan_check_draft(const linnet_model *model, ln_engine_plan *plan,
+                                     ln_error *err);
 
 /* What its weights take; then, once budget and KV shape are chosen, all of it: plan->draft, its
  * part of plan->limits and plan->bytes. */
@@ -31,7 +36,11 @@ ln_draft_layout ln_engine_plan_lay_out_draft(const ln_engine_plan *plan, ln_layo
 /* The same of a head's. */
 typedef struct ln_head_layout {
     size_t ops, asked, rows, step;
+    size_t ids, row; /* with tokens of its own: which of the model's they are, a row of logits */
 } ln_head_layout;
+/* Of the activations that a head of its own folder has. */
+ln_activations_shape ln_engine_plan_head_activations(const ln_engine_plan *plan);
+
 ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout);
 
 #endif

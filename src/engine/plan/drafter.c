@@ -20,7 +20,7 @@ static const char *head_obstacle(const linnet_model *model, const ln_engine_plan
 static ln_drafter choose(const linnet_model *model, const linnet_engine_options *options,
                          const ln_engine_plan *plan) {
     if (options->draft_model != NULL)
-        return LN_DRAFTER_MODEL;
+        return plan->draft.eagle != NULL ? LN_DRAFTER_EAGLE : LN_DRAFTER_MODEL;
     bool has_gpu = plan->on_device || options->gpu_layers > 0;
     if (head_obstacle(model, plan) == NULL && !has_gpu)
         return LN_DRAFTER_MTP;
@@ -35,7 +35,8 @@ static ln_status name_drafter(const linnet_model *model, const linnet_engine_opt
     } names[] = {{"none", LN_DRAFTER_NONE},
                  {"ngram", LN_DRAFTER_NGRAM},
                  {"model", LN_DRAFTER_MODEL},
-                 {"mtp", LN_DRAFTER_MTP}};
+                 {"mtp", LN_DRAFTER_MTP},
+                 {"eagle", LN_DRAFTER_EAGLE}};
     *kind = choose(model, options, plan);
     if (options->draft == NULL || strcmp(options->draft, "auto") == 0)
         return LINNET_OK;
@@ -45,7 +46,8 @@ static ln_status name_drafter(const linnet_model *model, const linnet_engine_opt
             return LINNET_OK;
         }
     return ln_fail(err, LINNET_ERR_ARGUMENT,
-                   "draft is \"%s\"; it must be auto, none, mtp, ngram or model", options->draft);
+                   "draft is \"%s\"; it must be auto, none, mtp, eagle, ngram or model",
+                   options->draft);
 }
 
 static ln_status check(const linnet_model *model, const linnet_engine_options *options,
@@ -55,10 +57,17 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
     if (obstacle != NULL)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: draft mtp: %s",
                        ln_checkpoint_path(model->checkpoint), obstacle);
-    if (kind == LN_DRAFTER_MODEL && options->draft_model == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "draft is \"model\", but draft_model is not given");
-    if (kind != LN_DRAFTER_MODEL && options->draft_model != NULL)
+    bool is_eagle = kind == LN_DRAFTER_EAGLE, is_model = kind == LN_DRAFTER_MODEL;
+    if ((is_model || is_eagle) && options->draft_model == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"%s\", but draft_model is not given",
+                       options->draft);
+    if ((is_model && plan->draft.eagle != NULL) || (is_eagle && plan->draft.eagle == NULL))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is %s EAGLE-3 head: draft is \"%s\"",
+                       options->draft_model, is_model ? "an" : "no", options->draft);
+    if (is_eagle && plan->n_ranks > 1)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "ranks do not draft with heads; --draft ngram does");
+    if (!is_model && !is_eagle && options->draft_model != NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"%s\", but a draft_model is given, too",
                        options->draft);
     if (kind == LN_DRAFTER_NONE && options->draft_tokens > 0)

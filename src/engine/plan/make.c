@@ -146,9 +146,10 @@ static void plan_adapters(const linnet_engine_options *options, ln_engine_plan *
 
 /* Adapters are loaded to one memory, and a head reads both ends of a model. */
 static ln_status check_split(const ln_engine_plan *plan, ln_error *err) {
-    const char *what = plan->n_adapters > 0      ? "adapters need"
-                       : plan->spec.head != NULL ? "draft mtp needs"
-                                                 : NULL;
+    const char *what = plan->n_adapters > 0        ? "adapters need"
+                       : plan->draft.eagle != NULL ? "draft eagle needs"
+                       : plan->spec.head != NULL   ? "draft mtp needs"
+                                                   : NULL;
     if (what == NULL || plan->cpu_layers.n_layers == 0)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,
@@ -201,11 +202,13 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;
     plan_adapters(options, plan);
-    ln_status status = ln_engine_plan_choose_drafter(model, options, plan, err);
+    ln_status status = ln_engine_plan_open_draft(options, &plan->draft, err);
+    if (status == LINNET_OK)
+        status = ln_engine_plan_choose_drafter(model, options, plan, err);
+    if (status == LINNET_OK)
+        status = ln_engine_plan_check_draft(model, plan, err);
     if (status == LINNET_OK)
         status = divide(model, options, *backend, plan, err);
-    if (status == LINNET_OK)
-        status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
     if (status == LINNET_OK)
         status = choose(model, options, *backend, plan, err);
     if (status == LINNET_OK)

@@ -88,6 +88,10 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
     if (options->gpu_layers < -1)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "gpu_layers is %d; -1 means as many layers as fit",
                        (int)options->gpu_layers);
+    if (model->spec.eagle.is_head)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s is an EAGLE-3 head, which drafts for another model: it is a draft_model",
+                       ln_checkpoint_path(model->checkpoint));
     if (options->draft_model != NULL && options->draft_tokens == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "draft_model is given, but draft_tokens is 0: it would guess nothing");

@@ -9,6 +9,7 @@ enum {
 
 void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend) {
     ln_model_close(plan->draft.model);
+    ln_model_close(plan->draft.eagle);
     ln_shard_free(&plan->spec);
     if (plan->cpu_layers.backend != NULL)
         plan->cpu_layers.backend->vtable->destroy(plan->cpu_layers.backend);
@@ -60,7 +61,8 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
     static const char *const drafters[] = {[LN_DRAFTER_NONE] = "none",
                                            [LN_DRAFTER_NGRAM] = "ngram",
                                            [LN_DRAFTER_MODEL] = "model",
-                                           [LN_DRAFTER_MTP] = "mtp"};
+                                           [LN_DRAFTER_MTP] = "mtp",
+                                           [LN_DRAFTER_EAGLE] = "eagle"};
     _Static_assert((int)LN_ARENA_COUNT <= (int)LINNET_MAX_ARENAS, "every arena is reported");
     linnet_memory_plan full = {
         .struct_bytes = sizeof full,

@@ -45,19 +45,21 @@ typedef enum ln_drafter {
     LN_DRAFTER_NONE = 0,
     LN_DRAFTER_NGRAM,
     LN_DRAFTER_MODEL,
-    LN_DRAFTER_MTP
+    LN_DRAFTER_MTP,
+    LN_DRAFTER_EAGLE
 } ln_drafter;
 
 enum { LN_DRAFT_SEQS = 32, LN_DRAFT_LENGTH = 3 }; /* what cost.h looks at */
 
 /* What a draft model takes, or a head; all but `kind` and `n_forced` is 0 without either. A head
- * has no model, and its cache and activations are among the model's. */
+ * has no model, and its cache is among the model's, as are activations of the model's own head. */
 typedef struct ln_draft_plan {
     ln_drafter kind;
     bool by_cost;                        /* n_tokens says in which steps how much is drafted */
     uint8_t n_tokens[LN_DRAFT_SEQS + 1]; /* of each sequence in steps of so many */
     size_t n_forced;     /* of a sequence in a step at most: tokens that its grammar forces */
-    linnet_model *model; /* whoever made the plan closes it */
+    linnet_model *model; /* whoever made the plan closes it, and the head of another folder */
+    linnet_model *eagle; /* its layer is plan->spec.head */
     size_t groups[LN_KV_MAX_GROUPS]; /* whose block tables serve each of its KV groups */
     size_t weight_bytes, kv_bytes, activation_bytes, host_bytes;
     size_t prepared_bytes; /* of weight_bytes: in the backend's memory */

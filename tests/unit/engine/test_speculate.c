@@ -248,6 +248,79 @@ static void drafts_of_heads_are_accepted(void **state) {
     }
 }
 
+/* ---- heads of other folders ---------------------------------------------------------------- */
+
+static const char *const with_eagle[] = {"gemma3", "qwen3", "qwen3_5"};
+enum { N_WITH_EAGLE = sizeof with_eagle / sizeof *with_eagle };
+
+static const char *eagle_of(size_t i) {
+    static const char *const folders[] = {TEST_SOURCE_DIR "/tests/golden/eagle/gemma3",
+                                          TEST_SOURCE_DIR "/tests/golden/eagle/qwen3",
+                                          TEST_SOURCE_DIR "/tests/golden/eagle/qwen3_5"};
+    return folders[i];
+}
+
+static void eagles_do_not_change_bits(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_WITH_EAGLE; i++) {
+        compare(with_eagle[i], exact_options(256, 16, 128, 2), eagle_of(i), 0);
+        compare(with_eagle[i], exact_options(256, 4, 32, 1), eagle_of(i), 0);
+        compare(with_eagle[i], exact_options(256, 1, 16, 1), eagle_of(i), 0);
+        linnet_engine_options options = exact_options(256, 8, 64, 1);
+        options.kv_tokens = 544;
+        options.swap_bytes = 1 << 20;
+        options.preemption = LINNET_PREEMPTION_SWAP;
+        compare(with_eagle[i], options, eagle_of(i), 0);
+        options.preemption = LINNET_PREEMPTION_RECOMPUTE;
+        compare(with_eagle[i], options, eagle_of(i), 0);
+    }
+}
+
+/* A bias has model and head say one thing, of which the head has no more than a few tokens. */
+static void drafts_of_eagles_are_accepted(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_WITH_EAGLE; i++) {
+        golden g;
+        golden_open(&g, with_eagle[i]);
+        linnet_request_options request = greedy_options(&g, 1);
+        static const linnet_logit_bias bias = {.id = 9, .bias = 100};
+        static answer plain, speculative;
+        request.max_tokens = LONG;
+        request.logit_bias = &bias;
+        request.n_logit_bias = 1;
+        speculation off = {0}, on = {.draft_tokens = 3, .draft_model = eagle_of(i)};
+        run_all(&g, exact_options(256, 1, 64, 1), &off, &request, 1, &plain);
+        run_all(&g, exact_options(256, 1, 64, 1), &on, &request, 1, &speculative);
+        assert_same(&plain, &speculative);
+        assert_int_equal(off.n_steps, LONG);
+        assert_in_range(on.n_steps, LONG / 4, LONG / 4 + 3);
+        assert_int_equal(on.n_accepted, on.n_drafted);
+        linnet_model_close(g.model);
+    }
+}
+
+static void eagles_are_planned_to_the_byte(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_WITH_EAGLE; i++) {
+        golden g;
+        golden_open(&g, with_eagle[i]);
+        linnet_engine_options options = exact_options(256, 4, 32, 1);
+        linnet_memory_plan plan = {.struct_bytes = sizeof plan}, real = plan;
+        linnet_error err = {0};
+        options.swap_bytes = 1 << 20;
+        options.draft = "eagle";
+        options.draft_model = eagle_of(i);
+        options.draft_tokens = 2;
+        assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
+        assert_string_equal(plan.draft, "eagle");
+        linnet_engine *engine = engine_on(&g, options);
+        linnet_engine_get_memory(engine, &real);
+        assert_memory_equal(&plan, &real, sizeof plan);
+        linnet_engine_destroy(engine);
+        linnet_model_close(g.model);
+    }
+}
+
 static void skip_on_gpu(void) {
     if (strcmp(engine_test_backend, "cuda") == 0)
         skip();
@@ -365,13 +438,20 @@ static void drafters_are_refused_by_name(void **state) {
     refuse_drafter("llama", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("deepseek_v32", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("llama", options, "model", "draft_model is not given");
-    refuse_drafter("llama", options, "medusa", "must be auto, none, mtp, ngram or model");
+    refuse_drafter("llama", options, "medusa", "must be auto, none, mtp, eagle, ngram or model");
     split.gpu_layers = 1;
     refuse_drafter("glm4_moe_mtp", split, "mtp", "draft mtp needs all layers on one side");
     options.draft_tokens = 2;
     refuse_drafter("glm4_moe_mtp", options, "none", "draft_tokens is 2");
     options.draft_model = TEST_SOURCE_DIR "/tests/golden/models/llama";
     refuse_drafter("glm4_moe_mtp", options, "mtp", "a draft_model is given, too");
+    refuse_drafter("llama", options, "eagle", "is no EAGLE-3 head");
+    options.draft_model = eagle_of(1);
+    refuse_drafter("qwen3", options, "model", "is an EAGLE-3 head");
+    refuse_drafter("qwen3_5", options, "eagle", "a model of 64 dimensions");
+    refuse_drafter("t5", options, "eagle", "cannot draft for a model of this kind");
+    options.draft_model = NULL;
+    refuse_drafter("llama", options, "eagle", "draft_model is not given");
 }
 
 /* ---- draft models ------------------------------------------------------------------------- */
@@ -487,6 +567,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(heads_do_not_change_bits),
         cmocka_unit_test(drafts_of_heads_are_accepted),
         cmocka_unit_test(heads_are_planned_to_the_byte),
+        cmocka_unit_test(eagles_do_not_change_bits),
+        cmocka_unit_test(drafts_of_eagles_are_accepted),
+        cmocka_unit_test(eagles_are_planned_to_the_byte),
         cmocka_unit_test(heads_draft_by_default),
         cmocka_unit_test(costs_decide_how_much_is_drafted),
         cmocka_unit_test(drafters_are_refused_by_name),

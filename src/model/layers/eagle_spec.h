@@ -1,0 +1,18 @@
+/* Reading of a folder that is a head for another model (EAGLE-3), beside what any folder says. */
+#ifndef LN_MODEL_LAYERS_EAGLE_SPEC_H
+#define LN_MODEL_LAYERS_EAGLE_SPEC_H
+
+#include "model/config.h"
+#include "model/spec.h"
+
+/* Whether config.json says that it is one, whatever model_type its layer has; *nest: where its keys
+ * are. */
+bool ln_spec_is_eagle(const ln_config *config, const char **nest);
+
+/* Sets spec->eagle, once the layer is there. Errors: FORMAT, UNSUPPORTED. */
+ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *err);
+
+/* The layers of a model whose input the head reads. Errors: UNSUPPORTED. */
+ln_status ln_eagle_taps(const ln_spec *head, const ln_spec *model, ln_taps *taps, ln_error *err);
+
+#endif

@@ -77,6 +77,68 @@ static void fill_cache(ln_backend *backend, char *cache, size_t bytes) {
     free(host);
 }
 
+/* Seconds of an operation in the best of N_RUNS runs. */
+static double time_best(ln_backend *backend, const ln_op *ops, size_t n_layers) {
+    ln_error err = {0};
+    double best = 0;
+    for (int i = 0; i < N_RUNS; i++) {
+        ln_profile profile = {0};
+        backend->profile = &profile;
+        double begin = seconds_of_thread();
+        if (backend->vtable->run(backend, ops, n_layers, &err) != LINNET_OK) {
+            fprintf(stderr, "%s\n", err.message);
+            exit(1);
+        }
+        double seconds = by_processor_time ? seconds_of_thread() - begin
+                                           : (double)profile.ns[LN_OP_ATTENTION] * 1e-9;
+        seconds /= (double)n_layers;
+        best = i == 0 || seconds < best ? seconds : best;
+    }
+    backend->profile = NULL;
+    return best;
+}
+
+static void report(const work *w, size_t length, size_t kv_bytes, double best) {
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
+    double pairs = 0; /* of a query and a key that it sees */
+    for (size_t i = 0; i < w->n_new; i++)
+        pairs += (double)(w->n_cached + i + 1) * (double)w->n_seqs;
+    double flops = 2 * (double)(w->n_heads *
+                                (w->dim + (is_latent(w) ? LATENT_V_DIM : w->dim))); /* of a pair */
+    if (w->n_new > 1)
+        printf("prefill  head %3zu %-5s tokens %5zu          %9.1f us %8.3f TFLOP/s\n", w->dim,
+               types[w->dtype], w->n_new, best * 1e6, pairs * flops / best * 1e-12);
+    else
+        printf("decode   head %3zu %-5s tokens %5zu seqs %3zu %9.1f us %8.1f GB/s\n", w->dim,
+               types[w->dtype], length, w->n_seqs, best * 1e6,
+               (is_latent(w) ? 1 : 2) * (double)kv_bytes / best * 1e-9);
+}
+
+static void describe_layers(const work *w, size_t kv_bytes, char *keys, char *values,
+                            ln_kv_layer *layers) {
+    for (size_t i = 0; i < w->n_layers; i++)
+        layers[i] = (ln_kv_layer){.dtype = w->dtype,
+                                  .block_tokens = BLOCK_TOKENS,
+                                  .n_heads = w->n_kv_heads,
+                                  .k_dim = w->dim,
+                                  .v_dim = is_latent(w) ? LATENT_V_DIM : w->dim,
+                                  .v_stride = w->dim,
+                                  .k = keys + i * kv_bytes,
+                                  .v = (is_latent(w) ? keys : values) + i * kv_bytes};
+}
+
+static void fill_batch(const work *w, size_t n_blocks, int32_t *tables, int32_t *lengths,
+                       int32_t *starts, int32_t *positions) {
+    for (size_t i = 0; i < w->n_seqs * n_blocks; i++) /* blocks lie apart */
+        tables[i] = (int32_t)(i * 7919 % (w->n_seqs * n_blocks));
+    for (size_t seq = 0; seq <= w->n_seqs; seq++)
+        starts[seq] = (int32_t)(seq * w->n_new);
+    for (size_t seq = 0; seq < w->n_seqs; seq++)
+        lengths[seq] = (int32_t)(w->n_cached + w->n_new);
+    for (size_t i = 0; i < w->n_seqs * w->n_new; i++)
+        positions[i] = (int32_t)(w->n_cached + i % w->n_new);
+}
+
 static void run(ln_backend *backend, const work *w) {
     size_t length = w->n_cached + w->n_new, n_tokens = w->n_seqs * w->n_new;
     size_t n_blocks = (length + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
@@ -87,14 +149,7 @@ static void run(ln_backend *backend, const work *w) {
     int32_t *lengths = check(malloc(w->n_seqs * sizeof *lengths));
     int32_t *starts = check(malloc((w->n_seqs + 1) * sizeof *starts));
     int32_t *positions = check(malloc(n_tokens * sizeof *positions));
-    for (size_t i = 0; i < w->n_seqs * n_blocks; i++) /* blocks lie apart */
-        tables[i] = (int32_t)(i * 7919 % (w->n_seqs * n_blocks));
-    for (size_t seq = 0; seq <= w->n_seqs; seq++)
-        starts[seq] = (int32_t)(seq * w->n_new);
-    for (size_t seq = 0; seq < w->n_seqs; seq++)
-        lengths[seq] = (int32_t)length;
-    for (size_t i = 0; i < n_tokens; i++)
-        positions[i] = (int32_t)(w->n_cached + i % w->n_new);
+    fill_batch(w, n_blocks, tables, lengths, starts, positions);
     ln_step_limits limits = {.max_tokens = n_tokens,
                              .max_seqs = w->n_seqs,
                              .max_ctx = length,
@@ -110,15 +165,7 @@ static void run(ln_backend *backend, const work *w) {
     ln_kv_layer layers[MAX_LAYERS];
     size_t cache_bytes = w->n_layers * kv_bytes;
     char *keys = reserve(backend, cache_bytes), *values = reserve(backend, cache_bytes);
-    for (size_t i = 0; i < w->n_layers; i++)
-        layers[i] = (ln_kv_layer){.dtype = w->dtype,
-                                  .block_tokens = BLOCK_TOKENS,
-                                  .n_heads = w->n_kv_heads,
-                                  .k_dim = w->dim,
-                                  .v_dim = is_latent(w) ? LATENT_V_DIM : w->dim,
-                                  .v_stride = w->dim,
-                                  .k = keys + i * kv_bytes,
-                                  .v = (is_latent(w) ? keys : values) + i * kv_bytes};
+    describe_layers(w, kv_bytes, keys, values, layers);
     float *q = reserve(backend, q_floats * sizeof *q), *out = reserve(backend, q_floats * 4);
     fill(backend, q, q_floats);
     fill_cache(backend, keys, cache_bytes);
@@ -139,33 +186,8 @@ static void run(ln_backend *backend, const work *w) {
             .batch = &batch,
             .attention = {
                 .q = q, .kv = &layers[i], .n_heads = w->n_heads, .scale = 0.1f, .out = out}};
-    double best = 0;
-    for (int i = 0; i < N_RUNS; i++) {
-        ln_profile profile = {0};
-        backend->profile = &profile;
-        double begin = seconds_of_thread();
-        if (backend->vtable->run(backend, ops, w->n_layers, &err) != LINNET_OK) {
-            fprintf(stderr, "%s\n", err.message);
-            exit(1);
-        }
-        double seconds = by_processor_time ? seconds_of_thread() - begin
-                                           : (double)profile.ns[LN_OP_ATTENTION] * 1e-9;
-        seconds /= (double)w->n_layers;
-        best = i == 0 || seconds < best ? seconds : best;
-    }
-    backend->profile = NULL;
-    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
-    double pairs = 0; /* of a query and a key that it sees */
-    for (size_t i = 0; i < w->n_new; i++)
-        pairs += (double)(w->n_cached + i + 1) * (double)w->n_seqs;
-    double flops = 2 * (double)(w->n_heads * (w->dim + layers[0].v_dim)); /* of a pair */
-    if (w->n_new > 1)
-        printf("prefill  head %3zu %-5s tokens %5zu          %9.1f us %8.3f TFLOP/s\n", w->dim,
-               types[w->dtype], w->n_new, best * 1e6, pairs * flops / best * 1e-12);
-    else
-        printf("decode   head %3zu %-5s tokens %5zu seqs %3zu %9.1f us %8.1f GB/s\n", w->dim,
-               types[w->dtype], length, w->n_seqs, best * 1e6,
-               (is_latent(w) ? 1 : 2) * (double)kv_bytes / best * 1e-9);
+    double best = time_best(backend, ops, w->n_layers);
+    report(w, length, kv_bytes, best);
     fflush(stdout);
     backend->vtable->release(backend, keys, cache_bytes);
     backend->vtable->release(backend, values, cache_bytes);

@@ -49,36 +49,8 @@ static inline oracle_span oracle_gates(const ln_op_pointwise *p) {
     return oracle_rows(p->one_gate ? NULL : p->gate, p->n_rows, stride, stride);
 }
 
-static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) {
+static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_tokens) {
     switch (op->kind) {
-    case LN_OP_ROUTE: {
-        const ln_op_route *p = &op->route;
-        return (oracle_spans){.in = {oracle_rows(p->logits, n_tokens, p->n_experts, p->n_experts)},
-                              .out = {oracle_rows(p->experts, n_tokens, p->n_used, p->n_used),
-                                      oracle_rows(p->weights, n_tokens, p->n_used, p->n_used)}};
-    }
-    case LN_OP_GROUP: {
-        const ln_op_group *p = &op->group;
-        return (oracle_spans){.in = {oracle_rows(p->experts, p->n_rows, 1, 1)},
-                              .out = {oracle_rows(p->order, p->n_rows, 1, 1),
-                                      oracle_rows(p->starts, p->n_experts + 1, 1, 1)}};
-    }
-    case LN_OP_COMBINE: {
-        const ln_op_combine *p = &op->combine;
-        return (oracle_spans){.in = {oracle_rows(p->x, n_tokens * p->n_used, p->dim, p->dim),
-                                     oracle_rows(p->weights, n_tokens, p->n_used, p->n_used),
-                                     oracle_rows(p->shared, n_tokens, p->dim, p->dim),
-                                     oracle_rows(p->shared_gate, n_tokens, 1, 1),
-                                     oracle_rows(p->residual, n_tokens, p->dim, p->dim)},
-                              .out = {oracle_rows(p->out, n_tokens, p->dim, p->dim)}};
-    }
-    case LN_OP_POINTWISE: {
-        const ln_op_pointwise *p = &op->pointwise;
-        size_t per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-        return (oracle_spans){
-            .in = {oracle_rows(p->x, p->n_rows / per_x, p->dim, p->dim), oracle_gates(p)},
-            .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
-    }
     case LN_OP_CONV: {
         const ln_op_conv *p = &op->conv;
         size_t dim = p->cache->shape.conv_dim;
@@ -120,6 +92,40 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
                                      oracle_rows(p->coefs, n, n_coefs, n_coefs), streams},
                               .out = {oracle_rows(p->out, n, p->dim, p->dim), streams}};
     }
+    default: return (oracle_spans){.in = {{NULL, 0}}};
+    }
+}
+
+static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) {
+    switch (op->kind) {
+    case LN_OP_ROUTE: {
+        const ln_op_route *p = &op->route;
+        return (oracle_spans){.in = {oracle_rows(p->logits, n_tokens, p->n_experts, p->n_experts)},
+                              .out = {oracle_rows(p->experts, n_tokens, p->n_used, p->n_used),
+                                      oracle_rows(p->weights, n_tokens, p->n_used, p->n_used)}};
+    }
+    case LN_OP_GROUP: {
+        const ln_op_group *p = &op->group;
+        return (oracle_spans){.in = {oracle_rows(p->experts, p->n_rows, 1, 1)},
+                              .out = {oracle_rows(p->order, p->n_rows, 1, 1),
+                                      oracle_rows(p->starts, p->n_experts + 1, 1, 1)}};
+    }
+    case LN_OP_COMBINE: {
+        const ln_op_combine *p = &op->combine;
+        return (oracle_spans){.in = {oracle_rows(p->x, n_tokens * p->n_used, p->dim, p->dim),
+                                     oracle_rows(p->weights, n_tokens, p->n_used, p->n_used),
+                                     oracle_rows(p->shared, n_tokens, p->dim, p->dim),
+                                     oracle_rows(p->shared_gate, n_tokens, 1, 1),
+                                     oracle_rows(p->residual, n_tokens, p->dim, p->dim)},
+                              .out = {oracle_rows(p->out, n_tokens, p->dim, p->dim)}};
+    }
+    case LN_OP_POINTWISE: {
+        const ln_op_pointwise *p = &op->pointwise;
+        size_t per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
+        return (oracle_spans){
+            .in = {oracle_rows(p->x, p->n_rows / per_x, p->dim, p->dim), oracle_gates(p)},
+            .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
+    }
     case LN_OP_GATHER: {
         const ln_op_gather *p = &op->gather;
         return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows, p->dim, p->dim)},
@@ -140,7 +146,7 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
                                      oracle_rows(p->residual, p->n_rows, p->dim, p->dim)},
                               .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
     }
-    default: return (oracle_spans){.in = {{NULL, 0}}};
+    default: return oracle_recurrent_spans(op, n_tokens);
     }
 }
 

@@ -77,11 +77,44 @@ static hub_server start_one(hub_server *hub) {
 
 /* ---- what is pulled --------------------------------------------------------------------- */
 
+/* run, show, convert, list and rm of what has been pulled. */
+static void assert_commands_take_it(void) {
+    size_t n_shown;
+    spawn_result run = LINNET("run", "test/tiny", "--ids", "1,2,3", "--print-ids", "-n", "4");
+    assert_int_equal(run.status, 0);
+    spawn_free(&run);
+    spawn_result show = LINNET("show", "test/tiny");
+    assert_int_equal(show.status, 0);
+    assert_non_null(strstr(show.out, "llama"));
+    spawn_free(&show);
+    spawn_result convert =
+        LINNET("convert", "test/tiny", path_in(home, "out.gguf"), "--no-tokenizer");
+    if (convert.status != 0)
+        fail_msg("%s", convert.err);
+    spawn_free(&convert);
+    spawn_result draft = LINNET("run", "test/tiny", "--ids", "1,2,3", "--print-ids", "-n", "4",
+                                "--draft-model", "test/tiny");
+    if (draft.status != 0)
+        fail_msg("%s", draft.err);
+    spawn_free(&draft);
+    spawn_result list = LINNET("list", "--json");
+    json_t *models = json_loads(list.out, 0, NULL);
+    const char *name;
+    assert_int_equal(json_unpack(models, "[{s:s, s:i}]", "name", &name, "bytes", &n_shown), 0);
+    assert_string_equal(name, "test/tiny");
+    json_decref(models);
+    spawn_free(&list);
+    spawn_result rm = LINNET("rm", "test/tiny");
+    assert_int_equal(rm.status, 0);
+    assert_false(is_there(REPO_PATH));
+    spawn_free(&rm);
+}
+
 /* The parts of a folder that belong to a model, in the layout that other programs read; its name
  * then is a MODEL. */
 static void test_folder(void **state) {
     (void)state;
-    size_t n_config, n_weights, n_shown;
+    size_t n_config, n_weights;
     char *config = read_file(LLAMA "/config.json", &n_config);
     char *weights = read_file(LLAMA "/model.safetensors", &n_weights);
     hub_file files[] = {
@@ -116,34 +149,7 @@ static void test_folder(void **state) {
     assert_int_equal(atomic_load(&hub.n_file_bytes), n_before);
     hub_stop(&hub);
 
-    spawn_result run = LINNET("run", "test/tiny", "--ids", "1,2,3", "--print-ids", "-n", "4");
-    assert_int_equal(run.status, 0);
-    spawn_free(&run);
-    spawn_result show = LINNET("show", "test/tiny");
-    assert_int_equal(show.status, 0);
-    assert_non_null(strstr(show.out, "llama"));
-    spawn_free(&show);
-    spawn_result convert =
-        LINNET("convert", "test/tiny", path_in(home, "out.gguf"), "--no-tokenizer");
-    if (convert.status != 0)
-        fail_msg("%s", convert.err);
-    spawn_free(&convert);
-    spawn_result draft = LINNET("run", "test/tiny", "--ids", "1,2,3", "--print-ids", "-n", "4",
-                                "--draft-model", "test/tiny");
-    if (draft.status != 0)
-        fail_msg("%s", draft.err);
-    spawn_free(&draft);
-    spawn_result list = LINNET("list", "--json");
-    json_t *models = json_loads(list.out, 0, NULL);
-    const char *name;
-    assert_int_equal(json_unpack(models, "[{s:s, s:i}]", "name", &name, "bytes", &n_shown), 0);
-    assert_string_equal(name, "test/tiny");
-    json_decref(models);
-    spawn_free(&list);
-    spawn_result rm = LINNET("rm", "test/tiny");
-    assert_int_equal(rm.status, 0);
-    assert_false(is_there(REPO_PATH));
-    spawn_free(&rm);
+    assert_commands_take_it();
     free(config);
     free(weights);
 }

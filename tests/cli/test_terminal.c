@@ -122,6 +122,24 @@ static char *file_of(const char *folder, const char *name) {
     return read_file(path_in(folder, name), &n_bytes);
 }
 
+static void change_settings(terminal *chat) {
+    /* the arrow goes back in history: /stats again */
+    type(chat, "\033[A\n");
+    wait_for(chat, "conversation  4 messages, ");
+    wait_for(chat, PROMPT);
+    type(chat, "/clear\n");
+    wait_for(chat, PROMPT);
+    type(chat, "/system Be brief.\n");
+    wait_for(chat, PROMPT);
+    type(chat, "/set temp 0.5\n");
+    wait_for(chat, PROMPT);
+    type(chat, "/set temp cold\n");
+    wait_for(chat, "--temp: 'cold'");
+    wait_for(chat, PROMPT);
+    type(chat, "/set top-k 1\n");
+    wait_for(chat, PROMPT);
+}
+
 static void test_talk(void **state) {
     (void)state;
     char *folder = temp_create(), keys[512];
@@ -145,21 +163,7 @@ static void test_talk(void **state) {
     wait_for(&chat, "conversation  4 messages, ");
     wait_for(&chat, " of 1024 tokens");
     wait_for(&chat, PROMPT);
-    /* the arrow goes back in history: /stats again */
-    type(&chat, "\033[A\n");
-    wait_for(&chat, "conversation  4 messages, ");
-    wait_for(&chat, PROMPT);
-    type(&chat, "/clear\n");
-    wait_for(&chat, PROMPT);
-    type(&chat, "/system Be brief.\n");
-    wait_for(&chat, PROMPT);
-    type(&chat, "/set temp 0.5\n");
-    wait_for(&chat, PROMPT);
-    type(&chat, "/set temp cold\n");
-    wait_for(&chat, "--temp: 'cold'");
-    wait_for(&chat, PROMPT);
-    type(&chat, "/set top-k 1\n");
-    wait_for(&chat, PROMPT);
+    change_settings(&chat);
     /* lines between fences, and lines that go on, are one message */
     type(&chat, "\"\"\"1\n");
     wait_for(&chat, ". ");

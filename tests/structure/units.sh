@@ -4,7 +4,8 @@
 #   depth: includes inside src/backend/cuda are at most 8 deep
 #   files: a folder holds at most 40
 #   api: functions of linnet.h lie in src/engine/api, and nowhere else
-#   lines: a function has at most 60, from its first to the brace that ends it in column 0
+#   lines: a function has at most 60, from its first to the brace that ends it in column 0, in tests/
+#     and bench/, too
 # usage: units.sh SOURCE_DIR
 set -eu
 cd "$1"
@@ -14,7 +15,7 @@ cd "$1"
 known='
 '
 
-report=$(find src -type f \( -name "*.[ch]" -o -name "*.inc" -o -name "*.cu" -o -name "*.cuh" \) |
+report=$(find src tests bench -type f \( -name "*.[ch]" -o -name "*.inc" -o -name "*.cu" -o -name "*.cuh" \) |
     LC_ALL=C sort | tr '\n' '\0' | xargs -0 awk -v known="$known" '
 BEGIN {
     MAX_DEPTH = 8
@@ -44,13 +45,16 @@ function unit_of(path) {
     return path
 }
 FNR == 1 {
-    file = substr(FILENAME, 5)
+    in_src = FILENAME ~ /^src\//
+    file = in_src ? substr(FILENAME, 5) : FILENAME
+    first = inside = 0
+}
+FNR == 1 && in_src {
     unit = unit_of(file)
     is_file[file] = is_unit[unit] = 1
     n_files[folder_of(file)]++
-    first = inside = 0
 }
-/^[ \t]*#[ \t]*include[ \t]*"/ {
+in_src && /^[ \t]*#[ \t]*include[ \t]*"/ {
     path = $0
     sub(/^[^"]*"/, "", path)
     sub(/".*/, "", path)
@@ -74,7 +78,7 @@ first && !inside {
 inside && /^}/ {
     if ($0 == "}" && text ~ /\(/) {
         n_functions++
-        if (name_of(text) ~ /^linnet_/ && file !~ /^engine\/api\//)
+        if (in_src && name_of(text) ~ /^linnet_/ && file !~ /^engine\/api\//)
             fail(FILENAME ":" first ": " name_of(text) " does not lie in src/engine/api")
         if (FNR - first + 1 > MAX_LINES)
             break_rule("lines", file, name_of(text) " has " FNR - first + 1)

@@ -414,7 +414,28 @@ static void ranks_add_up(ln_op *ops, const int32_t *experts, const float *whole)
         assert_near(sum[i], whole[i], 10);
 }
 
-/* Experts by hand: route, group, a linear per expert, combine; against the sums in double. */
+/* Two of all experts by hand, each of matrix w; against the sums in double. */
+static void assert_mixture(const float *x, const float *logits, const float *w,
+                           const float *residual, const float *out) {
+    for (size_t token = 0; token < TOKENS; token++) {
+        const float *l = logits + token * EXPERTS;
+        size_t first = 0, second = EXPERTS;
+        for (size_t i = 1; i < EXPERTS; i++)
+            first = l[i] > l[first] ? i : first;
+        for (size_t i = 0; i < EXPERTS; i++)
+            if (i != first && (second == EXPERTS || l[i] > l[second]))
+                second = i;
+        double a = exp(l[first]), b = exp(l[second]);
+        for (size_t i = 0; i < OUT; i++) {
+            double want = a * reference_dot(x + token * DIM, w + (first * OUT + i) * DIM, DIM) +
+                          b * reference_dot(x + token * DIM, w + (second * OUT + i) * DIM, DIM);
+            want = residual[token * OUT + i] + 0.5 * 2.0 * want / (a + b);
+            assert_near(out[token * OUT + i], want, 10);
+        }
+    }
+}
+
+/* Route, group, a linear per expert, combine. */
 static void mixture_is_its_formula(void **state) {
     (void)state;
     float *x = noise_rows(TOKENS * DIM), *logits = noise_rows(TOKENS * EXPERTS);
@@ -461,22 +482,7 @@ static void mixture_is_its_formula(void **state) {
         ops[i].batch = &batch;
         run(&ops[i], 1 + i % 3);
     }
-    for (size_t token = 0; token < TOKENS; token++) {
-        const float *l = logits + token * EXPERTS;
-        size_t first = 0, second = EXPERTS;
-        for (size_t i = 1; i < EXPERTS; i++)
-            first = l[i] > l[first] ? i : first;
-        for (size_t i = 0; i < EXPERTS; i++)
-            if (i != first && (second == EXPERTS || l[i] > l[second]))
-                second = i;
-        double a = exp(l[first]), b = exp(l[second]);
-        for (size_t i = 0; i < OUT; i++) {
-            double want = a * reference_dot(x + token * DIM, w + (first * OUT + i) * DIM, DIM) +
-                          b * reference_dot(x + token * DIM, w + (second * OUT + i) * DIM, DIM);
-            want = residual[token * OUT + i] + 0.5 * 2.0 * want / (a + b);
-            assert_near(out[token * OUT + i], want, 10);
-        }
-    }
+    assert_mixture(x, logits, w, residual, out);
     ranks_add_up(ops + 1, experts, out);
     free(x), free(logits), free(w), free(y), free(residual);
 }

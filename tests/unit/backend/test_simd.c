@@ -422,6 +422,35 @@ typedef struct attention_data {
     int32_t positions[N_TOKENS], tables[2 * MAX_BLOCKS];
 } attention_data;
 
+/* QKV and attention of the batch, whose first token is number `token`. */
+static void record_attention(const attention_case *c, const attention_data *data,
+                             const ln_batch *batch, size_t token, const ln_rope *rope,
+                             const ln_kv_layer *kv, float *q, float *k, float *out, ln_op *ops) {
+    const ln_op both[2] = {{.kind = LN_OP_QKV,
+                            .batch = batch,
+                            .qkv = {.q = q,
+                                    .k = k,
+                                    .v = data->v + token * KV_HEADS * c->v_dim,
+                                    .n_heads = c->n_heads,
+                                    .rope = c->rotates ? rope : NULL,
+                                    .kv = kv}},
+                           {.kind = LN_OP_ATTENTION,
+                            .batch = batch,
+                            .attention = {.q = q,
+                                          .kv = kv,
+                                          .n_heads = c->n_heads,
+                                          .scale = 0.3f,
+                                          .softcap = c->softcap,
+                                          .window = c->window,
+                                          .alibi_slopes = c->alibi ? data->slopes : NULL,
+                                          .sinks = c->sinks ? data->sinks : NULL,
+                                          .sees_all = c->sees_all,
+                                          .out = out + token * c->n_heads * c->v_dim}}};
+    memcpy(ops, both, sizeof both);
+    if (c->relative)
+        ops[1].attention.relative = (ln_relative_bias){data->table, 16, 64, c->sees_all};
+}
+
 /* Sequence 0 has two thirds of the tokens. out [N_TOKENS][n_heads * v_dim]; the prompts come in
  * chunks of `chunk` tokens. */
 static void run_attention(const char *isa, size_t n_threads, bool exact, const attention_case *c,
@@ -455,28 +484,8 @@ static void run_attention(const char *isa, size_t n_threads, bool exact, const a
             memcpy(q, data->q + token * c->n_heads * c->k_dim,
                    n * c->n_heads * c->k_dim * sizeof *q);
             memcpy(k, data->k + token * KV_HEADS * c->k_dim, n * KV_HEADS * c->k_dim * sizeof *k);
-            ln_op ops[2] = {{.kind = LN_OP_QKV,
-                             .batch = &batch,
-                             .qkv = {.q = q,
-                                     .k = k,
-                                     .v = data->v + token * KV_HEADS * c->v_dim,
-                                     .n_heads = c->n_heads,
-                                     .rope = c->rotates ? &rope : NULL,
-                                     .kv = &kv}},
-                            {.kind = LN_OP_ATTENTION,
-                             .batch = &batch,
-                             .attention = {.q = q,
-                                           .kv = &kv,
-                                           .n_heads = c->n_heads,
-                                           .scale = 0.3f,
-                                           .softcap = c->softcap,
-                                           .window = c->window,
-                                           .alibi_slopes = c->alibi ? data->slopes : NULL,
-                                           .sinks = c->sinks ? data->sinks : NULL,
-                                           .sees_all = c->sees_all,
-                                           .out = out + token * c->n_heads * c->v_dim}}};
-            if (c->relative)
-                ops[1].attention.relative = (ln_relative_bias){data->table, 16, 64, c->sees_all};
+            ln_op ops[2];
+            record_attention(c, data, &batch, token, &rope, &kv, q, k, out, ops);
             assert_int_equal(backend->vtable->run(backend, ops, 2, NULL), LINNET_OK);
         }
     }

@@ -96,178 +96,178 @@ static void calls_are_what_the_parser_reads(void **state) {
 #define DEEPSEEK_SEP        STEP("tool" LOW "sep")
 #define CALL_OBJECT         "{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}"
 
+static const char tools[] =
+    "\"parallel\": true, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", "
+    "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\"}, "
+    "\"n\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}}]";
+static const struct {
+    const char *syntax, *text, *expected, *wrong;
+} forced_calls[] = {
+    {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}\n</tool_call>",
+     "/f {\"a\": \"x\"}", "<tool_call>\n{\"name\": \"g\""},
+    {"mistral_args", "[TOOL_CALLS]f[ARGS]{\"a\": \"x\"}", "/f {\"a\": \"x\"}", "[TOOL_CALLS]g"},
+    {"kimi_k2",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+     "{\"a\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>",
+     "/f {\"a\": \"x\"}", "<|tool_calls_section_begin|><|tool_calls_section_end|>"},
+    {"qwen3_coder",
+     "<tool_call>\n<function=f>\n<parameter=a>\n< x\n</parameter>\n<parameter=n>\n3\n"
+     "</parameter>\n</function>\n</tool_call>",
+     "/f {\"a\": \"< x\", \"n\": 3}",
+     "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\ny"},
+    {"qwen3_coder", "<tool_call><function=f><parameter=a>x</parameter></function></tool_call>",
+     "/f {\"a\": \"x\"}", "<tool_call>\n<function=f>\n</function>"},
+    {"glm4", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
+     "/f {\"a\": \"x\"}", "<tool_call>f\n</tool_call>"},
+    {"minimax",
+     "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
+     "\n</minimax:tool_call>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"seed_oss",
+     "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n"
+     "</seed:tool_call>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"deepseek_v32",
+     "<" DSML "function_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
+     "parameter name=\"a\" string=\"true\">1</" DSML "parameter>\n<" DSML
+     "parameter name=\"n\" string=\"false\">1</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
+     "function_calls>",
+     "/f {\"a\": \"1\", \"n\": 1}", NULL},
+    {"command",
+     "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {\"a\": \"x\"}}]<|END_ACTION|>",
+     "/f {\"a\": \"x\"}", "<|START_ACTION|>[]"},
+    {"command_r", "Action:\n```json\n[{\"tool_name\": \"f\", \"parameters\": {\"a\": \"x\"}}]\n```",
+     "/f {\"a\": \"x\"}", NULL},
+    {"phi4_mini", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}]<|/tool_call|>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"gemma4", "<|tool_call>call:f{a:<|\"|>x, }<|\"|>,n:2}<tool_call|>",
+     "/f {\"a\": \"x, }\", \"n\": 2}", "<|tool_call>call:f{}"},
+    {"pythonic", "[f(a=\"x\", n=2), f(a=\"\")]", "/f {\"a\": \"x\", \"n\": 2}/f {\"a\": \"\"}",
+     "[f(n=2"},
+    {"lfm2", "<|tool_call_start|>[f(a=\"x\")]<|tool_call_end|>", "/f {\"a\": \"x\"}", NULL},
+    {"olmo3", "<function_calls>f(a=\"x\")\nf(a=\"y\")</function_calls>",
+     "/f {\"a\": \"x\"}/f {\"a\": \"y\"}", NULL},
+    {"functionary", "<function=f>{\"a\": \"x\"}</function>", "/f {\"a\": \"x\"}", NULL},
+    {"harmony",
+     "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": \"x\"}<|call|>",
+     "/f {\"a\": \"x\"}", "<|channel|>final"},
+    {"llama3", "{\"name\": \"f\", \"parameters\": {\"a\": \"x\"}}", "/f {\"a\": \"x\"}",
+     "<|python_tag|>"},
+    {"mistral", "[TOOL_CALLS][" CALL_OBJECT "]", "/f {\"a\": \"x\"}", "[TOOL_CALLS]" CALL_OBJECT},
+    {"deepseek",
+     DEEPSEEK("calls", "begin")
+         DEEPSEEK("call", "begin") "function" DEEPSEEK_SEP
+                                   "f\n```json\n{\"a\": \"x\"}\n```" DEEPSEEK("call", "end")
+                                       DEEPSEEK("calls", "end"),
+     "/f {\"a\": \"x\"}", NULL},
+    {"deepseek_v31",
+     DEEPSEEK("calls", "begin") DEEPSEEK("call", "begin") "f" DEEPSEEK_SEP
+                                                          "{\"a\": \"x\"}" DEEPSEEK("call", "end")
+                                                              DEEPSEEK("calls", "end"),
+     "/f {\"a\": \"x\"}", NULL},
+    {"deepseek_v4",
+     "<" DSML "tool_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
+     "parameter name=\"a\" string=\"true\">1</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
+     "tool_calls>",
+     "/f {\"a\": \"1\"}", NULL},
+    {"granite", "<|tool_call|>[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
+    {"granite_fc", "<function_call>" CALL_OBJECT, "/f {\"a\": \"x\"}", NULL},
+    {"firefunction", "functools[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
+    {"hunyuan", "<tool_calls>[" CALL_OBJECT "]</tool_calls>", "/f {\"a\": \"x\"}", NULL},
+    {"nemotron", "<TOOLCALL>[" CALL_OBJECT ", " CALL_OBJECT "]</TOOLCALL>",
+     "/f {\"a\": \"x\"}/f {\"a\": \"x\"}", NULL},
+    {"internlm2",
+     "<|action_start|><|plugin|>{\"name\": \"f\", \"parameters\": {\"a\": "
+     "\"x\"}}<|action_end|>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"longcat", "<longcat_tool_call>" CALL_OBJECT "</longcat_tool_call>", "/f {\"a\": \"x\"}",
+     NULL},
+    {"functiongemma", "<start_function_call>call:f{a:<escape>x<escape>}<end_function_call>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"muse",
+     "<atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">x"
+     "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"dots",
+     "<dots_function_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
+     "\n</dots_function_call>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"step3",
+     STEP("tool_calls_begin") STEP("tool_call_begin") "function" STEP(
+         "tool_sep") "<steptml:invoke"
+                     " name=\"f\"><steptml:parameter "
+                     "name=\"a\">x</steptml:parameter></steptml:invoke>" STEP("tool_call_end")
+                         STEP("tool_calls_end"),
+     "/f {\"a\": \"x\"}", NULL},
+    {"hy_v3",
+     "<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n"
+     "</tool_call>\n</tool_calls>",
+     "/f {\"a\": \"x\"}", "<tool_calls>\n</tool_calls>"},
+    {"hy_v3_open",
+     "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n"
+     "<arg_key:opensource>a</arg_key:opensource>\n<arg_value:opensource>x"
+     "</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"minicpm5",
+     "<function name=\"f\"><param name=\"a\">x</param><param name=\"n\">2</param></function>",
+     "/f {\"a\": \"x\", \"n\": 2}", "<function name=\"f\"></function>"},
+    {"kimi_k3",
+     "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"a\" "
+     "type=\"string\"<|sep|>1<|close|>argument<|sep|><|open|>argument key=\"n\" type=\"number\""
+     "<|sep|>2<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+     "/f {\"a\": \"1\", \"n\": 2}", NULL},
+    {"solar",
+     "<|tool_calls|><|tool_call:begin|>c0-1<|tool_call:name|>f<|tool_call:args|>{\"a\": \"x\"}"
+     "<|tool_call:end|>",
+     "/f {\"a\": \"x\"}", "<|tool_calls|><|tool_call:begin|><|tool_call:name|>"},
+    {"apertus", "<|tools_prefix|>[{\"f\": {\"a\": \"x\"}}]<|tools_suffix|>", "/f {\"a\": \"x\"}",
+     "<|tools_prefix|>[{\"g\""},
+    {"gigachat3", "<|function_call|>" CALL_OBJECT "<|message_sep|>", "/f {\"a\": \"x\"}", NULL},
+    {"gigachat3_role", "function call<|role_sep|>\n" CALL_OBJECT "\n<|message_sep|>",
+     "/f {\"a\": \"x\"}", NULL},
+    {"minimax_m1", "<tool_calls>\n" CALL_OBJECT "\n</tool_calls>", "/f {\"a\": \"x\"}", NULL},
+    {"xlam", "[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
+};
+
 static void every_syntax_can_be_forced(void **state) {
     (void)state;
-    static const char tools[] =
-        "\"parallel\": true, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", "
-        "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\"}, "
-        "\"n\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}}]";
-    static const struct {
-        const char *syntax, *text, *expected, *wrong;
-    } cases[] = {
-        {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}\n</tool_call>",
-         "/f {\"a\": \"x\"}", "<tool_call>\n{\"name\": \"g\""},
-        {"mistral_args", "[TOOL_CALLS]f[ARGS]{\"a\": \"x\"}", "/f {\"a\": \"x\"}", "[TOOL_CALLS]g"},
-        {"kimi_k2",
-         "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
-         "{\"a\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>",
-         "/f {\"a\": \"x\"}", "<|tool_calls_section_begin|><|tool_calls_section_end|>"},
-        {"qwen3_coder",
-         "<tool_call>\n<function=f>\n<parameter=a>\n< x\n</parameter>\n<parameter=n>\n3\n"
-         "</parameter>\n</function>\n</tool_call>",
-         "/f {\"a\": \"< x\", \"n\": 3}",
-         "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\ny"},
-        {"qwen3_coder", "<tool_call><function=f><parameter=a>x</parameter></function></tool_call>",
-         "/f {\"a\": \"x\"}", "<tool_call>\n<function=f>\n</function>"},
-        {"glm4", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
-         "/f {\"a\": \"x\"}", "<tool_call>f\n</tool_call>"},
-        {"minimax",
-         "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
-         "\n</minimax:tool_call>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"seed_oss",
-         "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n"
-         "</seed:tool_call>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"deepseek_v32",
-         "<" DSML "function_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
-         "parameter name=\"a\" string=\"true\">1</" DSML "parameter>\n<" DSML
-         "parameter name=\"n\" string=\"false\">1</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
-         "function_calls>",
-         "/f {\"a\": \"1\", \"n\": 1}", NULL},
-        {"command",
-         "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {\"a\": \"x\"}}]<|END_ACTION|>",
-         "/f {\"a\": \"x\"}", "<|START_ACTION|>[]"},
-        {"command_r",
-         "Action:\n```json\n[{\"tool_name\": \"f\", \"parameters\": {\"a\": \"x\"}}]\n```",
-         "/f {\"a\": \"x\"}", NULL},
-        {"phi4_mini",
-         "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}]<|/tool_call|>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"gemma4", "<|tool_call>call:f{a:<|\"|>x, }<|\"|>,n:2}<tool_call|>",
-         "/f {\"a\": \"x, }\", \"n\": 2}", "<|tool_call>call:f{}"},
-        {"pythonic", "[f(a=\"x\", n=2), f(a=\"\")]", "/f {\"a\": \"x\", \"n\": 2}/f {\"a\": \"\"}",
-         "[f(n=2"},
-        {"lfm2", "<|tool_call_start|>[f(a=\"x\")]<|tool_call_end|>", "/f {\"a\": \"x\"}", NULL},
-        {"olmo3", "<function_calls>f(a=\"x\")\nf(a=\"y\")</function_calls>",
-         "/f {\"a\": \"x\"}/f {\"a\": \"y\"}", NULL},
-        {"functionary", "<function=f>{\"a\": \"x\"}</function>", "/f {\"a\": \"x\"}", NULL},
-        {"harmony",
-         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": \"x\"}<|call|>",
-         "/f {\"a\": \"x\"}", "<|channel|>final"},
-        {"llama3", "{\"name\": \"f\", \"parameters\": {\"a\": \"x\"}}", "/f {\"a\": \"x\"}",
-         "<|python_tag|>"},
-        {"mistral", "[TOOL_CALLS][" CALL_OBJECT "]", "/f {\"a\": \"x\"}",
-         "[TOOL_CALLS]" CALL_OBJECT},
-        {"deepseek",
-         DEEPSEEK("calls", "begin")
-             DEEPSEEK("call", "begin") "function" DEEPSEEK_SEP
-                                       "f\n```json\n{\"a\": \"x\"}\n```" DEEPSEEK("call", "end")
-                                           DEEPSEEK("calls", "end"),
-         "/f {\"a\": \"x\"}", NULL},
-        {"deepseek_v31",
-         DEEPSEEK("calls", "begin")
-             DEEPSEEK("call", "begin") "f" DEEPSEEK_SEP "{\"a\": \"x\"}" DEEPSEEK("call", "end")
-                 DEEPSEEK("calls", "end"),
-         "/f {\"a\": \"x\"}", NULL},
-        {"deepseek_v4",
-         "<" DSML "tool_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
-         "parameter name=\"a\" string=\"true\">1</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
-         "tool_calls>",
-         "/f {\"a\": \"1\"}", NULL},
-        {"granite", "<|tool_call|>[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
-        {"granite_fc", "<function_call>" CALL_OBJECT, "/f {\"a\": \"x\"}", NULL},
-        {"firefunction", "functools[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
-        {"hunyuan", "<tool_calls>[" CALL_OBJECT "]</tool_calls>", "/f {\"a\": \"x\"}", NULL},
-        {"nemotron", "<TOOLCALL>[" CALL_OBJECT ", " CALL_OBJECT "]</TOOLCALL>",
-         "/f {\"a\": \"x\"}/f {\"a\": \"x\"}", NULL},
-        {"internlm2",
-         "<|action_start|><|plugin|>{\"name\": \"f\", \"parameters\": {\"a\": "
-         "\"x\"}}<|action_end|>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"longcat", "<longcat_tool_call>" CALL_OBJECT "</longcat_tool_call>", "/f {\"a\": \"x\"}",
-         NULL},
-        {"functiongemma", "<start_function_call>call:f{a:<escape>x<escape>}<end_function_call>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"muse",
-         "<atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">x"
-         "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"dots",
-         "<dots_function_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
-         "\n</dots_function_call>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"step3",
-         STEP("tool_calls_begin") STEP("tool_call_begin") "function" STEP(
-             "tool_sep") "<steptml:invoke"
-                         " name=\"f\"><steptml:parameter "
-                         "name=\"a\">x</steptml:parameter></steptml:invoke>" STEP("tool_call_end")
-                             STEP("tool_calls_end"),
-         "/f {\"a\": \"x\"}", NULL},
-        {"hy_v3",
-         "<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n"
-         "</tool_call>\n</tool_calls>",
-         "/f {\"a\": \"x\"}", "<tool_calls>\n</tool_calls>"},
-        {"hy_v3_open",
-         "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n"
-         "<arg_key:opensource>a</arg_key:opensource>\n<arg_value:opensource>x"
-         "</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"minicpm5",
-         "<function name=\"f\"><param name=\"a\">x</param><param name=\"n\">2</param></function>",
-         "/f {\"a\": \"x\", \"n\": 2}", "<function name=\"f\"></function>"},
-        {"kimi_k3",
-         "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"a\" "
-         "type=\"string\"<|sep|>1<|close|>argument<|sep|><|open|>argument key=\"n\" type=\"number\""
-         "<|sep|>2<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
-         "/f {\"a\": \"1\", \"n\": 2}", NULL},
-        {"solar",
-         "<|tool_calls|><|tool_call:begin|>c0-1<|tool_call:name|>f<|tool_call:args|>{\"a\": \"x\"}"
-         "<|tool_call:end|>",
-         "/f {\"a\": \"x\"}", "<|tool_calls|><|tool_call:begin|><|tool_call:name|>"},
-        {"apertus", "<|tools_prefix|>[{\"f\": {\"a\": \"x\"}}]<|tools_suffix|>",
-         "/f {\"a\": \"x\"}", "<|tools_prefix|>[{\"g\""},
-        {"gigachat3", "<|function_call|>" CALL_OBJECT "<|message_sep|>", "/f {\"a\": \"x\"}", NULL},
-        {"gigachat3_role", "function call<|role_sep|>\n" CALL_OBJECT "\n<|message_sep|>",
-         "/f {\"a\": \"x\"}", NULL},
-        {"minimax_m1", "<tool_calls>\n" CALL_OBJECT "\n</tool_calls>", "/f {\"a\": \"x\"}", NULL},
-        {"xlam", "[" CALL_OBJECT "]", "/f {\"a\": \"x\"}", NULL},
-    };
     for (size_t k = 0, i; ln_call_syntax_at(k) != NULL; k++) { /* none is left out */
-        for (i = 0; i < sizeof cases / sizeof *cases; i++)
-            if (strcmp(cases[i].syntax, ln_call_syntax_at(k)->name) == 0)
+        for (i = 0; i < sizeof forced_calls / sizeof *forced_calls; i++)
+            if (strcmp(forced_calls[i].syntax, ln_call_syntax_at(k)->name) == 0)
                 break;
-        if (i == sizeof cases / sizeof *cases)
+        if (i == sizeof forced_calls / sizeof *forced_calls)
             fail_msg("there is no case of %s", ln_call_syntax_at(k)->name);
     }
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof forced_calls / sizeof *forced_calls; i++) {
         char source[1024];
-        size_t n_accepted, n_bytes = strlen(cases[i].text);
+        size_t n_accepted, n_bytes = strlen(forced_calls[i].text);
         bool complete;
         ln_error err = {0};
-        bool in_messages = strcmp(cases[i].syntax, "harmony") == 0;
-        snprintf(source, sizeof source, "{\"syntax\": \"%s\", %s}", cases[i].syntax, tools);
+        bool in_messages = strcmp(forced_calls[i].syntax, "harmony") == 0;
+        snprintf(source, sizeof source, "{\"syntax\": \"%s\", %s}", forced_calls[i].syntax, tools);
         ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
         assert_int_equal(
-            ln_grammar_match(grammar, cases[i].text, n_bytes, &n_accepted, &complete, &err),
+            ln_grammar_match(grammar, forced_calls[i].text, n_bytes, &n_accepted, &complete, &err),
             LINNET_OK);
         if (n_accepted != n_bytes || !complete)
-            fail_msg("%s: %s: %zu of %zu", cases[i].syntax, cases[i].text, n_accepted, n_bytes);
-        if (cases[i].wrong != NULL) {
-            assert_int_equal(ln_grammar_match(grammar, cases[i].wrong, strlen(cases[i].wrong),
-                                              &n_accepted, &complete, &err),
+            fail_msg("%s: %s: %zu of %zu", forced_calls[i].syntax, forced_calls[i].text, n_accepted,
+                     n_bytes);
+        if (forced_calls[i].wrong != NULL) {
+            assert_int_equal(ln_grammar_match(grammar, forced_calls[i].wrong,
+                                              strlen(forced_calls[i].wrong), &n_accepted, &complete,
+                                              &err),
                              LINNET_OK);
-            assert_true(n_accepted < strlen(cases[i].wrong));
+            assert_true(n_accepted < strlen(forced_calls[i].wrong));
         }
         ln_grammar_release(grammar);
         calls_read calls = {.n = 0};
         ln_chat_text chat;
-        ln_chat_text_init(&chat, ln_call_syntax_find(cases[i].syntax),
+        ln_chat_text_init(&chat, ln_call_syntax_find(forced_calls[i].syntax),
                           in_messages ? ln_reasoning_find("harmony") : NULL, false, keep, &calls);
-        assert_int_equal(ln_chat_text_feed(&chat, cases[i].text, n_bytes, &err), LINNET_OK);
+        assert_int_equal(ln_chat_text_feed(&chat, forced_calls[i].text, n_bytes, &err), LINNET_OK);
         assert_int_equal(ln_chat_text_finish(&chat, &err), LINNET_OK);
         ln_chat_text_free(&chat);
-        assert_string_equal(calls.text, cases[i].expected);
+        assert_string_equal(calls.text, forced_calls[i].expected);
     }
 }
 

@@ -304,6 +304,50 @@ static void tensors_are_refused(void **state) {
     made_adapter_remove(&a);
 }
 
+static void expect_path(linnet_engine *engine, const char *path, const char *part) {
+    linnet_error err = {0};
+    assert_int_not_equal(linnet_engine_load_adapter(engine, "x", path, 1.0f, &err), LINNET_OK);
+    if (strstr(err.message, part) == NULL || strchr(err.message, '\n') != NULL)
+        fail_msg("%s, not %s", err.message, part);
+}
+
+/* Folders that lack a file or name what is not theirs, and ranks that nobody has. */
+static void folders_are_refused(void **state) {
+    (void)state;
+    made_adapter a;
+    char path[128], other[128];
+    linnet_engine *e = engine_on(&g, with_adapters(exact_options(64, 1, 64, 1), 1, 256));
+    make(&a, 257, 1, false);
+    expect(e, &a, LINNET_ERR_LIMIT, "its rank is 257; at most 256 is possible");
+    expect_key(e, "r", json_integer(INT64_C(1) << 40), LINNET_ERR_FORMAT, "key r");
+    expect_key(e, "r", json_integer(0), LINNET_ERR_FORMAT, "key r");
+    expect_key(e, "lora_alpha", json_real(1e300), LINNET_ERR_FORMAT, "key lora_alpha");
+    made_adapter_begin(&a, 5, 1);
+    made_adapter_linear(&a, "../../../../etc/passwd", DIM, DIM);
+    expect(e, &a, LINNET_ERR_UNSUPPORTED, "passwd: the model has no such linear");
+    made_adapter_begin(&a, 5, 1);
+    made_adapter_linear(&a, "model.layers.0.mlp.experts.7.up_proj", DIM, DIM);
+    expect(e, &a, LINNET_ERR_UNSUPPORTED, "adapters do not change experts");
+    make(&a, 5, 1, false);
+    made_adapter_end(&a);
+    made_adapter_path(&a, "adapter_config.json", path);
+    expect_path(e, path, "adapter_config.json"); /* no folder, and no GGUF file */
+    assert_int_equal(unlink(path), 0);
+    expect_path(e, a.folder, "adapter_config.json");
+    FILE *file = fopen(path, "w");
+    fputs("{\"peft_type\": \"LORA\", ", file);
+    fclose(file);
+    expect_path(e, a.folder, "adapter_config.json");
+    made_adapter_path(&a, "adapter_model.safetensors", path);
+    made_adapter_path(&a, "adapter_model.bin", other);
+    assert_int_equal(rename(path, other), 0);
+    expect_path(e, a.folder, "pickles are not read");
+    assert_int_equal(unlink(other), 0);
+    expect_path(e, a.folder, "adapter_config.json");
+    linnet_engine_destroy(e);
+    made_adapter_remove(&a);
+}
+
 /* A file of tensors that is cut anywhere, or whose bytes are others, is an error and no crash. */
 static void broken_files_are_refused(void **state) {
     (void)state;
@@ -346,6 +390,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(adapters_come_and_go),
         cmocka_unit_test(keys_are_refused),
         cmocka_unit_test(tensors_are_refused),
+        cmocka_unit_test(folders_are_refused),
         cmocka_unit_test(broken_files_are_refused),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);

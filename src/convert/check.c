@@ -236,11 +236,10 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
 
 ln_status ln_convert_check(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    if (spec->bidirectional || spec->lacks_output)
-        return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
-                       "%s: models that only embed cannot be converted yet",
-                       ln_checkpoint_path(plan->checkpoint));
+    LN_TRY(ln_convert_check_embedder(plan));
     LN_TRY(find_target(plan));
+    if (spec->bidirectional && !plan->target->bidirectional)
+        return refuse(plan, "tokens that see those behind them");
     LN_TRY(check_windows(plan));
     LN_TRY(check_layers(plan));
     LN_TRY(check_attention(plan));

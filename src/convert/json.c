@@ -1,4 +1,4 @@
-/* tokenizer.json: byte-level BPE, BPE with byte fallback, and Unigram. */
+/* tokenizer.json: byte-level BPE, BPE with byte fallback, Unigram and WordPiece. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +212,67 @@ static ln_status read_unigram(ln_convert_vocab *vocab, const json_t *model) {
     return read_charsmap(vocab);
 }
 
+/* ---- WordPiece -------------------------------------------------------------------------- */
+
+/* A piece as readers want it: with U+2581 where a word begins, and without "##" where it goes on.
+ */
+static ln_status set_piece(ln_convert_vocab *vocab, const json_t *id, const char *text,
+                           size_t n_bytes, ln_strbuf *piece) {
+    bool goes_on = n_bytes >= 2 && memcmp(text, "##", 2) == 0;
+    if (!json_is_integer(id))
+        return malformed(vocab, "model.vocab");
+    ln_strbuf_clear(piece);
+    if (!goes_on)
+        ln_strbuf_puts(piece, "\xe2\x96\x81");
+    ln_strbuf_append(piece, text + (goes_on ? 2 : 0), n_bytes - (goes_on ? 2 : 0));
+    if (piece->failed)
+        return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+    return ln_convert_set_token(vocab, json_integer_value(id), piece->data, piece->len, 0,
+                                LN_CONVERT_NORMAL);
+}
+
+static ln_status check_bert(const ln_convert_vocab *vocab, const json_t *model,
+                            const json_t *normalizer) {
+    const json_t *pre = json_object_get(vocab->root, "pre_tokenizer");
+    const char *prefix = json_string_value(json_object_get(model, "continuing_subword_prefix"));
+    if (!is_type(normalizer, "BertNormalizer") || !is_type(pre, "BertPreTokenizer") ||
+        !ln_json_bool(normalizer, "clean_text", true) ||
+        !ln_json_bool(normalizer, "handle_chinese_chars", true) ||
+        (prefix != NULL && strcmp(prefix, "##") != 0))
+        return unsupported(vocab, "WordPiece other than BERT's");
+    return LINNET_OK;
+}
+
+static ln_status read_wordpiece(ln_convert_vocab *vocab, const json_t *model) {
+    const json_t *normalizer = json_object_get(vocab->root, "normalizer");
+    json_t *pieces = json_object_get(model, "vocab"), *id;
+    const char *key, *unknown = json_string_value(json_object_get(model, "unk_token"));
+    ln_strbuf scratch, piece;
+    ln_status status = LINNET_OK;
+    LN_TRY(check_bert(vocab, model, normalizer));
+    vocab->model = "bert";
+    vocab->pre = "default";
+    vocab->lowercase = ln_json_bool(normalizer, "lowercase", true);
+    vocab->strip_accents = ln_json_bool(normalizer, "strip_accents", vocab->lowercase);
+    ln_strbuf_init(&scratch);
+    ln_strbuf_init(&piece);
+    json_object_foreach(pieces, key, id) {
+        size_t n_bytes;
+        const char *text = ln_json_key(key, &vocab->stand_in, &scratch, &n_bytes);
+        if (text == NULL)
+            status = ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+        else
+            status = set_piece(vocab, id, text, n_bytes, &piece);
+        if (status != LINNET_OK)
+            break;
+    }
+    ln_strbuf_free(&scratch);
+    ln_strbuf_free(&piece);
+    id = unknown != NULL ? json_object_get(pieces, unknown) : NULL;
+    vocab->unk = json_is_integer(id) ? json_integer_value(id) : -1;
+    return status;
+}
+
 /* ---- what is added to every text -------------------------------------------------------- */
 
 /* The id of a special token of a template's item, or -1. */
@@ -226,8 +287,13 @@ void ln_convert_read_template(ln_convert_vocab *vocab) {
     const json_t *post = json_object_get(vocab->root, "post_processor");
     const json_t *single =
         json_object_get(find_step(post, "processors", "TemplateProcessing"), "single");
+    const json_t *bert = find_step(post, "processors", "BertProcessing");
     size_t n = json_array_size(single);
-    vocab->add_bos = vocab->add_eos = 0;
+    vocab->add_bos = vocab->add_eos = bert != NULL;
+    if (bert != NULL) {
+        vocab->bos = json_integer_value(json_array_get(json_object_get(bert, "cls"), 1));
+        vocab->eos = json_integer_value(json_array_get(json_object_get(bert, "sep"), 1));
+    }
     if (n == 0)
         return;
     int64_t bos = template_id(vocab, json_array_get(single, 0));
@@ -245,6 +311,8 @@ ln_status ln_convert_read_json(ln_convert_vocab *vocab) {
         LN_TRY(read_bpe(vocab, model));
     else if (is_type(model, "Unigram"))
         LN_TRY(read_unigram(vocab, model));
+    else if (is_type(model, "WordPiece"))
+        LN_TRY(read_wordpiece(vocab, model));
     else
         return unsupported(vocab, "this kind of tokenizer");
     LN_TRY(ln_convert_read_added(vocab, vocab->root));

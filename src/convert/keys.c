@@ -357,6 +357,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     if (ln_convert_has_head(plan))
         put_size(&p, "nextn_predict_layers", 1);
     put_attention(&p);
+    ln_convert_put_embedder(plan, writer);
     put_rope(&p);
     put_experts(&p);
     if (!plan->target->gguf_folds_scales)

@@ -42,6 +42,7 @@ typedef struct ln_convert_plan {
     const ln_spec *spec;
     const ln_family *target; /* whose GGUF names are used */
     char architecture[32];
+    linnet_pooling pooling;     /* of a model that embeds; DEFAULT: it does not, or nobody says */
     ln_convert_tensor *tensors; /* [n_tensors], owned */
     ln_convert_part *parts;     /* [n_parts], owned; sorted by tensor and unit */
     size_t n_tensors, n_parts, tensor_capacity, part_capacity;
@@ -63,6 +64,12 @@ const ln_ffn_spec *ln_convert_ffn(const ln_spec *spec);
 
 /* check.c: finds target and architecture; refuses what GGUF cannot say. */
 ln_status ln_convert_check(ln_convert_plan *plan);
+
+/* embedder.c: pooling, of models that embed; refuses heads, which GGUF has no form for, and what
+ * has neither an output nor sees both ways. */
+ln_status ln_convert_check_embedder(ln_convert_plan *plan);
+/* Its keys. */
+void ln_convert_put_embedder(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
 /* keys.c: the metadata of the architecture. */
 ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *writer);

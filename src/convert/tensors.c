@@ -242,6 +242,8 @@ static ln_status output(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     ln_source_shape shape = {1, spec->n_vocab, spec->dim};
+    if (spec->bidirectional)
+        return LINNET_OK;
     if (!spec->tied && spec->unit_output)
         return unit_output(plan, id, &shape);
     if (!spec->tied && (!plan->target->scale_tied_logits || spec->logit_scale == 1.0f))
@@ -423,6 +425,9 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned,
                                  spec->dim));
+    if (spec->n_types > 0)
+        LN_TRY(
+            ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_TOKEN_TYPES), spec->n_types, spec->dim));
     LN_TRY(lookup(plan));
     LN_TRY(streams(plan));
     LN_TRY(output(plan));

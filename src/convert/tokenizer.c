@@ -126,6 +126,13 @@ static void put_special(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
         ln_gguf_put_bool(writer, "tokenizer.ggml.add_space_prefix", vocab->space_prefix);
     if (strcmp(vocab->model, "t5") == 0)
         ln_gguf_put_bool(writer, "tokenizer.ggml.remove_extra_whitespaces", vocab->remove_spaces);
+    if (strcmp(vocab->model, "bert") == 0) {
+        put_id(writer, "tokenizer.ggml.seperator_token_id", vocab->eos); /* its readers' spelling */
+        put_id(writer, "tokenizer.ggml.cls_token_id", vocab->bos);
+        put_id(writer, "tokenizer.ggml.mask_token_id", special_id(vocab, "mask_token"));
+        ln_gguf_put_bool(writer, "tokenizer.ggml.normalizer.lowercase", vocab->lowercase);
+        ln_gguf_put_bool(writer, "tokenizer.ggml.normalizer.strip_accents", vocab->strip_accents);
+    }
     if (vocab->charsmap_bytes > 0)
         ln_gguf_put_array(writer, "tokenizer.ggml.precompiled_charsmap", LN_GGUF_U8,
                           vocab->charsmap, vocab->charsmap_bytes);

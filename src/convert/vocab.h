@@ -33,12 +33,13 @@ typedef struct ln_convert_vocab {
     ln_arena arena;
     ln_convert_token *tokens; /* [n_tokens]: as many as the logits have */
     size_t n_tokens;
-    const char *model; /* "gpt2", "llama", "gemma4" or "t5"; NULL: there is no tokenizer */
+    const char *model; /* "gpt2", "llama", "gemma4", "t5" or "bert"; NULL: there is no tokenizer */
     const char *pre;
     bool has_scores, has_space_prefix, space_prefix, remove_spaces;
-    int add_bos, add_eos;  /* 0, 1, or -1: not said */
-    int64_t bos, eos, unk; /* ids, or -1 */
-    char *charsmap;        /* [charsmap_bytes], owned */
+    bool lowercase, strip_accents; /* of "bert" */
+    int add_bos, add_eos;          /* 0, 1, or -1: not said */
+    int64_t bos, eos, unk;         /* ids, or -1 */
+    char *charsmap;                /* [charsmap_bytes], owned */
     size_t charsmap_bytes;
     const json_t *merges; /* of `root`, or NULL */
     json_t *root;         /* owned */

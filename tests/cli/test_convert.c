@@ -162,6 +162,41 @@ static void assert_status(spawn_result result, int status, const char *err) {
     spawn_free(&result);
 }
 
+#define EMBEDDERS TEST_SOURCE_DIR "/tests/golden/embeddings"
+
+static char *vector_of(const char *model) {
+    spawn_result result = LINNET("embed", model, "--ids", "7,8,9,10,11,12", "--precision", "exact");
+    if (result.status != 0)
+        fail_msg("%s: %s", model, result.err);
+    char *vector = strdup(result.out);
+    spawn_free(&result);
+    return vector;
+}
+
+static void embedders_keep_their_vectors(void **state) {
+    (void)state;
+    static const char *const names[] = {"bert", "nomic_bert"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *from = path_in(EMBEDDERS, names[i]);
+        char *before = vector_of(from);
+        assert_status(LINNET("convert", from, whole, "--no-tokenizer"), 0, "");
+        char *after = vector_of(whole);
+        assert_string_equal(before, after);
+        free(before);
+        free(after);
+        remove(whole);
+    }
+    static const struct {
+        const char *name, *message;
+    } others[] = {{"bert_classes", "models that classify"},
+                  {"roberta", "positions that do not begin at 0"},
+                  {"gemma3_embedding", "see those behind"},
+                  {"qwen3_embedding", "models without an output"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_status(LINNET("convert", path_in(EMBEDDERS, others[i].name), whole), 1,
+                      others[i].message);
+}
+
 /* Copies a file, in which `from`, which must be there, becomes `to`, as long. */
 static void copy_changed(const char *source, const char *copy, const char *from, const char *to) {
     size_t n_bytes, n = strlen(from);
@@ -459,6 +494,7 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goldens_keep_their_logits),
+        cmocka_unit_test(embedders_keep_their_vectors),
         cmocka_unit_test(rare_values_are_kept),
         cmocka_unit_test(recurrent_layers_have_their_shapes),
         cmocka_unit_test(recurrent_layers_are_quantised),

@@ -57,10 +57,12 @@ static ln_status check_part(ln_adapter_file *file, const ln_adapter_part *part, 
                        (unsigned long long)rank);
     if (part->n_experts > 0 && rank == part->rank * part->n_experts)
         rank = part->rank; /* of one of them */
-    if (rank > LN_MAX_ADAPTER_RANK)
+    size_t most =
+        LN_MAX_ADAPTER_RANK * (part->n_experts > 0 ? 2u : 1u); /* gates and ups have two */
+    if (rank > most)
         return ln_fail(err, LINNET_ERR_LIMIT,
-                       "%s: module %s: its rank is %llu; at most %d is possible", file->path,
-                       part->module, (unsigned long long)rank, LN_MAX_ADAPTER_RANK);
+                       "%s: module %s: its rank is %llu; at most %zu is possible", file->path,
+                       part->module, (unsigned long long)rank, most);
     if (part->rank != rank)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: module %s: its rank is %llu, and the configuration says %zu",

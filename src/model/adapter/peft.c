@@ -1,6 +1,7 @@
 /* Folders of PEFT: adapter_config.json says what the tensors mean, and much that a session of
  * training alone needs. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "model/adapter/file.h"
@@ -117,10 +118,44 @@ static ln_status find_pattern(const ln_adapter_file *file, const char *key, cons
     return LINNET_OK;
 }
 
+/* Whether target_parameters names one that ends so. */
+static bool names_parameter(const ln_adapter_file *file, const char *end) {
+    const json_t *names = json_object_get(file->config, "target_parameters");
+    bool any = false;
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        size_t n = name != NULL ? strlen(name) : 0, n_end = strlen(end);
+        any |= n >= n_end && strcmp(name + n - n_end, end) == 0;
+    }
+    return any;
+}
+
+/* What patterns are compared with: the module or, of stacked experts, the parameter inside. Where
+ * PEFT changes two of these, gates and ups read what the others give. */
+static const char *pattern_name(const ln_adapter_file *file, const ln_adapter_part *part,
+                                char name[LN_MAX_NAME_BYTES + 32]) {
+    static const char experts[] = ".experts", inner[] = ".base_layer";
+    size_t n = strlen(part->module), n_inner = strlen(inner), n_experts = strlen(experts);
+    bool is_inner = n > n_inner && strcmp(part->module + n - n_inner, inner) == 0;
+    n -= is_inner ? n_inner : 0;
+    if (n <= n_experts || strncmp(part->module + n - n_experts, experts, n_experts) != 0)
+        return part->module;
+    snprintf(name, LN_MAX_NAME_BYTES + 32, "%.*s%s", (int)n, part->module, is_inner ? "" : inner);
+    const ln_adapter_part *other = ln_adapter_file_find(file, name);
+    bool reads_other = !names_parameter(file, "down_proj");
+    if (other != NULL && other->b != NULL && part->a != NULL)
+        reads_other = part->a->dims[1] == other->b->dims[0];
+    snprintf(name, LN_MAX_NAME_BYTES + 32, "%.*s.%s", (int)n, part->module,
+             reads_other ? "gate_up_proj" : "down_proj");
+    return name;
+}
+
 static ln_status read_scale(const ln_adapter_file *file, ln_adapter_part *part, ln_error *err) {
     const json_t *rank, *alpha, *rooted = json_object_get(file->config, "use_rslora");
-    LN_TRY(find_pattern(file, "rank_pattern", part->module, &rank, err));
-    LN_TRY(find_pattern(file, "alpha_pattern", part->module, &alpha, err));
+    char room[LN_MAX_NAME_BYTES + 32];
+    const char *name = pattern_name(file, part, room);
+    LN_TRY(find_pattern(file, "rank_pattern", name, &rank, err));
+    LN_TRY(find_pattern(file, "alpha_pattern", name, &alpha, err));
     if (rank == NULL)
         rank = json_object_get(file->config, "r");
     if (alpha == NULL)

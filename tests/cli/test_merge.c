@@ -1,7 +1,11 @@
 /* linnet merge: the merged model gives the logits that the model gives with the adapter. */
+#include <jansson.h>
 #include <math.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/spawn.h"
@@ -11,6 +15,7 @@
 #define ADAPTER TEST_SOURCE_DIR "/tests/golden/adapter"
 #define HALF    TEST_SOURCE_DIR "/tests/golden/adapter:0.5"
 #define QUARTER TEST_SOURCE_DIR "/tests/golden/adapter:0.25"
+#define MIXTURE TEST_SOURCE_DIR "/tests/golden/models/qwen3_moe"
 #define FALCON  TEST_SOURCE_DIR "/tests/golden/models/falcon"
 
 static char *folder;
@@ -125,12 +130,118 @@ static void test_refusals(void **state) {
     assert_int_equal(rmdir(folder), 0); /* it is empty: nothing is left behind */
 }
 
+/* ---- experts ------------------------------------------------------------------------------- */
+
+enum { DIM = 64, HIDDEN = 48, N_EXPERTS = 6, RANK = 2, N_VALUES = 1 << 16 };
+
+/* A folder of PEFT's, while it is written. */
+typedef struct adapter {
+    const char *folder;
+    json_t *header;
+    float values[N_VALUES];
+    size_t n_values;
+} adapter;
+
+/* Some number that depends on what it is of. */
+static float value_of(size_t which, size_t expert, size_t row, size_t k) {
+    return (float)((which * 7 + expert * 31 + row * 13 + k * 5) % 23) / 64.0f - 0.15f;
+}
+
+static void put(adapter *a, const char *module, const char *end, size_t rows, size_t cols) {
+    char name[160];
+    snprintf(name, sizeof name, "base_model.model.model.layers.1.mlp.experts%s.%s.weight", module,
+             end);
+    size_t n = rows * cols, at = 4 * (a->n_values - n);
+    json_object_set_new(a->header, name,
+                        json_pack("{s:s,s:[I,I],s:[I,I]}", "dtype", "F32", "shape",
+                                  (json_int_t)rows, (json_int_t)cols, "data_offsets",
+                                  (json_int_t)at, (json_int_t)(at + 4 * n)));
+}
+
+static void add(adapter *a, float value) {
+    assert_true(a->n_values < N_VALUES);
+    a->values[a->n_values++] = value;
+}
+
+static void write_adapter(const adapter *a, const char *config) {
+    char *header = json_dumps(a->header, 0), file[N_VALUES * 4 + 20000];
+    uint64_t n = strlen(header);
+    memcpy(file, &n, sizeof n);
+    memcpy(file + sizeof n, header, n);
+    memcpy(file + sizeof n + n, a->values, a->n_values * sizeof(float));
+    assert_int_equal(mkdir(a->folder, 0777), 0);
+    write_file(path_in(a->folder, "adapter_model.safetensors"), file,
+               sizeof n + n + a->n_values * sizeof(float));
+    write_file(path_in(a->folder, "adapter_config.json"), config, strlen(config));
+    json_decref(a->header);
+    free(header);
+}
+
+/* Gates (which 0), ups (1) and downs (2), as linears of single experts. */
+static void write_singles(const char *to) {
+    static adapter a;
+    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+    char module[64];
+    a = (adapter){.folder = to, .header = json_object()};
+    for (size_t which = 0; which < 3; which++) {
+        size_t n_in = which < 2 ? DIM : HIDDEN, n_out = which < 2 ? HIDDEN : DIM;
+        for (size_t e = 0; e < N_EXPERTS; e++) {
+            snprintf(module, sizeof module, ".%zu.%s", e, names[which]);
+            for (size_t i = 0; i < RANK * n_in; i++)
+                add(&a, value_of(which < 2 ? 3 : 4, e, i % n_in, i / n_in));
+            put(&a, module, "lora_A", RANK, n_in);
+            for (size_t i = 0; i < n_out * RANK; i++)
+                add(&a, value_of(which, e, i / RANK, i % RANK));
+            put(&a, module, "lora_B", n_out, RANK);
+        }
+    }
+    write_adapter(&a, "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4}");
+}
+
+/* The same as PEFT keeps target_parameters: A of all experts one below the other, their columns of
+ * B by turns, gates before ups. */
+static void write_stacks(const char *to) {
+    static adapter a;
+    a = (adapter){.folder = to, .header = json_object()};
+    for (size_t i = 0; i < N_EXPERTS * RANK * DIM; i++)
+        add(&a, value_of(3, i / DIM / RANK, i % DIM, i / DIM % RANK));
+    put(&a, ".base_layer", "lora_A", N_EXPERTS * RANK, DIM);
+    for (size_t i = 0; i < 2 * HIDDEN * RANK * N_EXPERTS; i++) {
+        size_t row = i / N_EXPERTS / RANK;
+        add(&a, value_of(row / HIDDEN, i % N_EXPERTS, row % HIDDEN, i / N_EXPERTS % RANK));
+    }
+    put(&a, ".base_layer", "lora_B", (size_t)2 * HIDDEN, RANK * N_EXPERTS);
+    for (size_t i = 0; i < N_EXPERTS * RANK * HIDDEN; i++)
+        add(&a, value_of(4, i / HIDDEN / RANK, i % HIDDEN, i / HIDDEN % RANK));
+    put(&a, "", "lora_A", N_EXPERTS * RANK, HIDDEN);
+    for (size_t i = 0; i < DIM * RANK * N_EXPERTS; i++)
+        add(&a, value_of(2, i % N_EXPERTS, i / N_EXPERTS / RANK, i / N_EXPERTS % RANK));
+    put(&a, "", "lora_B", DIM, RANK * N_EXPERTS);
+    write_adapter(&a, "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, "
+                      "\"target_parameters\": [\"gate_up_proj\", \"down_proj\"]}");
+}
+
+static void test_experts(void **state) {
+    (void)state;
+    const char *singles = path_in(folder, "singles"), *stacks = path_in(folder, "stacks");
+    char *from_singles = strdup(path_in(folder, "a")), *from_stacks = strdup(path_in(folder, "b"));
+    char *of_singles = strdup(singles), *of_stacks = strdup(stacks);
+    write_singles(of_singles);
+    write_stacks(of_stacks);
+    assert_status(LINNET("merge", MIXTURE, "--lora", of_singles, "--out", from_singles), 0, "");
+    assert_status(LINNET("merge", MIXTURE, "--lora", of_stacks, "--out", from_stacks), 0, "");
+    assert_true(distance(from_singles, NULL, MIXTURE, NULL) > 1e-3f);
+    assert_true(distance(from_singles, NULL, from_stacks, NULL) == 0.0f);
+    free(from_singles), free(from_stacks), free(of_singles), free(of_stacks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_quantised, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_experts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ VARIANTS = {
 
 
 # where the first draw has choices of experts that are nearly equal
-SEEDS = {"deepseek_v3_mtp": 1}
+SEEDS = {"deepseek_v3_mtp": 1, "glm4_moe_mtp": 1}
 
 
 class Head(torch.nn.Module):

@@ -71,10 +71,10 @@ _linnet() {
             detokenize) i='--ids --keep-special' ;;
             grammar) i="--check-lines $grammar" ;;
             template) i='--context --now' ;;
-            bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --explain --json --serve-trace
+            bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --explain --json --plot --serve-trace
                 --requests --concurrency --rate --shared $sampling $engine $model" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
-            eval) i="--file --compare --stride --chunks --json $engine $model" ;;
+            eval) i="--file --compare --stride --chunks --json --plot $engine $model" ;;
             quantize) i='--type --keep --threads' ;;
             merge) i='--lora --out --requantize --threads' ;;
             embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine $model" ;;

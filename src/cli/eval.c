@@ -17,6 +17,7 @@
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/plot.h"
 
 enum {
     KEY_FILE = LN_KEYS_COMMAND,
@@ -24,11 +25,12 @@ enum {
     KEY_STRIDE,
     KEY_CHUNKS,
     KEY_JSON,
+    KEY_PLOT,
     DEFAULT_CTX = 512
 };
 
 typedef struct eval_args {
-    const char *model, *file, *compare;
+    const char *model, *file, *compare, *plot;
     size_t stride;
     bool chunks, json;
     linnet_engine_options engine;
@@ -47,6 +49,7 @@ static const struct argp_option options[] = {
      "begin-of-sequence token if the model has one, and only its second half counts",
      1},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 1},
+    {"plot", KEY_PLOT, "FILE", 0, "Draw the perplexity along the text as FILE, an SVG", 1},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -61,6 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_STRIDE: args->stride = ln_cli_parse_count(state, "--stride", arg, 1, INT32_MAX); break;
     case KEY_CHUNKS: args->chunks = true; break;
     case KEY_JSON: args->json = true; break;
+    case KEY_PLOT: args->plot = arg; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_END:
         if (!args->model)
@@ -117,6 +121,8 @@ typedef struct subject {
     linnet_model *model;
     linnet_engine *engine;
     mean nll; /* negative log-likelihoods of the tokens, in nats */
+    /* [n_windows] for a plot: perplexity up to the end of a window, and of that alone */
+    double *until, *within;
 } subject;
 
 typedef struct evaluation {
@@ -133,6 +139,9 @@ typedef struct evaluation {
     subject *current;
     size_t begin, first; /* its first token, and the first one that counts */
     size_t end;
+    double *ends; /* [n_windows] tokens up to the end of each window */
+    size_t n_windows;
+    bool plots;
 } evaluation;
 
 /* log(sum(exp(row))) */
@@ -185,7 +194,29 @@ static void take_row(void *user, size_t position, const float *row, size_t n_voc
 
 /* ---- windows ---------------------------------------------------------------------------- */
 
+/* Keeps what a plot shows of the window at hand, `before` its tokens were counted. */
+static bool note_window(evaluation *e, const mean *before) {
+    size_t n_bytes = (e->n_windows + 1) * sizeof *e->ends;
+    double *ends = realloc(e->ends, n_bytes);
+    e->ends = ends != NULL ? ends : e->ends;
+    for (size_t i = 0; i < e->n_subjects; i++) {
+        subject *s = &e->subjects[i];
+        double *until = realloc(s->until, n_bytes), *within = realloc(s->within, n_bytes);
+        s->until = until != NULL ? until : s->until;
+        s->within = within != NULL ? within : s->within;
+        if (ends == NULL || until == NULL || within == NULL)
+            return false;
+        size_t n_new = s->nll.count - before[i].count;
+        until[e->n_windows] = exp(mean_of(&s->nll));
+        within[e->n_windows] =
+            n_new > 0 ? exp((s->nll.sum - before[i].sum) / (double)n_new) : until[e->n_windows];
+    }
+    e->ends[e->n_windows++] = (double)e->end;
+    return true;
+}
+
 static int score_window(evaluation *e) {
+    const mean before[2] = {e->subjects[0].nll, e->subjects[1].nll};
     linnet_request_options request;
     linnet_request_options_init(&request);
     request.kind = LINNET_REQUEST_SCORE;
@@ -200,7 +231,7 @@ static int score_window(evaluation *e) {
         if (status != 0)
             return status;
     }
-    return 0;
+    return !e->plots || note_window(e, before) ? 0 : ln_cli_fail("out of memory");
 }
 
 /* Places the window at hand: it moves on by the stride, and what no window counted yet counts; or
@@ -299,6 +330,33 @@ static int report(evaluation *e, bool as_json) {
         return ln_cli_print_json(stdout, object, true);
     print_text(object);
     json_decref(object);
+    return 0;
+}
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+static int plot(const evaluation *e, const eval_args *args) {
+    const subject *first = &e->subjects[0], *second = &e->subjects[1];
+    char names[4][160], title[256], note[256];
+    const char *model = name_of(args->model), *other = args->compare ? name_of(args->compare) : "";
+    linnet_error err = {0};
+    snprintf(names[0], sizeof names[0], "%.100s so far", model);
+    snprintf(names[1], sizeof names[1], "each window");
+    snprintf(names[2], sizeof names[2], "%.100s so far", other);
+    snprintf(names[3], sizeof names[3], "each window");
+    snprintf(title, sizeof title, "Perplexity of %.200s", name_of(args->file));
+    snprintf(note, sizeof note, "over its tokens; in the end %.4f +- %.4f",
+             exp(mean_of(&first->nll)), exp(mean_of(&first->nll)) * error_of(&first->nll));
+    const ln_plot_line lines[] = {{names[0], first->until},
+                                  {names[1], first->within},
+                                  {names[2], second->until},
+                                  {names[3], second->within}};
+    if (ln_plot_lines(args->plot, title, note, e->ends, e->n_windows, lines, 2 * e->n_subjects,
+                      &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
     return 0;
 }
 
@@ -403,11 +461,16 @@ int ln_cli_eval(int argc, char **argv) {
         status = read_tokens(&args, &e);
     if (status == 0)
         status = create_engines(&args, &e);
+    e.plots = args.plot != NULL;
     if (status == 0)
         status = score_all(&e);
     if (status == 0)
         status = report(&e, args.json);
+    if (status == 0 && args.plot)
+        status = plot(&e, &args);
     for (size_t i = 0; i < 2; i++) {
+        free(e.subjects[i].until);
+        free(e.subjects[i].within);
         if (e.subjects[i].engine)
             linnet_engine_destroy(e.subjects[i].engine);
         linnet_model_close(e.subjects[i].model);
@@ -415,5 +478,6 @@ int ln_cli_eval(int argc, char **argv) {
     linnet_free(e.ids);
     free(e.log_probs);
     free(e.divergences);
+    free(e.ends);
     return status;
 }

@@ -119,12 +119,37 @@ static void test_refusals(void **state) {
     spawn_free(&encoder);
 }
 
+/* The picture has the speeds that are printed. */
+static void test_plot(void **state) {
+    (void)state;
+    char *folder = temp_create(), wanted[64];
+    const char *picture = path_in(folder, "speed.svg");
+    size_t n_bytes;
+    spawn_result result = LINNET("bench", LLAMA, "--prefill=8", "--decode=4", "--runs=1", "--json",
+                                 "--plot", picture);
+    json_t *report = json_loads(result.out, 0, NULL);
+    double decode = json_real_value(json_object_get(report, "decode_tokens_per_s"));
+    snprintf(wanted, sizeof wanted, decode >= 100 ? ">%.0f" : ">%.1f", decode);
+    char *svg = read_file(picture, &n_bytes);
+    if (decode >= 10)
+        assert_non_null(strstr(svg, wanted));
+    assert_non_null(strstr(svg, "<title>llama: tokens per second</title>"));
+    assert_non_null(strstr(svg, "decode, 1 sequence"));
+    assert_string_equal(svg + n_bytes - 7, "</svg>\n");
+    free(svg);
+    json_decref(report);
+    spawn_free(&result);
+    spawn_result refused = LINNET("bench", LLAMA, "--explain", "--plot", picture);
+    assert_int_equal(refused.status, 2);
+    spawn_free(&refused);
+    temp_remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loads),
-        cmocka_unit_test(test_sampling),
-        cmocka_unit_test(test_explanation),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_loads),       cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_explanation), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_plot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

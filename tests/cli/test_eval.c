@@ -130,6 +130,34 @@ static void bad_arguments_are_named(void **state) {
                  "t5 has an encoder");
 }
 
+/* One point for each window, and in the end the perplexity that is printed. */
+static void a_plot_shows_the_windows(void **state) {
+    (void)state;
+    if (access(DEMO, R_OK) != 0)
+        skip();
+    const char *file = path_in(folder, "a<b.txt"), *picture = path_in(folder, "plot.svg");
+    char wanted[64];
+    size_t n_bytes, n_points = 0;
+    write_file(file, text, strlen(text));
+    json_t *report = eval_json(LINNET("eval", DEMO, "--file", file, "--ctx", "8", "--stride", "4",
+                                      "--plot", picture, "--json"));
+    snprintf(wanted, sizeof wanted, "in the end %.4f +-", real_of(report, "perplexity"));
+    size_t n_windows = ((size_t)real_of(report, "n_tokens") + 1 - 8 + 3) / 4 + 1;
+    json_decref(report);
+    char *svg = read_file(picture, &n_bytes);
+    assert_non_null(strstr(svg, wanted));
+    assert_non_null(strstr(svg, "Perplexity of a&lt;b.txt"));
+    const char *points = strstr(svg, "points=\"");
+    assert_non_null(points);
+    for (points += 8; *points != '"'; points++)
+        n_points += *points == ',';
+    assert_int_equal(n_points, n_windows);
+    assert_string_equal(svg + n_bytes - 7, "</svg>\n");
+    free(svg);
+    assert_fails(LINNET("eval", DEMO, "--file", file, "--plot", "/nonexistent/plot.svg"), 1,
+                 "cannot write /nonexistent/plot.svg");
+}
+
 static int make_folder(void **state) {
     (void)state;
     folder = temp_create();
@@ -147,6 +175,7 @@ int main(void) {
         cmocka_unit_test(perplexity_follows_from_logits),
         cmocka_unit_test(a_model_does_not_differ_from_itself),
         cmocka_unit_test(bad_arguments_are_named),
+        cmocka_unit_test(a_plot_shows_the_windows),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/bench/bench_report.h"
 #include "cli/bench/bench_serve.h"
 #include "cli/bench/bench_shape.h"
 #include "cli/bench/explain.h"
@@ -37,7 +38,8 @@ enum {
     KEY_REQUESTS,
     KEY_CONCURRENCY,
     KEY_RATE,
-    KEY_SHARED
+    KEY_SHARED,
+    KEY_PLOT
 };
 enum {
     MAX_RUNS = 100,
@@ -48,7 +50,7 @@ enum {
 };
 
 typedef struct bench_args {
-    const char *model, *shape, *type, *write;
+    const char *model, *shape, *type, *write, *plot;
     size_t n_prefill, n_decode, n_context, n_seqs, n_runs;
     bool profile, explains, json;
     bool serves;
@@ -77,6 +79,8 @@ static const struct argp_option options[] = {
     {"explain", KEY_EXPLAIN, NULL, 0,
      "Measure nothing: print which kernels serve a step of prefill and one of decode", 2},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 2},
+    {"plot", KEY_PLOT, "FILE", 0, "Draw the speeds beside this machine's limits as FILE, an SVG",
+     2},
     {NULL, 0, NULL, 0, "With --serve-trace, of --prefill and --decode tokens each:", 3},
     {"serve-trace", KEY_SERVE_TRACE, NULL, 0,
      "Measure many requests at once: throughput, time to the first token and per token", 3},
@@ -98,6 +102,8 @@ static void check_end(const struct argp_state *state, const bench_args *args) {
     if (!args->serves &&
         (load->n_requests > 0 || load->concurrency > 0 || load->rate > 0 || load->n_shared > 0))
         argp_error(state, "--requests, --concurrency, --rate and --shared need --serve-trace");
+    if (args->explains && args->plot)
+        argp_error(state, "--explain measures nothing to plot");
     if (args->serves && args->of_runs)
         argp_error(state, "%s does not combine with --serve-trace", args->of_runs);
     if (load->concurrency > 0 && load->rate > 0)
@@ -156,6 +162,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         args->explains = true;
         break;
     case KEY_JSON: args->json = true; break;
+    case KEY_PLOT:
+        args->of_runs = "--plot";
+        args->plot = arg;
+        break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_END: check_end(state, args); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -196,19 +206,6 @@ static const struct argp bench_argp = {
 };
 
 /* ---- measuring ---------------------------------------------------------------------------- */
-
-typedef struct bench_phase {
-    double tokens_per_s; /* of the median run */
-    ln_profile profile;  /* of all runs that count */
-    double seconds;      /* of these */
-    double of_units;     /* of the products per second that the vector units can do; 0: unknown */
-    double of_memory;    /* of the bytes per second that memory can, for reading weights alone */
-} bench_phase;
-
-typedef struct measurement {
-    bench_phase prefill, decode;
-    ln_ceilings ceilings;
-} measurement;
 
 /* n_seqs prompts of n_prompt tokens, n_output tokens after each. */
 typedef struct bench_run {
@@ -312,7 +309,7 @@ static int compare(const void *a, const void *b) {
  * run other kernels for it. They have where somebody asks for it: on a device it costs time. Of
  * decode it sees the end of the prompts, too: the rest of them is in the prefix cache. */
 static linnet_status measure(linnet_engine *engine, const bench_args *args, bench_run *run,
-                             bench_phase *phase, linnet_error *err) {
+                             ln_bench_phase *phase, linnet_error *err) {
     double rates[MAX_RUNS];
     run_times times;
     ln_profile of_warm_up = {0};
@@ -365,7 +362,7 @@ static linnet_status explain(linnet_engine *engine, const bench_args *args, linn
 }
 
 /* The time that vector units and memory need at least, of the time that was taken. */
-static void compare_with(const ln_ceilings *c, bench_phase *phase) {
+static void compare_with(const ln_ceilings *c, ln_bench_phase *phase) {
     const ln_profile *p = &phase->profile;
     if (c->read_bytes <= 0 || c->int8_products <= 0 || c->float_products <= 0)
         return;
@@ -375,8 +372,8 @@ static void compare_with(const ln_ceilings *c, bench_phase *phase) {
     phase->of_memory = (double)p->weight_bytes / c->read_bytes / phase->seconds;
 }
 
-static linnet_status measure_all(linnet_engine *engine, const bench_args *args, measurement *m,
-                                 linnet_error *err) {
+static linnet_status measure_all(linnet_engine *engine, const bench_args *args,
+                                 ln_bench_measurement *m, linnet_error *err) {
     size_t n_submitted = 0;
     bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0, &args->sampling, 1};
     /* Whole blocks of the context lie in the prefix cache: after a multiple of 16, no step but
@@ -394,104 +391,6 @@ static linnet_status measure_all(linnet_engine *engine, const bench_args *args, 
     compare_with(&m->ceilings, &m->prefill);
     compare_with(&m->ceilings, &m->decode);
     return status;
-}
-
-/* ---- printing ----------------------------------------------------------------------------- */
-
-/* What a kind of operation took of the wall time, which the profile's own work does not belong to.
- */
-static double percent_of(const bench_phase *phase, size_t kind) {
-    const ln_profile *p = &phase->profile;
-    return (double)p->ns[kind] * 1e-7 / (phase->seconds - (double)p->reading_ns * 1e-9);
-}
-
-/* {"linear": percent, ..., "sum": percent} */
-static json_t *profile_json(const bench_phase *phase) {
-    json_t *object = json_object();
-    double sum = 0;
-    for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        double percent = percent_of(phase, i);
-        sum += percent;
-        if (phase->profile.n_ops[i] > 0)
-            json_object_set_new(object, ln_op_name((ln_op_kind)i), json_real(percent));
-    }
-    json_object_set_new(object, "sum", json_real(sum));
-    return object;
-}
-
-static void print_profile(const char *what, const bench_phase *phase) {
-    double sum = 0;
-    printf("%s, percent of the time:", what);
-    for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        double percent = percent_of(phase, i);
-        sum += percent;
-        if (phase->profile.n_ops[i] > 0)
-            printf(" %s %.1f", ln_op_name((ln_op_kind)i), percent);
-    }
-    printf(", sum %.1f\n", sum);
-}
-
-static void print_shares(const bench_phase *phase) {
-    if (phase->of_units > 0)
-        printf("; of the vector units' peak %.0f%%, of the memory's %.0f%%%s",
-               phase->of_units * 100, phase->of_memory * 100,
-               phase->of_memory > 1 ? " (the processor's caches hold weights)" : "");
-    printf("\n");
-}
-
-static void print_text(const bench_args *args, const measurement *m, size_t weights,
-                       size_t n_threads) {
-    printf("prefill %zu: %.2f tokens/s", args->n_prefill, m->prefill.tokens_per_s);
-    print_shares(&m->prefill);
-    printf("decode %zu x %zu: %.2f tokens/s", args->n_seqs, args->n_decode, m->decode.tokens_per_s);
-    print_shares(&m->decode);
-    printf("context %zu, %s of weights, %s", args->n_context, ln_cli_size_text(weights).text,
-           ln_cli_count_text(n_threads, "thread").text);
-    if (m->ceilings.read_bytes > 0)
-        printf("; measured now: reading %.1f GB/s, int8 %.0f GOP/s, bf16 or f32 %.0f GFLOP/s",
-               m->ceilings.read_bytes * 1e-9, m->ceilings.int8_products * 2e-9,
-               m->ceilings.float_products * 2e-9);
-    printf("\n");
-    if (args->sampling.temperature > 0)
-        printf("sampling --temp %g --seed %llu\n", (double)args->sampling.temperature,
-               (unsigned long long)args->sampling.seed);
-    if (args->profile) {
-        print_profile("prefill", &m->prefill);
-        print_profile("decode", &m->decode);
-    }
-}
-
-static int print(const bench_args *args, const linnet_engine *engine, const measurement *m) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
-    linnet_engine_get_memory(engine, &plan);
-    size_t weights = engine->weights.memory_bytes + plan.mapped_bytes;
-    if (!args->json) {
-        print_text(args, m, weights, plan.n_threads);
-        return 0;
-    }
-    json_t *object = json_pack(
-        "{s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f}", "threads", (json_int_t)plan.n_threads, "weight_bytes",
-        (json_int_t)weights, "prefill_tokens", (json_int_t)args->n_prefill, "decode_tokens",
-        (json_int_t)args->n_decode, "context_tokens", (json_int_t)args->n_context, "seqs",
-        (json_int_t)args->n_seqs, "prefill_tokens_per_s", m->prefill.tokens_per_s,
-        "decode_tokens_per_s", m->decode.tokens_per_s);
-    if (m->ceilings.read_bytes > 0 && object) {
-        json_t *ceilings = json_pack(
-            "{s:f,s:f,s:f}", "read_gb_per_s", m->ceilings.read_bytes * 1e-9, "int8_gop_per_s",
-            m->ceilings.int8_products * 2e-9, "float_gop_per_s", m->ceilings.float_products * 2e-9);
-        json_object_set_new(object, "measured", ceilings);
-        json_object_set_new(object, "prefill_percent_of_units",
-                            json_real(m->prefill.of_units * 100));
-        json_object_set_new(object, "decode_percent_of_memory",
-                            json_real(m->decode.of_memory * 100));
-    }
-    if (args->sampling.temperature > 0 && object)
-        json_object_set_new(object, "seed", json_integer((json_int_t)args->sampling.seed));
-    if (args->profile && object) {
-        json_object_set_new(object, "prefill_profile", profile_json(&m->prefill));
-        json_object_set_new(object, "decode_profile", profile_json(&m->decode));
-    }
-    return ln_cli_print_json(stdout, object, false);
 }
 
 /* ---- the command -------------------------------------------------------------------------- */
@@ -528,13 +427,31 @@ static int bench_serve(const bench_args *args, const char *path) {
     return status;
 }
 
+static int report(const bench_args *args, const linnet_engine *engine,
+                  const ln_bench_measurement *m) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_engine_get_memory(engine, &plan);
+    const ln_bench_report what = {.model = args->model != NULL ? args->model : args->shape,
+                                  .n_prefill = args->n_prefill,
+                                  .n_decode = args->n_decode,
+                                  .n_context = args->n_context,
+                                  .n_seqs = args->n_seqs,
+                                  .n_threads = plan.n_threads,
+                                  .weight_bytes = engine->weights.memory_bytes + plan.mapped_bytes,
+                                  .sampling = args->sampling,
+                                  .profile = args->profile,
+                                  .measured = m};
+    int status = args->json ? ln_bench_print_json(&what) : ln_bench_print_text(&what);
+    return status == 0 && args->plot != NULL ? ln_bench_plot(&what, args->plot) : status;
+}
+
 static int bench(const bench_args *args, const char *path) {
     if (args->serves)
         return bench_serve(args, path);
     linnet_model *model = NULL;
     linnet_engine *engine = NULL;
     linnet_error err = {0};
-    measurement m = {0};
+    ln_bench_measurement m = {0};
     linnet_engine_options engine_options = args->engine;
     size_t longest = args->n_context + 1 + args->n_decode;
     size_t ctx = args->n_prefill > longest ? args->n_prefill : longest;
@@ -549,7 +466,7 @@ static int bench(const bench_args *args, const char *path) {
             LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
-        status = args->explains ? 0 : print(args, engine, &m);
+        status = args->explains ? 0 : report(args, engine, &m);
     linnet_engine_destroy(engine);
     linnet_model_close(model);
     return status;

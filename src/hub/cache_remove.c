@@ -104,10 +104,44 @@ static ln_status remove_repo(const char *cache, const char *repo_path, uint64_t 
     return status;
 }
 
+/* Chooses the GGUF file that `list' calls so: what is removed is named as it is shown, while for
+ * running any word of a file's name will do. */
+static ln_status choose_tagged(ln_hub_files *files, const ln_hub_name *name, ln_error *err) {
+    const char *main_file = NULL;
+    LN_TRY(ln_hub_files_choose(files, name, &main_file, err));
+    if (main_file && ln_hub_file_has_tag(main_file, name->quant))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_ARGUMENT,
+                   "the cache has no file of %s that `linnet list' calls "
+                   "%s",
+                   name->repo, name->quant);
+}
+
+/* Removes the branches and tags that are the commit; `folder` is below the repository. */
+static void remove_refs(const char *repo_path, const char *folder, const char *commit) {
+    ln_hub_names refs = {0};
+    ln_error ignored = {0};
+    char *path = ln_hub_path("%s/%s", repo_path, folder);
+    if (path && ln_hub_names_read(path, &refs, &ignored) == LINNET_OK)
+        for (size_t i = 0; i < refs.count; i++) {
+            char found[LN_HUB_COMMIT_BYTES];
+            char *ref = ln_hub_path("%s/%s", folder, refs.items[i]);
+            char *file = ref ? ln_hub_path("%s/%s", repo_path, ref) : NULL;
+            if (file && ln_file_is_folder(file)) /* refs/pr/1 */
+                remove_refs(repo_path, ref, commit);
+            else if (file && ln_hub_snapshot_commit(repo_path, ref + strlen("refs/"), found) &&
+                     strcmp(found, commit) == 0)
+                unlink(file);
+            free(file);
+            free(ref);
+        }
+    ln_hub_names_free(&refs);
+    free(path);
+}
+
 static ln_status remove_part(const char *cache, const char *repo_path, const ln_hub_name *name,
                              uint64_t *freed_bytes, ln_error *err) {
     char commit[LN_HUB_COMMIT_BYTES];
-    const char *main_file;
     size_t n_left = 0;
     ln_hub_files files = {0};
     bool is_known = ln_hub_snapshot_commit(repo_path, name->revision, commit);
@@ -121,7 +155,7 @@ static ln_status remove_part(const char *cache, const char *repo_path, const ln_
     else
         status = ln_hub_snapshot_read(folder, &files, err);
     if (status == LINNET_OK && *name->quant)
-        status = ln_hub_files_choose(&files, name, &main_file, err);
+        status = choose_tagged(&files, name, err);
     else
         for (size_t i = 0; i < files.count; i++)
             files.items[i].is_chosen = true;
@@ -129,6 +163,8 @@ static ln_status remove_part(const char *cache, const char *repo_path, const ln_
         status = remove_files(repo_path, folder, &files, freed_bytes, &n_left, err);
     if (status == LINNET_OK && !*name->quant)
         status = remove_tree(folder, freed_bytes, err);
+    if (status == LINNET_OK && !*name->quant)
+        remove_refs(repo_path, "refs", commit);
     if (status == LINNET_OK && n_left == 0)
         status = remove_repo(cache, repo_path, freed_bytes, err);
     ln_hub_files_free(&files);

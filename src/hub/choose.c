@@ -82,6 +82,17 @@ void ln_hub_file_tag(const char *path, char tag[LN_HUB_NAME_BYTES]) {
     snprintf(tag, LN_HUB_NAME_BYTES, "%.*s", (int)(stem - begin), name + begin);
 }
 
+bool ln_hub_file_has_tag(const char *path, const char *text) {
+    const char *name = base_of(path);
+    char tag[LN_HUB_NAME_BYTES];
+    size_t n_stem = stem_of(path) - (size_t)(name - path), n_text = strlen(text);
+    ln_hub_file_tag(path, tag);
+    if (n_text < strlen(tag) || n_text > n_stem)
+        return false;
+    size_t begin = n_stem - n_text;
+    return strncasecmp(name + begin, text, n_text) == 0 && (begin == 0 || is_edge(name[begin - 1]));
+}
+
 /* The first file, by the order of names, that `quant` is in; the first parts of split ones count.
  * *n_found is how many there are. */
 static const char *find_gguf(const ln_hub_files *files, const char *quant, size_t *n_found) {

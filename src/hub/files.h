@@ -43,4 +43,8 @@ ln_status ln_hub_files_choose(ln_hub_files *files, const ln_hub_name *name, cons
  * one, otherwise its name without ending. */
 void ln_hub_file_tag(const char *path, char tag[LN_HUB_NAME_BYTES]);
 
+/* Whether the text is that, or more of the end of the file's name: Q4_K_M or UD-Q4_K_M of
+ * model-UD-Q4_K_M.gguf, but not model. */
+bool ln_hub_file_has_tag(const char *path, const char *text);
+
 #endif

@@ -154,6 +154,28 @@ static void test_folder(void **state) {
     free(weights);
 }
 
+/* Of test/tiny, of which UD-Q4_K_M and Q4_K_M are there. */
+static void removes_by_name(void) {
+    spawn_result rm;
+    assert_fails(LINNET("rm", "test/tiny:tiny"), 2, "that `linnet list' calls tiny"); /* a word */
+    rm = LINNET("rm", "test/tiny:UD-Q4_K_M");
+    assert_int_equal(rm.status, 0);
+    spawn_free(&rm);
+    assert_true(is_there(SNAPSHOT "/tiny-Q4_K_M.gguf"));
+
+    /* a revision goes with its names; another one stays */
+#define OTHER REPO_PATH "/snapshots/eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
+    assert_int_equal(mkdir(path_in(home, OTHER), 0777), 0);
+    write_file(path_in(home, OTHER "/a.gguf"), big, 10);
+    assert_true(is_there(REPO_PATH "/refs/main"));
+    rm = LINNET("rm", "test/tiny@main");
+    assert_int_equal(rm.status, 0);
+    spawn_free(&rm);
+    assert_false(is_there(REPO_PATH "/refs/main"));
+    assert_false(is_there(SNAPSHOT));
+    assert_true(is_there(OTHER "/a.gguf"));
+}
+
 /* Of many GGUF files the one of a quantisation, with all of its parts; contents that another one
  * has are neither downloaded nor removed twice. */
 static void test_gguf(void **state) {
@@ -201,6 +223,7 @@ static void test_gguf(void **state) {
     assert_fails(LINNET("pull", "--offline", "test/tiny:Q8_0"), 1, "is not in the cache");
     assert_fails(LINNET("rm", "test/tiny@ffffffffffffffffffffffffffffffffffffffff"), 1,
                  "the cache has no test/tiny at ffff");
+    removes_by_name();
 }
 
 /* -hf pulls what the cache lacks, once. */

@@ -43,17 +43,21 @@ def _choose(folder: str, quant: str) -> Optional[str]:
         return folder
     for wanted in [quant] if quant else _WANTED:
         for file in files:
-            if re.search(rf"(?<![A-Za-z0-9_]){re.escape(wanted)}(?![A-Za-z0-9_])", file, re.IGNORECASE):
+            if _is_of(file, wanted):
                 return os.path.join(folder, file)
     return None if quant else os.path.join(folder, files[0])
 
 
 def find_model(name: str, revision: Optional[str] = None) -> str:
-    """A path as it is. ORG/NAME or ORG/NAME:QUANT: a model of the cache, else what the package huggingface_hub
+    """A path as it is. ORG/NAME[:QUANT][@REVISION]: a model of the cache, else what the package huggingface_hub
     downloads, where it is installed."""
-    if os.path.exists(name) or name.count("/") != 1 or name.startswith((".", "/", "~")):
+    if os.path.exists(name) or name.count("/") < 1 or name.startswith((".", "/", "~")):
         return os.path.expanduser(name)
-    repo, _, quant = name.partition(":")
+    bare, _, after = name.partition("@")
+    if bare.count("/") != 1:
+        return name
+    revision = revision or after or None
+    repo, _, quant = bare.partition(":")
     folder = find_cached(repo, revision or "main")
     path = _choose(folder, quant) if folder is not None else None
     if path is None:
@@ -63,15 +67,37 @@ def find_model(name: str, revision: Optional[str] = None) -> str:
     return path
 
 
+def _is_of(file: str, quant: str) -> bool:
+    """Whether the quantisation is a word of the file's name."""
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(quant)}(?![A-Za-z0-9_])", file, re.IGNORECASE) is not None
+
+
+def _wanted_files(files: list[str], quant: str) -> list[str]:
+    """Of a repository's files those of the model: a folder of safetensors, or a GGUF file with all of its parts."""
+    models = sorted((file for file in files if file.endswith(".gguf") and
+                     not re.search("mmproj|imatrix", file, re.IGNORECASE)), key=lambda file: (len(file), file))
+    if not quant and (not models or any(file.endswith(".safetensors") for file in files)):
+        return [file for file in files if file.endswith((".json", ".safetensors", ".model", ".jinja", ".txt"))]
+    for wanted in [quant] if quant else [*_WANTED, ""]:
+        found = [file for file in models if wanted == "" or _is_of(file, wanted)]
+        if found:
+            stem = re.sub(r"-\d{5}-of-\d{5}\.gguf$", "", found[0])
+            return [file for file in found if file == found[0] or re.fullmatch(
+                re.escape(stem) + r"-\d{5}-of-\d{5}\.gguf", file)]
+    return []
+
+
 def _download(repo: str, quant: str, revision: Optional[str]) -> str:
     try:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import list_repo_files, snapshot_download
     except ImportError:
-        name = f"{repo}:{quant}" if quant else repo
+        name = (f"{repo}:{quant}" if quant else repo) + (f"@{revision}" if revision else "")
         raise FileNotFoundError(
             f"{name} is neither a path nor in the cache {_cache_folder()}; `linnet pull {name}` brings it there, and "
             "with `pip install huggingface_hub` this package does") from None
-    files = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
-    if quant:  # patterns are told apart by case
-        files = [f"*{form}*.gguf" for form in dict.fromkeys((quant, quant.upper(), quant.lower()))]
-    return snapshot_download(repo, revision=revision, allow_patterns=files)
+    files = _wanted_files(list_repo_files(repo, revision=revision), quant)
+    if not files:
+        raise FileNotFoundError(f"{repo} has no GGUF file of {quant}")
+    # names are patterns there; brackets would be classes of characters
+    return snapshot_download(repo, revision=revision,
+                             allow_patterns=[re.sub(r"([*?[])", r"[\1]", file) for file in files])

@@ -111,6 +111,33 @@ class Hub(unittest.TestCase):
             open(os.path.join(folder, "model.safetensors"), "w", encoding="utf-8").close()
             self.assertEqual((find_model("org/m"), find_model("org/m:Q8_0")), (folder, first))
 
+    def test_only_what_a_model_needs_is_downloaded(self):
+        quants = ["README.md", "config.json", "m-Q4_K_M.gguf", "m-Q8_0.gguf", "mmproj-F16.gguf",
+                  "f16/m-F16-00001-of-00002.gguf", "f16/m-F16-00002-of-00002.gguf"]
+        asked = []
+
+        def download(repo, revision, allow_patterns):
+            asked.append((repo, revision, allow_patterns))
+            folder = os.path.join(os.environ["HF_HUB_CACHE"], "got")
+            for file in allow_patterns:
+                os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
+                open(os.path.join(folder, file), "w", encoding="utf-8").close()
+            return folder
+
+        for files, name, revision, wanted in (
+                (quants, "a/b", None, ["m-Q4_K_M.gguf"]),
+                (quants, "a/b:q8_0@v1", "v1", ["m-Q8_0.gguf"]),
+                (quants, "a/b:F16", None, quants[5:]),
+                (["config.json", "model.safetensors", "x.gguf"], "a/b@abc", "abc", ["config.json", "model.safetensors"])):
+            with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"HF_HUB_CACHE": cache}):
+                hub = mock.Mock(list_repo_files=lambda repo, revision, files=files: files, snapshot_download=download)
+                with mock.patch.dict("sys.modules", {"huggingface_hub": hub}):
+                    path = find_model(name)
+                self.assertEqual(asked.pop(), ("a/b", revision, wanted))
+                self.assertTrue(os.path.exists(path))
+                if wanted[0].endswith(".gguf"):
+                    self.assertEqual(os.path.relpath(path, os.path.join(cache, "got")), wanted[0])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -67,10 +67,10 @@ _linnet() {
             rm) i= ;;
             inspect | show) i="--tensors --json $model" ;;
             plan) i="--beams --gpu --json $engine $model" ;;
-            tokenize) i='--text --file --no-special' ;;
-            detokenize) i='--ids --keep-special' ;;
+            tokenize) i="--text --file --no-special $model" ;;
+            detokenize) i="--ids --keep-special $model" ;;
             grammar) i="--check-lines $grammar" ;;
-            template) i='--context --now' ;;
+            template) i="--context --now $model" ;;
             bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --explain --json --plot --serve-trace
                 --requests --concurrency --rate --shared $sampling $engine $model" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;

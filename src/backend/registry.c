@@ -34,6 +34,10 @@ static bool has_driver(void) {
     return driver != NULL;
 }
 
+bool ln_backend_lacks_cuda(ln_error *err) {
+    return has_driver() && load_cuda(err) == NULL;
+}
+
 ln_status ln_backend_create(const char *name, const ln_backend_options *options,
                             ln_backend **backend, ln_error *err) {
     bool any = strcmp(name, "auto") == 0, wants_cuda = strcmp(name, "cuda") == 0;

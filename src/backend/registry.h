@@ -9,4 +9,8 @@
 ln_status ln_backend_create(const char *name, const ln_backend_options *options,
                             ln_backend **backend, ln_error *err);
 
+/* Whether "auto" would try a GPU, as NVIDIA's driver is there, but cannot, as the module with the
+ * backend is missing or of another build; err says which. */
+bool ln_backend_lacks_cuda(ln_error *err);
+
 #endif

@@ -227,7 +227,7 @@ static int score_window(evaluation *e) {
     for (size_t i = 0; i < e->n_subjects; i++) {
         ln_cli_generation generation;
         e->current = &e->subjects[i];
-        int status = ln_cli_generate(e->current->engine, &request, false, NULL, &generation);
+        int status = ln_cli_generate(e->current->engine, &request, false, true, NULL, &generation);
         if (status != 0)
             return status;
     }

@@ -24,9 +24,10 @@ typedef struct ln_cli_sink {
 
 /* Submits `options` and writes the text of each event to stdout as it comes, or with `print_ids`
  * the ids, separated by spaces, on one line; `sink` takes the events instead, unless it is NULL. A
- * first SIGINT, or a stdout that is closed, cancels the request; what was written stays. Prints
- * what failed; returns the exit status. */
+ * first SIGINT, or a stdout that is closed, cancels the request; what was written stays. While
+ * a prompt takes long a bar shows it on a terminal, unless `quiet`. Prints what failed; returns the
+ * exit status. */
 int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
-                    const ln_cli_sink *sink, ln_cli_generation *generation);
+                    bool quiet, const ln_cli_sink *sink, ln_cli_generation *generation);
 
 #endif

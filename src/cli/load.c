@@ -3,8 +3,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "backend/registry.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/hub/resolve.h"
@@ -19,6 +21,13 @@ void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens) {
         ln_cli_warn("the context is %zu tokens, but the model was made for %lld; what it says "
                     "behind these may make no sense",
                     ctx_tokens, (long long)info.ctx_tokens);
+}
+
+void ln_cli_check_gpu(const linnet_engine_options *options) {
+    linnet_error err = {0};
+    bool is_auto = options->backend == NULL || strcmp(options->backend, "auto") == 0;
+    if (is_auto && options->gpu_layers != 0 && ln_backend_lacks_cuda(&err))
+        ln_cli_warn("the GPU is not used: %s", err.message);
 }
 
 typedef struct load_bar {
@@ -92,6 +101,8 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;
     load_bar bar = {.begin_ns = ln_clock_ns(), .shown = -1};
+    if (!quiet)
+        ln_cli_check_gpu(options);
     if (!quiet && ln_cli_is_terminal(STDERR_FILENO)) {
         own.on_load = draw_bar;
         own.load_user = &bar;

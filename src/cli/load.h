@@ -14,6 +14,9 @@ void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err);
 
+/* Warns where a GPU is there that `auto` cannot use, for want of the module with its backend. */
+void ln_cli_check_gpu(const linnet_engine_options *options);
+
 /* Whether the model is to be divided among ranks, by --tp, --ep or --pp. */
 bool ln_cli_has_ranks(const linnet_engine_options *options);
 

@@ -151,7 +151,7 @@ static int score(linnet_engine *engine, const logits_args *args) {
     request.adapter = ln_cli_adapters_first(&args->adapters);
     request.user = &partial;
     ln_cli_generation generation;
-    status = ln_cli_generate(engine, &request, false, NULL, &generation);
+    status = ln_cli_generate(engine, &request, false, true, NULL, &generation);
     int closed = close_partial(&partial, args->out, status == 0);
     return status ? status : closed;
 }

@@ -83,7 +83,9 @@ static void print_message(const char *message) {
 
 int ln_cli_fail_with(const linnet_error *err) {
     print_message(err->message);
-    return err->status == LINNET_ERR_ARGUMENT ? LN_EXIT_USAGE : LN_EXIT_FAILURE;
+    return err->status == LINNET_ERR_ARGUMENT    ? LN_EXIT_USAGE
+           : err->status == LINNET_ERR_CANCELLED ? LN_EXIT_INTERRUPTED
+                                                 : LN_EXIT_FAILURE;
 }
 
 static int stdout_error; /* errno of a write that failed, for the message at the end */

@@ -309,7 +309,7 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     if (!args->quiet)
         fputc('\n', stderr);
     ln_cli_generation generation;
-    int status = ln_cli_generate(engine, &request, args->print_ids, NULL, &generation);
+    int status = ln_cli_generate(engine, &request, args->print_ids, args->quiet, NULL, &generation);
     if (status != 0 && status != LN_EXIT_INTERRUPTED)
         return status;
     if (!args->print_ids && isatty(STDOUT_FILENO))

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -47,13 +48,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_INIT: {
         time_t seconds = time(NULL);
         localtime_r(&seconds, &args->now);
+        state->child_inputs[0] = &args->source;
         break;
     }
     case KEY_CONTEXT: args->context = arg; break;
     case KEY_NOW: parse_time(state, arg, &args->now); break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->source, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "FILE.jinja or MODEL is missing"); break;
     case ARGP_KEY_END:
+        if (!args->source)
+            argp_error(state, "FILE.jinja or MODEL is missing");
         if (!args->context)
             argp_error(state, "--context is missing");
         break;
@@ -61,6 +64,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
     return 0;
 }
+
+static const struct argp_child children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
 
 static const struct argp template_argp = {
     .options = options,
@@ -70,6 +75,7 @@ static const struct argp template_argp = {
            "JSON object, and prints the result with nothing added. The usual variables are "
            "messages and add_generation_prompt, and bos_token and eos_token, which a checkpoint "
            "gives where the object does not.",
+    .children = children,
 };
 
 /* Special tokens of a checkpoint as variables; none where it has no tokenizer. */
@@ -146,7 +152,10 @@ int ln_cli_template(int argc, char **argv) {
     char *source = NULL;
     size_t n_bytes = 0;
     json_t *context = NULL, *tokens = NULL;
-    int status = read_source(args.source, &source, &n_bytes, &tokens);
+    linnet_error err = {0};
+    int status = ln_cli_resolve_model(&args.source, &err) == LINNET_OK ? 0 : ln_cli_fail_with(&err);
+    if (status == 0)
+        status = read_source(args.source, &source, &n_bytes, &tokens);
     if (status == 0)
         status = read_context(args.context, &context);
     if (status == 0 && tokens && json_object_update_missing(context, tokens) != 0)

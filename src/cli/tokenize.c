@@ -32,6 +32,8 @@ static int open_tokenizer(const char *path, ln_checkpoint **checkpoint, ln_token
 
 /* ---- tokenize --------------------------------------------------------------------------- */
 
+static const struct argp_child children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
+
 typedef struct tokenize_args {
     const char *model, *text, *file;
     bool no_special;
@@ -46,12 +48,14 @@ static const struct argp_option tokenize_options[] = {
 static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
     tokenize_args *args = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->model; break;
     case KEY_TEXT: args->text = arg; break;
     case KEY_FILE: args->file = arg; break;
     case KEY_NO_SPECIAL: args->no_special = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
         if (args->text && args->file)
             argp_error(state, "--text and --file exclude each other");
         break;
@@ -67,6 +71,7 @@ static const struct argp tokenize_argp = {
     .doc = "Prints the token ids of a text, or of standard input, as a JSON array. " MODEL_DOC
            "\vThe text of added "
            "tokens is recognised inside the text, with --no-special too.",
+    .children = children,
 };
 
 static int print_ids(const tokenize_args *args, const ln_tokenizer *tokenizer) {
@@ -126,11 +131,13 @@ static const struct argp_option detokenize_options[] = {
 static error_t parse_detokenize(int key, char *arg, struct argp_state *state) {
     detokenize_args *args = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->model; break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, true, &args->ids); break;
     case KEY_KEEP_SPECIAL: args->keep_special = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
         if (!args->ids.ids)
             argp_error(state, "--ids is missing");
         break;
@@ -144,6 +151,7 @@ static const struct argp detokenize_argp = {
     .parser = parse_detokenize,
     .args_doc = "MODEL",
     .doc = "Prints the text of token ids exactly, without a newline of its own. " MODEL_DOC,
+    .children = children,
 };
 
 static int print_text(const detokenize_args *args, const ln_tokenizer *tokenizer) {

@@ -98,7 +98,8 @@ static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char
     request.keep_special = printer.shows_markers;
     if (!chat->editing)
         ln_interrupt_hold();
-    int status = ln_cli_generate(chat->engine, &request, false, &printer.sink, &chat->answered);
+    int status =
+        ln_cli_generate(chat->engine, &request, false, chat->quiet, &printer.sink, &chat->answered);
     if (!chat->editing)
         ln_interrupt_release();
     ln_interrupt_forget();
@@ -271,6 +272,7 @@ static int begin(ln_chat *chat, const char *path, const ln_chat_options *how) {
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(chat->engine, &memory);
     chat->ctx_tokens = memory.ctx_tokens;
+    chat->quiet = how->quiet;
     if (!how->quiet)
         fprintf(stderr, "%s: %s, %s, context of %s. /help lists the commands.\n", path,
                 info.architecture, ln_cli_count_text((size_t)info.n_layers, "layer").text,

@@ -23,6 +23,7 @@ typedef struct ln_chat {
     bool editing;               /* on a terminal */
     bool has_colour;            /* stdout is a terminal that may show it */
     bool quits;
+    bool quiet; /* nothing but answers, and errors */
 } ln_chat;
 
 /* What `linnet chat' is told. Strings are borrowed. */

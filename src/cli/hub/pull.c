@@ -77,8 +77,6 @@ int ln_cli_pull(int argc, char **argv) {
     int exit_status = status == LINNET_OK ? 0 : ln_cli_fail_with(&err);
     if (status == LINNET_OK)
         puts(path);
-    else if (status == LINNET_ERR_CANCELLED)
-        exit_status = LN_EXIT_INTERRUPTED;
     free(path);
     ln_cli_hub_environment_free(&environment);
     return exit_status;

@@ -442,6 +442,7 @@ static int serve_catalog(const serve_args *args, const ln_cli_catalog *catalog) 
     if (specs == NULL)
         return ln_cli_fail("out of memory");
     const ln_memory_need budget = ln_cli_many_budget(&args->many);
+    ln_cli_check_gpu(&args->engine);
     if (ln_server_open(&args->server, &server, &err) == LINNET_OK) {
         if (!args->is_silent && !args->server.logs_json)
             ln_cli_print_many(specs, catalog->count, &budget, &args->server);

@@ -232,6 +232,7 @@ struct ln_family {
     ln_router router;       /* mixture of experts */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
     bool normalize_experts; /* when the checkpoint does not say */
+    bool keeps_expert_weights; /* folders: they are not normalised, whatever config.json says */
     bool shared_gate;
     bool sinks;
     bool window_sinks;       /* only windowed layers have sinks */

@@ -81,8 +81,11 @@ static ln_status read_expert_size(const ln_config *config, const ln_family *fami
 
 /* Whether the weights of the chosen add up to one: by a flag, or as DBRX says it, by the order of
  * the norm that they are divided by. */
-static ln_status read_normalize(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
+static ln_status read_normalize(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
+                                ln_error *err) {
     double order = 0;
+    if (family->keeps_expert_weights && !config->is_gguf)
+        return LINNET_OK;
     if (ln_config_is(config, (ln_key){"expert_selection_fn", ""}, "softmax"))
         return LINNET_OK; /* over the chosen alone */
     LN_TRY(ln_config_flag(
@@ -130,7 +133,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                                         "expert_used_count"},
                                1, moe->n_experts, &moe->n_used, err));
     LN_TRY(read_expert_size(config, family, moe, err));
-    LN_TRY(read_normalize(config, moe, err));
+    LN_TRY(read_normalize(config, family, moe, err));
     double scale = 1.0;
     LN_TRY(ln_config_real(
         config,

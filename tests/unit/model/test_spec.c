@@ -531,6 +531,28 @@ static void missing_keys_have_defaults(void **state) {
     ln_arena_free(&arena);
 }
 
+/* DeepSeek V2's weights of experts stay as they are, whatever its flag says; those of
+ * others do not. */
+static void some_flags_say_nothing(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from;
+        bool normalizes;
+    } cases[] = {{"deepseek_v2", "\"norm_topk_prob\": false", false},
+                 {"flex_olmo", "\"norm_topk_prob\": false", true}};
+    for (size_t i = 0; i < 2; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        if (read_edited(cases[i].golden, cases[i].from, "\"norm_topk_prob\": true", &spec, &arena,
+                        &err) < 0)
+            fail_msg("%s", err.message);
+        assert_true(spec.layers[spec.n_layers - 1].ffn.moe.normalize == cases[i].normalizes);
+        ln_arena_free(&arena);
+    }
+}
+
 /* The context before it was scaled: all of it where nothing says another. */
 static void original_contexts_are_found(void **state) {
     (void)state;
@@ -728,6 +750,7 @@ int main(void) {
         cmocka_unit_test(another_output_is_not_tied),
         cmocka_unit_test(a_scaling_may_be_a_default),
         cmocka_unit_test(missing_keys_have_defaults),
+        cmocka_unit_test(some_flags_say_nothing),
         cmocka_unit_test(original_contexts_are_found),
         cmocka_unit_test(frequencies_are_rounded_as_the_reference_does),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),

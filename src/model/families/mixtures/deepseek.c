@@ -48,6 +48,7 @@ const ln_family ln_family_deepseek_v2 = {
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SOFTMAX,
+    .keeps_expert_weights = true,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(v2_bindings),

@@ -16,6 +16,7 @@ static const char *const parts[] = {
     "image_newline",
     "multi_modal_projector",
     "projector",
+    "mlp1",
     "mm_projector",
     "vision_projector",
     "vision_language_adapter",

@@ -17,11 +17,12 @@ enum { MAX_VOCAB = 1 << 24 };
 static const char wrappers[] =
     "aria|aya_vision|cohere2_vision|deepseek_vl|deepseek_vl_hybrid|exaone4_5|fast_vlm|gemma3|"
     "gemma3n|gemma4|gemma4_unified|glm46v|glm4v|glm4v_moe|glm_ocr|glmga|got_ocr2|"
-    "hyperclovax_vision_v2|idefics2|idefics3|internvl|janus|kimi_k25|lfm2_vl|lighton_ocr|"
-    "llama4|llava|llava_next|llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|"
-    "minicpmv4_7|mistral3|ovis2|paddleocr_vl|perception_lm|qwen2_5_omni_thinker|"
-    "qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_omni_moe_thinker|qwen3_vl|"
-    "qwen3_vl_moe|smolvlm|step3p7|video_llama_3|video_llava|vipllava|voxtral";
+    "granite_docling|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
+    "internvl|janus|kimi_k25|lfm2_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|"
+    "llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|mistral3|nemotron_h_omni|ovis2|"
+    "paddleocr_vl|perception_lm|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|"
+    "qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|smolvlm|"
+    "step3p7|video_llama_3|video_llava|vipllava|voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,
                            ln_error *err) {

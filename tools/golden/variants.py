@@ -267,6 +267,12 @@ VARIANTS = {
             "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
         vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
                            num_attention_heads=1, image_size=28, patch_size=14)),
+    "hunyuan_vl": lambda: hf.AutoConfig.for_model(
+        "hunyuan_vl",
+        text_config=dict(TINY, head_dim=8, rope_parameters={
+            "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 1, 1]}),
+        vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                           num_attention_heads=1, max_image_size=32)),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

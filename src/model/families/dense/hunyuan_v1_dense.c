@@ -18,7 +18,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {
 
 const ln_family ln_family_hunyuan_v1_dense = {
     .name = "hunyuan_v1_dense",
-    .hf_types = "hunyuan_v1_dense",
+    .hf_types = "hunyuan_v1_dense|hunyuan_vl_text",
     .gguf = "hunyuan-dense",
     .defaults = defaults,
     .refused = "",

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds Debian packages with packaging/debian: linnet, linnet-mpi, liblinnet0.1, liblinnet-dev, and with LINNET_CUDA=ON
-# in the environment linnet-cuda. BUILD_DIR is CMake's; they lie in BUILD_DIR/deb at the end.
+# in the environment linnet-cuda. BUILD_DIR is CMake's; they lie in BUILD_DIR/deb at the end, with an SPDX bill of
+# materials.
 # DEBFULLNAME and DEBEMAIL say who maintains them, as for other tools of Debian.
 # usage: deb.sh BUILD_DIR
 set -eu
@@ -24,4 +25,10 @@ linnet ($version-1) unstable; urgency=medium
  -- $maintainer  $(date -R -r "$source/CHANGELOG.md")
 END
 dpkg-buildpackage --build=binary --unsigned-changes --no-pre-clean
-ls "$LINNET_BUILD"/deb/*.deb
+
+# what is in them, and what they need: a bill of materials beside them
+cd "$LINNET_BUILD/deb"
+find . -maxdepth 1 -name '*.deb' ! -name '*-dbgsym_*' -print0 | sort -z |
+    xargs -0 python3 "$source/tools/sbom.py" >linnet.new
+mv linnet.new "linnet_$version.spdx.json"
+ls "$LINNET_BUILD"/deb/*.deb "$LINNET_BUILD"/deb/*.spdx.json

@@ -15,6 +15,14 @@ for package in "$packages"/*.deb; do
         grep '^[EW]:' || true)
 done
 [ -z "$found" ] || { echo "$found"; exit 1; }
+# the bill of materials names each package by its hash, and what the program needs
+for package in "$packages"/*.deb; do
+    case $package in *-dbgsym_*) continue ;; esac
+    sum=$(sha256sum "$package" | cut -d ' ' -f 1)
+    grep -q "\"$sum\"" "$packages"/*.spdx.json || { echo "the bill of materials lacks $package"; exit 1; }
+done
+grep -q 'pkg:deb/debian/libjansson4@' "$packages"/*.spdx.json
+grep -q '"./usr/bin/linnet"' "$packages"/*.spdx.json
 cd "$root"
 text=$(usr/bin/linnet run -p 'Once upon a time' -n 8 --temp 0 2>stderr)
 [ -n "$text" ] || { cat stderr; exit 1; }

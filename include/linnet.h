@@ -155,6 +155,12 @@ LINNET_API linnet_status linnet_model_encode_pair(const linnet_model *model, con
                                                   int32_t **ids, size_t *n_ids, size_t *n_first_ids,
                                                   linnet_error *err);
 
+/* What the model was trained to have in front of texts for kind EMBED, by the name that the
+ * checkpoint has for it, such as "query": the caller puts it before a text. It lives as long as the
+ * model. Error: ARGUMENT, there is none of that name. */
+LINNET_API linnet_status linnet_model_get_prompt(const linnet_model *model, const char *name,
+                                                 const char **text, linnet_error *err);
+
 /* Renders the chat template over `messages_json` (a JSON array of objects with
  * role and content), up to where the assistant answers, and encodes the result, so that
  * special-token text inside contents stays text. Nothing is added to what the template writes:

@@ -77,7 +77,7 @@ _linnet() {
             eval) i="--file --compare --stride --chunks --json --plot $engine $model" ;;
             quantize) i='--type --keep --threads' ;;
             merge) i='--lora --out --requantize --threads' ;;
-            embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine $model" ;;
+            embed) i="--text --pair --file --ids --pooling --prompt-name --no-normalize --dimensions --classes $engine $model" ;;
             logits) i="--lora --ids --encoder-ids --out $engine $model" ;;
             esac
             mapfile -t COMPREPLY < <(compgen -W "$i $general" -- "$word")

@@ -252,6 +252,7 @@ _FUNCTIONS = {  # name: result, arguments
     "model_decode": (c_int, (c_void_p, _ids, c_size_t, c_bool, POINTER(c_void_p), _sizes_out, _err)),
     "model_encode_pair": (c_int, (c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_size_t, _ids_out, _sizes_out,
                                   _sizes_out, _err)),
+    "model_get_prompt": (c_int, (c_void_p, c_char_p, POINTER(c_char_p), _err)),
     "chat_options_init": (None, (c_void_p,)),
     "model_render_chat": (c_int, (c_void_p, POINTER(ChatOptions), _ids_out, _sizes_out, POINTER(c_void_p), _err)),
     "engine_options_init": (None, (c_void_p,)),

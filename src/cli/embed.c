@@ -20,6 +20,7 @@ enum {
     KEY_FILE,
     KEY_IDS,
     KEY_POOLING,
+    KEY_PROMPT_NAME,
     KEY_NO_NORMALIZE,
     KEY_DIMENSIONS,
     KEY_CLASSES
@@ -27,7 +28,7 @@ enum {
 enum { MAX_UNDER_WAY = 256, DEFAULT_SEQS = 32 };
 
 typedef struct embed_args {
-    const char *model, *text, *pair, *file;
+    const char *model, *text, *pair, *file, *prompt_name;
     ln_cli_ids ids;
     linnet_request_options request;
     linnet_engine_options engine;
@@ -41,6 +42,8 @@ static const struct argp_option options[] = {
     {"pooling", KEY_POOLING, "cls|mean|last", 0,
      "The vector of the first token, the mean of all, or the last one's (as the checkpoint says)",
      1},
+    {"prompt-name", KEY_PROMPT_NAME, "NAME", 0,
+     "Put the prompt of that name, such as query, before each text, as the checkpoint has it", 1},
     {"no-normalize", KEY_NO_NORMALIZE, NULL, 0, "Leave vectors as long as they are", 1},
     {"dimensions", KEY_DIMENSIONS, "N", 0, "Only the first N numbers of a vector", 1},
     {"classes", KEY_CLASSES, NULL, 0,
@@ -62,6 +65,8 @@ static void check(const struct argp_state *state, const embed_args *args) {
         argp_error(state, "one of --text, --file and --ids is needed");
     if (args->pair != NULL && args->text == NULL)
         argp_error(state, "--pair needs --text");
+    if (args->prompt_name != NULL && (args->pair != NULL || args->ids.ids != NULL))
+        argp_error(state, "--prompt-name cannot go with --pair or --ids");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -79,6 +84,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_FILE: args->file = arg; break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
     case KEY_POOLING: args->request.pooling = parse_pooling(state, arg); break;
+    case KEY_PROMPT_NAME: args->prompt_name = arg; break;
     case KEY_NO_NORMALIZE: args->request.normalization = LINNET_NORMALIZATION_OFF; break;
     case KEY_DIMENSIONS:
         args->request.dimensions =
@@ -148,7 +154,8 @@ typedef struct queue {
     const linnet_model *model;
     linnet_engine *engine;
     const embed_args *args;
-    size_t max_tokens; /* of a text */
+    const char *prompt; /* in front of texts; "" */
+    size_t max_tokens;  /* of a text */
     linnet_request *requests[MAX_UNDER_WAY];
     size_t first, n;
 } queue;
@@ -178,11 +185,19 @@ static int submit(queue *q, const int32_t *ids, size_t n_ids, size_t n_first) {
 
 static int submit_text(queue *q, const char *text, size_t n_bytes) {
     const char *pair = q->args->pair;
+    size_t n_prompt = strlen(q->prompt), n_ids, n_first;
     int32_t *ids;
-    size_t n_ids, n_first;
     linnet_error err = {0};
-    if (linnet_model_encode_pair(q->model, text, n_bytes, pair, pair ? strlen(pair) : 0,
-                                 q->max_tokens, &ids, &n_ids, &n_first, &err) != LINNET_OK)
+    char *whole = malloc(n_prompt + n_bytes + 1);
+    if (whole == NULL)
+        return ln_cli_fail("out of memory");
+    memcpy(whole, q->prompt, n_prompt);
+    memcpy(whole + n_prompt, text, n_bytes);
+    linnet_status status =
+        linnet_model_encode_pair(q->model, whole, n_prompt + n_bytes, pair, pair ? strlen(pair) : 0,
+                                 q->max_tokens, &ids, &n_ids, &n_first, &err);
+    free(whole);
+    if (status != LINNET_OK)
         return ln_cli_fail_with(&err);
     int code = submit(q, ids, n_ids, n_first);
     linnet_free(ids);
@@ -213,6 +228,11 @@ static int embed(queue *q) {
     q->max_tokens = plan.ctx_tokens;
     if (info.embed_tokens > 0 && (size_t)info.embed_tokens < q->max_tokens)
         q->max_tokens = (size_t)info.embed_tokens;
+    linnet_error err = {0};
+    q->prompt = "";
+    if (args->prompt_name != NULL &&
+        linnet_model_get_prompt(q->model, args->prompt_name, &q->prompt, &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
     ln_interrupt_catch();
     int code = args->text   ? submit_text(q, args->text, strlen(args->text))
                : args->file ? submit_lines(q, args->file)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/client.h"
 #include "test.h"
@@ -237,6 +238,58 @@ static void classifiers_give_probabilities(void **state) {
     server_stop(&server);
 }
 
+/* A folder of sentence-transformers with the weights of a golden, and with prompts. */
+static void fill_folder(char *folder, bool fill) {
+    static const char *const links[] = {"config.json", "model.safetensors", "tokenizer.json"};
+    static const char *const files[][2] = {
+        {"modules.json", "[]"},
+        {"config_sentence_transformers.json",
+         "{\"prompts\":{\"query\":\"what is \",\"document\":\"\"}}"}};
+    char path[160], target[512];
+    if (fill)
+        assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, links[i]);
+        snprintf(target, sizeof target, GOLDENS "bert_classes/%s", links[i]);
+        assert_int_equal(fill ? symlink(target, path) : unlink(path), 0);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i][0]);
+        FILE *file = fill ? fopen(path, "wb") : NULL;
+        if (file != NULL) {
+            fputs(files[i][1], file);
+            fclose(file);
+        } else {
+            assert_int_equal(unlink(path), 0);
+        }
+    }
+    if (!fill)
+        assert_int_equal(rmdir(folder), 0);
+}
+
+static void a_prompt_stands_before_texts(void **state) {
+    (void)state;
+    char folder[] = "/tmp/linnet-prompts-XXXXXX";
+    fill_folder(folder, true);
+    test_server server = SERVER("--threads=1", "--precision=exact", folder);
+    json_t *named = ask_json(&server, "/v1/embeddings",
+                             "{\"input\":[\"the baking\",\"of\"],\"prompt_name\":\"query\"}");
+    json_t *plain = ask_json(&server, "/v1/embeddings",
+                             "{\"input\":[\"what is the baking\",\"what is of\",\"the baking\"]}");
+    for (size_t i = 0; i < 2; i++)
+        assert_true(json_equal(vector(named, i), vector(plain, i)));
+    assert_false(json_equal(vector(named, 0), vector(plain, 2)));
+    json_decref(named);
+    json_decref(plain);
+    http_response heard =
+        post(&server, "/v1/embeddings", "{\"input\":\"a\",\"prompt_name\":\"title\"}");
+    assert_int_equal(heard.status, 400);
+    assert_non_null(strstr(heard.body, "query, document"));
+    response_free(&heard);
+    server_stop(&server);
+    fill_folder(folder, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_have_the_vectors_that_they_have_alone),
@@ -246,6 +299,7 @@ int main(void) {
         cmocka_unit_test(equal_texts_come_first),
         cmocka_unit_test(cross_encoders_score_pairs),
         cmocka_unit_test(classifiers_give_probabilities),
+        cmocka_unit_test(a_prompt_stands_before_texts),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

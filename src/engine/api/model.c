@@ -1,6 +1,9 @@
 /* linnet_model_*, but for chats. */
 #include "model/model.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/strbuf.h"
 #include "engine/api/options.h"
 #include "model/family.h"
@@ -77,6 +80,24 @@ linnet_status linnet_model_encode_pair(const linnet_model *model, const char *fi
     *ids = list.data;
     *n_ids = list.count;
     return LINNET_OK;
+}
+
+linnet_status linnet_model_get_prompt(const linnet_model *model, const char *name,
+                                      const char **text, linnet_error *err) {
+    const ln_embedding *e = &model->embedding;
+    char names[192] = "none";
+    *text = NULL;
+    for (size_t i = 0, used = 0; i < e->n_prompts; i++) {
+        if (strcmp(e->prompts[i].name, name) == 0) {
+            *text = e->prompts[i].text;
+            return LINNET_OK;
+        }
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                     e->prompts[i].name);
+    }
+    return ln_fail(err, LINNET_ERR_ARGUMENT, "there is no prompt \"%.64s\"; the checkpoint has: %s",
+                   name, names);
 }
 
 linnet_status linnet_model_decode(const linnet_model *model, const int32_t *ids, size_t n_ids,

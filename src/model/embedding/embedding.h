@@ -24,11 +24,18 @@ typedef struct ln_head_stages {
     ln_head_stage stages[LN_MAX_STAGES];
 } ln_head_stages;
 
+/* What a model was trained to have in front of texts of one kind. */
+typedef struct ln_prompt_text {
+    const char *name, *text; /* in the arena */
+} ln_prompt_text;
+
 typedef struct ln_embedding {
     ln_head_stages dense;   /* pooling without stages: the vector as it is */
     ln_head_stages classes; /* n 0: no classifier */
     bool normalizes;
     size_t max_tokens; /* texts are cut to; 0: nobody says */
+    ln_prompt_text *prompts;
+    size_t n_prompts;
     ln_file_map maps[LN_MAX_STAGES];
     size_t n_maps;
     ln_tensor_list tensors; /* of these files */

@@ -8,7 +8,7 @@
 #include "format/safetensors.h"
 #include "model/embedding/embedding.h"
 
-enum { LARGEST_JSON = 1 << 20, MAX_MODULES = 16 };
+enum { LARGEST_JSON = 1 << 20, MAX_MODULES = 16, MAX_PROMPTS = 256 };
 
 typedef struct modules_reader {
     const char *folder;
@@ -215,6 +215,38 @@ static ln_status read_length(modules_reader *r) {
     return LINNET_OK;
 }
 
+/* The named prompts. */
+static ln_status read_prompts(modules_reader *r) {
+    static const char file[] = "config_sentence_transformers.json";
+    ln_embedding *e = r->embedding;
+    json_t *config, *text;
+    const char *name;
+    LN_TRY(read_json(r, "", file, &config));
+    json_t *prompts = json_object_get(config, "prompts");
+    size_t n = json_object_size(prompts);
+    ln_status status = LINNET_OK;
+    if (n > MAX_PROMPTS)
+        status = ln_fail(r->err, LINNET_ERR_LIMIT, "%s: %s has %zu prompts", r->folder, file, n);
+    else if (n > 0 && (e->prompts = ln_arena_alloc(r->arena, n, sizeof *e->prompts)) == NULL)
+        status = ln_fail(r->err, LINNET_ERR_NOMEM, "out of memory reading %s", r->folder);
+    json_object_foreach(prompts, name, text) {
+        if (status != LINNET_OK || json_is_null(text))
+            continue;
+        if (!json_is_string(text)) {
+            status = ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %s: the prompt %.64s is no string",
+                             r->folder, file, name);
+            continue;
+        }
+        ln_prompt_text *prompt = &e->prompts[e->n_prompts++];
+        prompt->name = ln_arena_copy(r->arena, name, strlen(name));
+        prompt->text = ln_arena_copy(r->arena, json_string_value(text), json_string_length(text));
+        if (prompt->name == NULL || prompt->text == NULL)
+            status = ln_fail(r->err, LINNET_ERR_NOMEM, "out of memory reading %s", r->folder);
+    }
+    json_decref(config);
+    return status;
+}
+
 ln_status ln_embedding_read_modules(const char *folder, const ln_spec *spec, ln_arena *arena,
                                     ln_embedding *embedding, ln_error *err) {
     modules_reader r = {folder, spec, arena, embedding, spec->dim, err};
@@ -233,5 +265,6 @@ ln_status ln_embedding_read_modules(const char *folder, const ln_spec *spec, ln_
     json_decref(root);
     LN_TRY(status);
     LN_TRY(bind_dense(&r, first));
-    return read_length(&r);
+    LN_TRY(read_length(&r));
+    return read_prompts(&r);
 }

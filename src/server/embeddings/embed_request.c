@@ -10,7 +10,8 @@
 typedef struct text_reader {
     const linnet_model *model;
     linnet_model_info info;
-    size_t max_tokens; /* texts are cut to; 0: they are not */
+    const char *prompt; /* in front of texts; NULL: none */
+    size_t max_tokens;  /* texts are cut to; 0: they are not */
     size_t ctx_tokens;
     ln_generation_request *request;
     ln_api_error *error;
@@ -74,6 +75,16 @@ static bool new_prompts(text_reader *r, size_t n, const char *param) {
     return true;
 }
 
+/* prompt_name: what the checkpoint has in front of such texts. */
+static bool read_prompt(text_reader *r, const ln_fields *fields) {
+    const char *name = NULL;
+    linnet_error err = {0};
+    if (!ln_fields_text(fields, "prompt_name", &name))
+        return false;
+    return name == NULL || linnet_model_get_prompt(r->model, name, &r->prompt, &err) == LINNET_OK ||
+           ln_api_fail_with(r->error, &err, "prompt_name");
+}
+
 /* Encodes one text, or a pair, as the next prompt. */
 static bool add_text(text_reader *r, const json_t *text, const json_t *second, const char *param) {
     ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
@@ -91,10 +102,29 @@ static bool add_text(text_reader *r, const json_t *text, const json_t *second, c
     return true;
 }
 
+/* One text behind the prompt that was asked for. */
+static bool add_prompted(text_reader *r, const json_t *text, const char *param) {
+    if (!json_is_string(text))
+        return ln_api_fail(r->error, 400, param, "%s is not a string", param);
+    size_t n_prompt = strlen(r->prompt), n = json_string_length(text);
+    char *whole = malloc(n_prompt + n + 1);
+    if (whole != NULL) {
+        memcpy(whole, r->prompt, n_prompt);
+        memcpy(whole + n_prompt, json_string_value(text), n);
+    }
+    json_t *value = whole != NULL ? json_stringn_nocheck(whole, n_prompt + n) : NULL;
+    free(whole);
+    if (value == NULL)
+        return ln_api_fail(r->error, 503, NULL, "out of memory");
+    bool ok = add_text(r, value, NULL, param);
+    json_decref(value);
+    return ok;
+}
+
 static bool add_input(text_reader *r, const json_t *value, const char *param) {
     ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
     if (!json_is_array(value))
-        return add_text(r, value, NULL, param);
+        return r->prompt != NULL ? add_prompted(r, value, param) : add_text(r, value, NULL, param);
     r->request->n_prompts++; /* it owns the ids even if some are wrong */
     if (!ln_api_read_ids(value, &r->info, param, &prompt->ids, &prompt->n_ids, r->error))
         return false;
@@ -130,15 +160,16 @@ static bool read_dimensions(const text_reader *r, const ln_fields *fields) {
 
 bool ln_embed_read(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
                    ln_generation_request *request) {
-    static const char *const known[] = {"model",      "input", "encoding_format",
-                                        "dimensions", "user",  "truncate_prompt_tokens",
-                                        "normalize",  NULL};
+    static const char *const known[] = {"model",      "input",       "encoding_format",
+                                        "dimensions", "user",        "truncate_prompt_tokens",
+                                        "normalize",  "prompt_name", NULL};
     text_reader r;
     const char *format = NULL;
     bool normalizes = true;
     if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
         !ln_fields_text(fields, "encoding_format", &format) || !read_truncation(&r, fields) ||
-        !ln_fields_bool(fields, "normalize", &normalizes) || !read_dimensions(&r, fields))
+        !ln_fields_bool(fields, "normalize", &normalizes) || !read_dimensions(&r, fields) ||
+        !read_prompt(&r, fields))
         return false;
     ln_embed_answer *answer = request->extra;
     answer->is_base64 = format != NULL && strcmp(format, "base64") == 0;

@@ -42,6 +42,7 @@ static int remove_folder(void **state) {
     remove_file("part");
     remove_file("modules.json");
     remove_file("sentence_bert_config.json");
+    remove_file("config_sentence_transformers.json");
     return rmdir(folder);
 }
 
@@ -91,6 +92,32 @@ static void modules_say_pooling_and_length(void **state) {
     assert_true(e.normalizes && e.dense.pooling == LINNET_POOLING_LAST);
 }
 
+static void prompts_are_read(void **state) {
+    (void)state;
+    static const char file[] = "config_sentence_transformers.json";
+    const ln_spec spec = {.dim = 4};
+    ln_embedding e = {0};
+    ln_error err = {0};
+    ln_arena arena;
+    write_file("modules.json", "[" MODULE("Transformer", "") "]");
+    write_file(file, "{\"prompts\": {\"query\": \"query: \", \"odd\": null, \"document\": \"\"}}");
+    ln_arena_init(&arena);
+    assert_int_equal(ln_embedding_read_modules(folder, &spec, &arena, &e, &err), LINNET_OK);
+    assert_int_equal(e.n_prompts, 2);
+    for (size_t i = 0; i < e.n_prompts; i++)
+        if (strcmp(e.prompts[i].name, "query") == 0)
+            assert_string_equal(e.prompts[i].text, "query: ");
+        else
+            assert_string_equal(e.prompts[i].text, "");
+    ln_embedding_free(&e);
+    ln_arena_free(&arena);
+    write_file(file, "{\"prompts\": {\"query\": 5}}");
+    assert_int_equal(read_folder(NULL, NULL, &e, &err), LINNET_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "the prompt query is no string"));
+    write_file(file, "{\"prompts\": 5}");
+    assert_int_equal(read_folder(NULL, NULL, &e, &err), LINNET_OK);
+}
+
 static void others_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -137,6 +164,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(without_modules_nothing_changes, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(modules_say_pooling_and_length, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(prompts_are_read, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(others_are_refused, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

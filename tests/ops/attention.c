@@ -8,6 +8,8 @@
 /* Two sequences, the first longer than two slices, whose last N_ALONE tokens may be a sequence
  * each. */
 enum { MAX_BLOCKS = 80, N_SLOTS = 640, N_TOKENS = 600, N_FIRST = 540, N_ALONE = 64, BUCKETS = 16 };
+/* A sequence of 129 KV splits. */
+enum { N_LONG = 33000, N_LONG_SLOTS = 33024 };
 
 typedef struct attention_case {
     const char *name;
@@ -25,7 +27,7 @@ typedef struct attention_case {
 typedef struct attention_data {
     float *q, *k, *v, *slopes, *sinks, *table, *inv_freq, *q_norm, *k_norm;
     size_t block, n_blocks; /* tokens of a block, and blocks of a sequence */
-    int32_t tables[2 * MAX_BLOCKS];
+    int32_t *tables;        /* [2][n_blocks] */
 } attention_data;
 
 /* The tokens of a step: n of each sequence, from a position on. */
@@ -99,7 +101,7 @@ typedef struct placed {
 } placed;
 
 static placed place(side *s, const attention_case *c, const attention_data *d) {
-    size_t n_slots = (size_t)2 * N_SLOTS;
+    size_t n_slots = 2 * d->n_blocks * d->block;
     size_t n_rotated = c->rotates_all ? c->k_dim : c->k_dim / 4 * 2;
     bool full = c->qk_norm == LN_QK_NORM_FULL;
     placed p = {.kv = {.dtype = c->dtype,
@@ -132,7 +134,8 @@ static placed place(side *s, const attention_case *c, const attention_data *d) {
     return p;
 }
 
-/* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. */
+/* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. Without `out` it fills
+ * the cache alone. */
 static void run_step(side *s, const attention_case *c, const attention_data *d, const placed *p,
                      const step *st, float *out) {
     size_t n_kept = s->n_placed, n = st->batch.n_tokens, width = c->n_heads * c->v_dim,
@@ -179,9 +182,9 @@ static void run_step(side *s, const attention_case *c, const attention_data *d, 
                                          .out = attended};
     if (c->relative)
         ops[1].attention.relative = (ln_relative_bias){p->table, BUCKETS, 64, c->sees_all};
-    run_ops(s, ops, 2);
+    run_ops(s, ops, out != NULL ? 2 : 1);
     float *rows = get(s, attended, n * width);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && out != NULL; i++)
         memcpy(out + st->rows[i] * width, rows + i * width, width * sizeof *rows);
     free(rows);
     while (s->n_placed > n_kept) { /* the step's own */
@@ -255,11 +258,11 @@ static const double most[] = {[LN_KV_F32] = 5e-6,
                               [LN_KV_Q8_0] = 1e-3,
                               [LN_KV_FP8] = 1e-2};
 
-static attention_data make_data(const attention_case *c) {
+static attention_data make_data(const attention_case *c, size_t n_tokens, size_t n_slots) {
     size_t v_width = c->n_latent > 0 ? c->n_heads * c->k_dim : c->kv_heads * c->v_dim;
-    attention_data d = {.q = noise_rows(N_TOKENS * c->n_heads * c->k_dim),
-                        .k = noise_rows(N_TOKENS * c->kv_heads * c->k_dim),
-                        .v = noise_rows(N_TOKENS * v_width),
+    attention_data d = {.q = noise_rows(n_tokens * c->n_heads * c->k_dim),
+                        .k = noise_rows(n_tokens * c->kv_heads * c->k_dim),
+                        .v = noise_rows(n_tokens * v_width),
                         .slopes = noise_rows(c->n_heads),
                         .sinks = noise_rows(c->n_heads),
                         .table = noise_rows(BUCKETS * c->n_heads),
@@ -269,7 +272,9 @@ static attention_data make_data(const attention_case *c) {
                         .block = c->block > 0 ? c->block : 16};
     for (size_t i = 0; i < c->n_heads; i++)
         d.slopes[i] = 0.05f * fabsf(d.slopes[i]);
-    d.n_blocks = N_SLOTS / d.block;
+    d.n_blocks = n_slots / d.block;
+    d.tables = malloc(2 * d.n_blocks * sizeof *d.tables);
+    assert_non_null(d.tables);
     for (size_t i = 0; i < 2 * d.n_blocks; i++)
         d.tables[i] = (int32_t)(i * 37 % (2 * d.n_blocks));
     return d;
@@ -277,13 +282,13 @@ static attention_data make_data(const attention_case *c) {
 
 static void free_data(attention_data *d) {
     free(d->q), free(d->k), free(d->v), free(d->slopes), free(d->sinks), free(d->table);
-    free(d->inv_freq), free(d->q_norm), free(d->k_norm);
+    free(d->inv_freq), free(d->q_norm), free(d->k_norm), free(d->tables);
 }
 
 static void check_attention(const attention_case *c) {
     if (!ops_takes_case())
         return;
-    attention_data d = make_data(c);
+    attention_data d = make_data(c, N_TOKENS, N_SLOTS);
     size_t n = N_TOKENS * c->n_heads * c->v_dim;
     float *want = run_attention(&oracle, c, &d, N_TOKENS);
     float *whole = run_attention(&subject, c, &d, N_TOKENS);
@@ -410,7 +415,7 @@ static void check_strange_keys(const attention_case *cases, size_t n_cases) {
             continue; /* the score of an infinite key may be a number's */
         if (!ops_takes_case())
             continue;
-        attention_data d = make_data(c);
+        attention_data d = make_data(c, N_TOKENS, N_SLOTS);
         d.k[POSITION * c->kv_heads * c->k_dim + 5] = strange[i % 2];
         float *want = run_attention(&oracle, c, &d, N_TOKENS);
         assert_spread(c, want, POSITION);
@@ -453,10 +458,65 @@ static void latents_are_those_of_scalar(void **state) {
     check_strange_keys(cases, 1);
 }
 
+/* The last tokens of a long sequence, n at a time; one at a time, and then each a sequence of its
+ * own. malloc'd: their rows, behind those of all others. */
+static float *run_long(side *s, const attention_case *c, const attention_data *d, size_t n) {
+    enum { N_LAST = 2 }; /* tables have room for as many */
+    float *out = calloc(N_LONG * c->n_heads * c->v_dim, sizeof *out);
+    assert_non_null(out);
+    spoil_memory(s);
+    placed p = place(s, c, d);
+    step st;
+    for (size_t begin = 0, end; begin < N_LONG - N_LAST; begin = end) {
+        end = begin + N_TOKENS < N_LONG - N_LAST ? begin + N_TOKENS : N_LONG - N_LAST;
+        begin_step(&st, d);
+        add_sequence(&st, d, 0, begin, end - begin);
+        run_step(s, c, d, &p, &st, NULL);
+    }
+    for (size_t begin = N_LONG - N_LAST; begin < N_LONG; begin += n) {
+        begin_step(&st, d);
+        add_sequence(&st, d, 0, begin, n);
+        run_step(s, c, d, &p, &st, out);
+    }
+    if (n == 1) {
+        begin_step(&st, d);
+        for (size_t i = 1; i <= N_LAST; i++)
+            add_sequence(&st, d, 0, N_LONG - i, 1);
+        run_step(s, c, d, &p, &st, out);
+    }
+    free_placed(s);
+    return out;
+}
+
+/* Many KV splits, as few sequences of long contexts have. */
+static void long_contexts_are_those_of_scalar(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"long f16 128", LN_KV_F16, 4, 1, 128, 128, 0, 0, .rotates = true},
+        {"long bf16 64, sinks", LN_KV_BF16, 2, 1, 64, 64, 20000, 0, .sinks = true},
+        {"long int8 64", LN_KV_Q8_0, 2, 1, 64, 64, 0, 0, .rotates = true},
+        {"long fp8 128, sinks", LN_KV_FP8, 2, 1, 128, 128, 0, 0, .sinks = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const attention_case *c = &cases[i];
+        if (!ops_takes_case())
+            continue;
+        attention_data d = make_data(c, N_LONG, N_LONG_SLOTS);
+        size_t n = N_LONG * c->n_heads * c->v_dim;
+        float *want = run_long(&oracle, c, &d, 2), *whole = run_long(&subject, c, &d, 2),
+              *parts = run_long(&subject, c, &d, 1);
+        assert_near(c->name, whole, want, n, most[c->dtype]);
+        assert_memory_equal(parts, whole, n * sizeof *parts);
+        free_data(&d);
+        free(want), free(whole), free(parts);
+    }
+}
+
 const struct CMUnitTest attention_tests[] = {
     cmocka_unit_test(attention_is_that_of_scalar),
     cmocka_unit_test(attention_sees_both_ways),
     cmocka_unit_test(a_key_that_is_no_number_stays_one),
     cmocka_unit_test(latents_are_those_of_scalar),
+    cmocka_unit_test(long_contexts_are_those_of_scalar),
 };
 const size_t n_attention_tests = sizeof attention_tests / sizeof *attention_tests;

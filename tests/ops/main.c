@@ -52,8 +52,8 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                         ln_error *err) {
     ln_step_limits limits = {.max_tokens = 1024,
                              .max_seqs = 64,
-                             .max_ctx = 2048,
-                             .max_blocks = 128,
+                             .max_ctx = 33024,
+                             .max_blocks = 2064,
                              .max_read_bytes = 64 << 20,
                              .max_width = 28672,
                              .max_grouped_width = 28672,

@@ -563,6 +563,9 @@ typedef struct linnet_event {
      * request. */
     const float *embedding; /* [n_embedding] */
     size_t n_embedding;
+    /* in an output's final event: tokens of prediction_ids that were drafted, and came; and that
+     * did not */
+    size_t n_accepted_prediction, n_rejected_prediction;
 } linnet_event;
 
 typedef struct linnet_request_options {
@@ -644,6 +647,11 @@ typedef struct linnet_request_options {
     /* Any kind: the name of a loaded adapter, copied by submit; NULL: the model as it is. The
      * prefix cache is shared among requests of the same adapter only. */
     const char *adapter;
+    /* Kind GENERATE only: [n_prediction_ids], copied by submit: what the output will be, for the
+     * most part. It is drafted from where the last tokens stand in it, up to 32 tokens in a step,
+     * unless the engine's `draft` is "none"; the output is the same, bit for bit. */
+    const int32_t *prediction_ids;
+    size_t n_prediction_ids;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

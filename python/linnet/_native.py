@@ -194,7 +194,8 @@ class Event(Structure):
         ("top_logprobs", POINTER(TokenLogprob)), ("prompt_logprobs", POINTER(c_float)),
         ("prompt_top_logprobs", POINTER(TokenLogprob)), ("index", c_uint32), ("n_open", c_uint32),
         ("n_cached_tokens", c_size_t), ("score", c_float), ("first_token_ns", c_uint64),
-        ("last_token_ns", c_uint64), ("stop_index", c_int32), ("embedding", c_void_p), ("n_embedding", c_size_t)]
+        ("last_token_ns", c_uint64), ("stop_index", c_int32), ("embedding", c_void_p), ("n_embedding", c_size_t),
+        ("n_accepted_prediction", c_size_t), ("n_rejected_prediction", c_size_t)]
 
 
 LogitsFn = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, c_void_p, c_size_t)
@@ -214,7 +215,8 @@ class RequestOptions(Structure):
         ("cache_salt", c_char_p), ("grammar_kind", c_int), ("grammar", c_char_p), ("grammar_bytes", c_size_t),
         ("early_stopping", c_int), ("completion_queue", c_void_p), ("reasoning", c_int), ("continues_prompt", c_bool),
         ("json_form", ctypes.c_uint), ("pooling", c_int), ("head", c_int), ("normalization", c_int),
-        ("dimensions", c_size_t), ("n_first_ids", c_size_t), ("adapter", c_char_p)]
+        ("dimensions", c_size_t), ("n_first_ids", c_size_t), ("adapter", c_char_p),
+        ("prediction_ids", POINTER(c_int32)), ("n_prediction_ids", c_size_t)]
 
 
 STRUCTS = {

@@ -11,6 +11,9 @@
 static void end_sequence(ln_completion *c, ln_sequence *sequence, linnet_finish finish,
                          const ln_error *err) {
     linnet_request *request = sequence->group->request;
+    ln_output *output = &request->outputs[sequence->index];
+    output->n_predicted = sequence->n_predicted;
+    output->n_predicted_came = sequence->n_predicted_came;
     ln_scheduler_end(c->scheduler, sequence);
     if (sequence->group->n_live == 0)
         ln_adapters_release(c->adapters, sequence->group->adapter);
@@ -37,6 +40,8 @@ static bool accept(ln_completion *c, const ln_row *row) {
     ln_sequence *sequence = row->sequence;
     linnet_finish finish = row->finish;
     if (row->token >= 0) {
+        if (sequence->is_predicted && row->token == sequence->drafted)
+            sequence->n_predicted_came++;
         ln_stat_add(&c->stats->n_output_tokens, 1);
         ln_notifier_note(c->notifier, sequence->group->request);
         ln_request_add_token(sequence->group->request, sequence->index, c->step_end_ns);
@@ -66,9 +71,12 @@ static void verify_draft(ln_completion *c, const ln_chunk *chunk, float *logits)
     ln_sequence *sequence = chunk->sequence;
     size_t n_draft = chunk->n_draft, n_accepted = 0;
     ln_stat_add(&c->stats->n_draft_tokens, n_draft);
+    sequence->is_predicted &= !sequence->is_forced;
+    sequence->n_predicted += sequence->is_predicted ? n_draft : 0;
     for (;; logits += c->n_vocab) {
         size_t at = sequence->n_tokens;
         int32_t drafted = n_accepted < n_draft ? sequence->tokens[at] : -1;
+        sequence->drafted = drafted;
         if (!extend(c, sequence, logits))
             return;
         if (sequence->tokens[at] != drafted)
@@ -77,6 +85,8 @@ static void verify_draft(ln_completion *c, const ln_chunk *chunk, float *logits)
         n_accepted++;
         ln_stat_add(&c->stats->n_accepted_tokens, 1);
     }
+    sequence->is_predicted = false;
+    sequence->drafted = -1;
     if (!sequence->is_forced)
         ln_speculate_learn(sequence, n_draft, n_accepted);
 }

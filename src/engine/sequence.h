@@ -22,8 +22,11 @@ typedef struct ln_sequence {
     ln_grammar_state grammar_state; /* with a grammar; a plain value, which a fork copies */
     size_t n_draft;                 /* drafted tokens behind the others, for the coming step */
     bool is_forced;                 /* they are what the grammar leaves, and no guess */
-    size_t n_draft_cached;          /* tokens that a draft model has read */
-    size_t draft_length;            /* how many to draft next; 0: nothing is known yet */
+    bool is_predicted;              /* they are of the request's prediction */
+    int32_t drafted;                /* the token that is verified now; -1: none is */
+    size_t n_predicted, n_predicted_came; /* drafted so in all, and those that came */
+    size_t n_draft_cached;                /* tokens that a draft model has read */
+    size_t draft_length;                  /* how many to draft next; 0: nothing is known yet */
 } ln_sequence;
 
 typedef enum ln_group_state {

@@ -232,6 +232,51 @@ static void knows_functions(void **state) {
                  "functions");
 }
 
+/* ---- predictions ------------------------------------------------------------------------ */
+
+/* The count of such tokens that the answer's usage has; the answer is the text. */
+static json_int_t count_of(const char *prediction, const char *text, const char *count) {
+    char body[2048];
+    snprintf(body, sizeof body, "{" ASK ",\"temperature\":0,\"max_tokens\":24%s}", prediction);
+    json_t *root = ask_json("/v1/chat/completions", body);
+    const json_t *message = json_object_get(choice_of(root, 0), "message");
+    assert_string_equal(json_string_value(json_object_get(message, "content")), text);
+    const json_t *details =
+        json_object_get(json_object_get(root, "usage"), "completion_tokens_details");
+    json_int_t n = json_integer_value(json_object_get(details, count));
+    json_decref(root);
+    return n;
+}
+
+static void predictions_are_drafted(void **state) {
+    (void)state;
+    char text[512], prediction[1024];
+    json_t *root =
+        ask_json("/v1/chat/completions", "{" ASK ",\"temperature\":0,\"max_tokens\":24}");
+    const json_t *content =
+        json_object_get(json_object_get(choice_of(root, 0), "message"), "content");
+    snprintf(text, sizeof text, "%s", json_string_value(content));
+    json_t *field = json_pack("{s:s, s:[{s:s, s:s}]}", "type", "content", "content", "type", "text",
+                              "text", text);
+    char *dumped = json_dumps(field, JSON_COMPACT);
+    snprintf(prediction, sizeof prediction, ",\"prediction\":%s", dumped);
+    free(dumped);
+    json_decref(field);
+    json_decref(root);
+    assert_int_equal(count_of("", text, "accepted_prediction_tokens"), 0);
+    assert_true(count_of(prediction, text, "accepted_prediction_tokens") > 3);
+    assert_int_equal(count_of(prediction, text, "rejected_prediction_tokens"), 0);
+    assert_int_equal(count_of(",\"prediction\":{\"type\":\"content\",\"content\":\"\"}", text,
+                              "accepted_prediction_tokens"),
+                     0);
+    static const char *const wrong[] = {"1", "{\"type\":\"content\"}", "{\"content\":\"a\"}",
+                                        "{\"type\":\"content\",\"content\":[{\"type\":\"text\"}]}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(prediction, sizeof prediction, "{" ASK ",\"prediction\":%s}", wrong[i]);
+        expect_error(post(&shared, "/v1/chat/completions", prediction), 400, "prediction");
+    }
+}
+
 /* A prompt of a round trip with a call, by a template that is all that differs. */
 static void expect_round_trip(const char *chat_template, const char *expected) {
     char body[1024];
@@ -419,6 +464,7 @@ int main(void) {
         cmocka_unit_test(speaks_native),
         cmocka_unit_test(renders),
         cmocka_unit_test(templates_get_calls_as_they_take_them),
+        cmocka_unit_test(predictions_are_drafted),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

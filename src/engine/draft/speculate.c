@@ -2,6 +2,7 @@
 
 #include "engine/draft/forced.h"
 #include "engine/draft/length.h"
+#include "engine/draft/predicted.h"
 #include "engine/draft/prompt_lookup.h"
 #include "engine/draft/steps.h"
 #include "engine/request/request.h"
@@ -14,6 +15,23 @@ static size_t smaller(size_t a, size_t b) {
 static bool draft_forced(ln_masker *masker, ln_sequence *sequence, size_t most) {
     size_t n = ln_draft_forced(masker, sequence, smaller(ln_speculate_room(sequence), most));
     sequence->is_forced = n > 0;
+    if (n > 0)
+        sequence->n_draft = n;
+    return n > 0;
+}
+
+/* What a request predicts is drafted in the place of what a drafter guessed, too. */
+static bool draft_predicted(ln_sequence *sequence, size_t most) {
+    const ln_sequence_group *group = sequence->group;
+    const linnet_request *request = group->request;
+    sequence->is_predicted = false;
+    if (request->prediction.n_tokens == 0 || sequence->n_tokens < group->n_prompt)
+        return false;
+    size_t n = ln_draft_predicted(
+        &request->prediction, request->outputs[sequence->index].tokens + group->n_prompt,
+        sequence->n_tokens - group->n_prompt, ln_speculate_length(sequence, most));
+    sequence->is_predicted = n > 0;
+    sequence->drafted = -1;
     if (n > 0)
         sequence->n_draft = n;
     return n > 0;
@@ -50,7 +68,8 @@ void ln_speculate(ln_draft_model *draft, ln_draft_head *head, ln_masker *masker,
         const ln_sequence_group *group = scheduler->queues.running[g];
         for (size_t i = 0; i < group->n_sequences; i++) {
             ln_sequence *sequence = &group->sequences[i];
-            if (!draft_forced(masker, sequence, most_forced) && !has_head &&
+            if (!draft_forced(masker, sequence, most_forced) &&
+                !draft_predicted(sequence, most > most_forced ? most : most_forced) && !has_head &&
                 begin_draft(draft, sequence, scheduler, most))
                 draft->decoding[n_decoding++] = sequence;
         }

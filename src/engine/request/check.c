@@ -86,7 +86,8 @@ static ln_status check_rules(const linnet_request_options *o, size_t n_vocab, ln
     } arrays[] = {{"stop_ids", o->stop_ids, o->n_stop_ids},
                   {"logit_bias", o->logit_bias, o->n_logit_bias},
                   {"bad_words", o->bad_words, o->n_bad_words},
-                  {"dry_breakers", o->dry_breakers, o->n_dry_breakers}};
+                  {"dry_breakers", o->dry_breakers, o->n_dry_breakers},
+                  {"prediction_ids", o->prediction_ids, o->n_prediction_ids}};
     size_t most = n_vocab > MAX_RULES ? n_vocab : MAX_RULES; /* one for each token */
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (arrays[i].count > most)
@@ -97,6 +98,7 @@ static ln_status check_rules(const linnet_request_options *o, size_t n_vocab, ln
     }
     LN_TRY(check_ids(o->stop_ids, o->n_stop_ids, n_vocab, "stop_ids", err));
     LN_TRY(check_ids(o->dry_breakers, o->n_dry_breakers, n_vocab, "dry_breakers", err));
+    LN_TRY(check_ids(o->prediction_ids, o->n_prediction_ids, n_vocab, "prediction_ids", err));
     for (size_t i = 0; i < o->n_logit_bias; i++) {
         const linnet_logit_bias *bias = &o->logit_bias[i];
         LN_TRY(check_ids(&bias->id, 1, n_vocab, "the id of logit_bias", err));
@@ -148,6 +150,7 @@ static ln_status check_generate_alone(const linnet_request_options *o, const cha
                   {"logit_bias", o->n_logit_bias > 0},
                   {"bad_words", o->n_bad_words > 0},
                   {"dry_breakers", o->n_dry_breakers > 0},
+                  {"prediction_ids", o->n_prediction_ids > 0},
                   {"logprobs", o->logprobs},
                   {"grammar", o->grammar_kind != LINNET_GRAMMAR_NONE},
                   {"prompt_logprobs", o->prompt_logprobs},

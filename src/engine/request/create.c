@@ -48,8 +48,8 @@ static void copy_stops(const linnet_request_options *o, size_t count, ln_stop_st
 
 /* Where everything lies in the allocation; of an output, from its beginning. */
 typedef struct request_layout {
-    size_t encoder_tokens, embedding, rules, prompt_logprobs, prompt_top, stops, stop_bytes,
-        borders;
+    size_t encoder_tokens, prediction, embedding, rules, prompt_logprobs, prompt_top, stops,
+        stop_bytes, borders;
     size_t sequences, outputs, ranks, beams, parts, part_bytes, total_bytes;
     struct {
         size_t tokens, logprobs, top, stream, stop_stream;
@@ -84,6 +84,7 @@ static request_layout lay_out(const linnet_model *model, const ln_engine_plan *p
     ln_layout all = {0}, part = {0};
     ln_layout_add(&all, 1, sizeof(linnet_request));
     r.encoder_tokens = ln_layout_add(&all, o->n_encoder_ids, sizeof(int32_t));
+    r.prediction = ln_layout_add(&all, o->n_prediction_ids, sizeof(int32_t));
     if (o->kind == LINNET_REQUEST_EMBED)
         r.embedding = ln_layout_add(&all, ln_pooler_room(model), sizeof(float));
     r.rules = ln_request_rules_plan(&all, model, o);
@@ -137,6 +138,12 @@ static void init_output(linnet_request *request, size_t index, const request_lay
                                               .index = (uint32_t)index};
 }
 
+static ln_prediction copy_prediction(void *memory, const linnet_request_options *o) {
+    if (o->n_prediction_ids > 0)
+        memcpy(memory, o->prediction_ids, o->n_prediction_ids * sizeof *o->prediction_ids);
+    return (ln_prediction){memory, o->n_prediction_ids};
+}
+
 /* One allocation with everything in it; NULL when memory is out. */
 static linnet_request *allocate(const ln_request_factory *factory,
                                 const linnet_request_options *o) {
@@ -151,6 +158,7 @@ static linnet_request *allocate(const ln_request_factory *factory,
     request->encoder_tokens = (int32_t *)(void *)(base + at.encoder_tokens);
     if (o->n_encoder_ids > 0)
         memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
+    request->prediction = copy_prediction(base + at.prediction, o);
     ln_request_rules_init(&request->rules, model, o, base + at.rules);
     request->prompt_logprobs = (ln_logprob_lists){(float *)(void *)(base + at.prompt_logprobs),
                                                   (linnet_logprob *)(void *)(base + at.prompt_top)};
@@ -253,7 +261,7 @@ ln_status ln_request_create(const ln_request_factory *factory,
         return give_up(request, grammar, status);
     ln_completion_entry_init(&request->entry, request, own.completion_queue);
     pthread_mutex_init(&request->on_logits_mutex, NULL);
-    own.prompt_ids = own.encoder_ids = NULL;
+    own.prompt_ids = own.encoder_ids = own.prediction_ids = NULL;
     own.stop = NULL;
     own.stop_ids = own.dry_breakers = NULL;
     own.logit_bias = NULL;

@@ -231,6 +231,8 @@ static bool take_event(linnet_request *request, ln_output *output, linnet_event 
     event->finish = finish;
     event->text = ln_text_stream_finish(&output->stream, &event->text_bytes);
     event->score = (float)output->score;
+    event->n_accepted_prediction = output->n_predicted_came;
+    event->n_rejected_prediction = output->n_predicted - output->n_predicted_came;
     if (request->has_embedding) {
         event->embedding = request->embedding;
         event->n_embedding = request->n_embedding;

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "engine/completion_queue.h"
+#include "engine/draft/predicted.h"
 #include "engine/request/text_stream.h"
 #include "engine/sequence.h"
 #include "sampling/logprobs.h"
@@ -38,8 +39,9 @@ typedef struct ln_output {
 
     /* the receiver's */
     ln_text_stream stream;
-    size_t n_taken; /* of n_shown */
-    bool is_over;   /* the final event was taken */
+    size_t n_taken;                       /* of n_shown */
+    bool is_over;                         /* the final event was taken */
+    size_t n_predicted, n_predicted_came; /* set before the finish */
 } ln_output;
 
 struct linnet_request {
@@ -48,6 +50,7 @@ struct linnet_request {
     linnet_request_options options; /* its pointers are NULL, but for on_logits and user */
     size_t n_prompt, max_output;
     int32_t *encoder_tokens; /* [n_encoder_ids] */
+    ln_prediction prediction;
     ln_token_rules rules;
     ln_grammar *grammar;              /* a reference; NULL: none */
     uint64_t submit_ns, deadline_ns;  /* of ln_clock_ns; deadline 0: none */

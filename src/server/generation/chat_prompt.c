@@ -167,6 +167,9 @@ static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_pro
     rendered r = {0};
     if (render_once(chat, model, prompt, text, error) && strstr(*text, "None") == NULL)
         return true;
+    if (error->status != 0 &&
+        error->code != NULL) /* too much for one rendering is no matter of form */
+        return false;
     unsigned shapes = find_shapes(chat->messages);
     r.is_done = error->status == 0;
     r.prompt = *prompt;

@@ -213,6 +213,43 @@ static bool read_logprobs(const ln_fields *fields, const linnet_model_info *info
     return ln_api_read_logprobs(fields, info, n_top, request);
 }
 
+static bool add_text(const json_t *text, ln_strbuf *all) {
+    return json_is_string(text) &&
+           ln_strbuf_append(all, json_string_value(text), json_string_length(text));
+}
+
+/* {"type": "content", "content": a text, or a list of parts that are}: what the answer will be for
+ * the most part, which is drafted. */
+static bool read_prediction(const ln_fields *fields, const linnet_model *model,
+                            ln_generation_request *request) {
+    const json_t *prediction = ln_fields_get(fields, "prediction");
+    const json_t *content = json_object_get(prediction, "content"), *part;
+    const char *type = json_string_value(json_object_get(prediction, "type"));
+    linnet_error err = {0};
+    ln_strbuf text;
+    size_t i;
+    if (prediction == NULL)
+        return fields->error->status == 0;
+    ln_strbuf_init(&text);
+    bool is_text = type != NULL && strcmp(type, "content") == 0 &&
+                   (json_is_array(content) || add_text(content, &text));
+    json_array_foreach(content, i, part) {
+        is_text = is_text && add_text(json_object_get(part, "text"), &text);
+    }
+    if (!is_text && !text.failed)
+        ln_api_fail(fields->error, 400, "prediction",
+                    "prediction is not of type content with a text or parts of text");
+    else if (text.failed)
+        ln_api_fail(fields->error, 503, NULL, "out of memory");
+    else if (linnet_model_encode(model, text.len > 0 ? text.data : "", text.len, false, false,
+                                 &request->prediction_ids, &request->options.n_prediction_ids,
+                                 &err) != LINNET_OK)
+        ln_api_fail_with(fields->error, &err, "prediction");
+    request->options.prediction_ids = request->prediction_ids;
+    ln_strbuf_free(&text);
+    return fields->error->status == 0;
+}
+
 bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
                           ln_generation_request *request) {
     linnet_model_info info = {.struct_bytes = sizeof info};
@@ -224,7 +261,7 @@ bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, si
         !ln_token_rules_read(fields, model, &info, request) ||
         !ln_api_read_max_tokens(fields, "max_tokens", &max_tokens) ||
         !ln_fields_integer(fields, "max_completion_tokens", 0, INT32_MAX, &max_completion) ||
-        !read_logprobs(fields, &info, request))
+        !read_logprobs(fields, &info, request) || !read_prediction(fields, model, request))
         return false;
     if (max_completion >= 0)
         max_tokens = max_completion;

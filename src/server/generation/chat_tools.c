@@ -167,6 +167,27 @@ bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy) {
 
 /* ---- tools that take free text ---------------------------------------------------------- */
 
+/* Whether the parentheses of a regular expression are its own: it may be put between others. */
+static bool is_closed(const char *regex) {
+    int depth = 0;
+    bool in_class = false;
+    for (const char *at = regex; *at != '\0'; at++) {
+        if (*at == '\\' && at[1] != '\0')
+            at++;
+        else if (in_class && *at == ']')
+            in_class = false;
+        else if (!in_class && *at == '[') {
+            in_class = true;
+            at += at[1] == '^';
+            at += at[1] == ']'; /* it is one of the class */
+        } else if (!in_class && *at == '(')
+            depth++;
+        else if (!in_class && *at == ')' && --depth < 0)
+            return false;
+    }
+    return depth == 0 && !in_class;
+}
+
 /* The schema of a custom tool's input; NULL with the error set. */
 static json_t *make_input(const json_t *format, const char *param, ln_api_error *error) {
     const json_t *inner = json_object_get(format, "grammar");
@@ -176,6 +197,12 @@ static json_t *make_input(const json_t *format, const char *param, ln_api_error 
     if (format == NULL || json_is_null(format) || is_word(type, "text"))
         return input;
     const char *regex = json_string_value(json_object_get(grammar, "definition"));
+    if (is_word(type, "grammar") && regex != NULL && !is_closed(regex)) {
+        json_decref(input);
+        ln_api_fail(error, 400, param, "%s: a parenthesis or bracket of the regex stands alone",
+                    param);
+        return NULL;
+    }
     if (is_word(type, "grammar") && regex != NULL &&
         is_word(json_object_get(grammar, "syntax"), "regex")) {
         if (json_object_set_new(input, "pattern", json_sprintf("^(?:%s)$", regex)) == 0)

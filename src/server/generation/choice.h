@@ -44,6 +44,7 @@ typedef struct ln_choice {
 typedef struct ln_usage {
     size_t n_prompt_tokens, n_output_tokens;
     size_t n_cached_tokens, n_reasoning_tokens; /* of these */
+    size_t n_accepted_prediction, n_rejected_prediction;
 } ln_usage;
 
 #endif

@@ -201,6 +201,8 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
         take_failure(generation, event);
     if (!is_dropped)
         generation->usage.n_output_tokens += event->n_output_tokens;
+    generation->usage.n_accepted_prediction += event->n_accepted_prediction;
+    generation->usage.n_rejected_prediction += event->n_rejected_prediction;
     generation->n_open--;
 }
 

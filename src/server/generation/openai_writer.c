@@ -197,10 +197,12 @@ static void put_usage(const ln_usage *usage, size_t n_output_tokens, ln_strbuf *
     ln_strbuf_printf(out,
                      "\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
                      "\"total_tokens\":%zu,\"prompt_tokens_details\":{\"cached_tokens\":%zu},"
-                     "\"completion_tokens_details\":{\"reasoning_tokens\":%zu}}",
+                     "\"completion_tokens_details\":{\"reasoning_tokens\":%zu,"
+                     "\"accepted_prediction_tokens\":%zu,\"rejected_prediction_tokens\":%zu}}",
                      usage->n_prompt_tokens, n_output_tokens,
                      usage->n_prompt_tokens + n_output_tokens, usage->n_cached_tokens,
-                     usage->n_reasoning_tokens);
+                     usage->n_reasoning_tokens, usage->n_accepted_prediction,
+                     usage->n_rejected_prediction);
 }
 
 static void begin(ln_answer_writer *writer, ln_strbuf *out) {

@@ -24,6 +24,7 @@ void ln_generation_request_free(ln_generation_request *request) {
         free(request->stop[i]);
     free(request->stop);
     free(request->stop_ids);
+    linnet_free(request->prediction_ids);
     free(request->logit_bias);
     for (size_t i = 0; i < request->options.n_bad_words; i++)
         linnet_free((void *)(uintptr_t)request->bad_words[i].ids);

@@ -42,6 +42,7 @@ typedef struct ln_generation_request {
     linnet_request_options options; /* its arrays are those below */
     char **stop;                    /* [options.n_stop], owned, as are its strings */
     int32_t *stop_ids;              /* owned */
+    int32_t *prediction_ids;        /* owned (linnet_free) */
     linnet_logit_bias *logit_bias;  /* owned */
     linnet_token_list *bad_words;   /* [options.n_bad_words], owned, as are the ids */
     int64_t truncates;              /* so many tokens at the end of a prompt are used; -1: as many

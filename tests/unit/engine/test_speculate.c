@@ -1,6 +1,7 @@
 /* Speculation: drafts, and that nothing but the number of steps depends on them. */
 #include "engine_test.h"
 
+#include "engine/draft/predicted.h"
 #include "engine/draft/prompt_lookup.h"
 #include "engine/plan/cost.h"
 
@@ -556,6 +557,57 @@ static void loops_take_few_steps(void **state) {
     linnet_model_close(g.model);
 }
 
+/* ---- predictions -------------------------------------------------------------------------- */
+
+static void predictions_are_followed_where_they_agree(void **state) {
+    (void)state;
+    const int32_t tokens[] = {1, 2, 3, 9, 2, 3, 4};
+    const ln_prediction prediction = {tokens, sizeof tokens / sizeof *tokens};
+    const struct {
+        int32_t output[5], expected[3];
+        size_t n_output, n;
+    } cases[] = {
+        {{1}, {2, 3, 9}, 1, 3},       /* as far as the output is */
+        {{3}, {0}, 1, 0},             /* one token elsewhere is not enough */
+        {{7, 2, 3}, {9, 2, 3}, 3, 3}, /* of equals the nearest */
+        {{7, 8, 9, 2, 3}, {4}, 5, 1}, /* the longest agreement, up to the end */
+        {{7, 7}, {0}, 2, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t output[8] = {0};
+        memcpy(output, cases[i].output, cases[i].n_output * sizeof *output);
+        assert_int_equal(ln_draft_predicted(&prediction, output, cases[i].n_output, 3), cases[i].n);
+        for (size_t k = 0; k < cases[i].n; k++)
+            assert_int_equal(output[cases[i].n_output + k], cases[i].expected[k]);
+    }
+}
+
+static void predictions_do_not_change_bits(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "llama");
+    linnet_request_options request = greedy_options(&g, 0);
+    static answer plain, predicted;
+    int32_t ids[LONG];
+    request.max_tokens = LONG;
+    request.sampling.temperature = 1.5f;
+    speculation off = {0}, right = {.draft_tokens = 7}, wrong = right;
+    run_all(&g, exact_options(256, 1, 64, 1), &off, &request, 1, &plain);
+    memcpy(ids, plain.ids[0], sizeof ids);
+    request.prediction_ids = ids;
+    request.n_prediction_ids = LONG;
+    run_all(&g, exact_options(256, 1, 64, 1), &right, &request, 1, &predicted);
+    assert_same(&plain, &predicted);
+    assert_int_equal(right.n_accepted, right.n_drafted);
+    assert_true(right.n_steps < LONG / 8);
+    ids[LONG / 2] ^= 1;
+    run_all(&g, exact_options(256, 1, 64, 1), &wrong, &request, 1, &predicted);
+    assert_same(&plain, &predicted);
+    assert_true(wrong.n_accepted < wrong.n_drafted);
+    assert_in_range(wrong.n_steps, right.n_steps, LONG / 2);
+    linnet_model_close(g.model);
+}
+
 int main(int argc, char **argv) {
     if (!engine_test_begin(argc, argv))
         return TEST_EXIT_SKIPPED;
@@ -578,6 +630,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(draft_models_are_planned_to_the_byte),
         cmocka_unit_test(unfit_draft_models_are_refused_by_name),
         cmocka_unit_test(loops_take_few_steps),
+        cmocka_unit_test(predictions_are_followed_where_they_agree),
+        cmocka_unit_test(predictions_do_not_change_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -541,6 +541,34 @@ static void values_of_fused_decode_lie_apart(void **state) {
     ln_cuda_plan_free(&plan);
 }
 
+/* The residual behind an attention apart was handed off by the launch in front of it, whose
+ * hand-off memory is cleared by then. */
+static void values_of_another_launch_are_read_where_they_lie(void **state) {
+    (void)state;
+    static const plan_case c = {
+        .layout = LN_LAYOUT_BF16, .n_rows = 1, .n_layers = 3, .kv = LN_KV_Q8_0};
+    ln_cuda_plan plan = {0};
+    size_t n_own = 0, n_of_others = 0;
+    make_plan(&c, &plan);
+    for (size_t i = 0; i < plan.n_launches; i++) {
+        const ln_cuda_launch *launch = &plan.launches[i];
+        size_t end = launch->first + launch->n_ops;
+        for (size_t k = launch->first; k < end && launch->kind == LN_CUDA_FUSED_DECODE; k++)
+            for (size_t j = 0; j < LN_OP_MAX_IN; j++) {
+                ln_value v = model.ops[k].in[j];
+                bool is_own =
+                    plan.uses[v].producer != LN_NO_OP && plan.uses[v].producer >= launch->first;
+                if (v == 0 || !plan.places[v].is_handed_off)
+                    continue;
+                assert_int_equal(ln_cuda_reads_handoff(&plan, launch, v), is_own);
+                assert_true(is_own || !plan.places[v].is_left_out);
+                n_own += is_own, n_of_others += !is_own;
+            }
+    }
+    assert_true(n_own > 0 && n_of_others > 0);
+    ln_cuda_plan_free(&plan);
+}
+
 /* Without ids nothing is known of who reads what: nothing is fused but one linear at a time. */
 static void nothing_is_fused_that_has_no_values(void **state) {
     (void)state;
@@ -574,6 +602,7 @@ int main(void) {
         cmocka_unit_test(what_the_step_or_device_forbids_is_apart),
         cmocka_unit_test(reasons_are_given),
         cmocka_unit_test(values_of_fused_decode_lie_apart),
+        cmocka_unit_test(values_of_another_launch_are_read_where_they_lie),
         cmocka_unit_test(nothing_is_fused_that_has_no_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,15 +157,15 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
 /* Where a planned launch reads and stores values. */
 typedef struct handoff_memory {
     const ln_cuda_plan *plan;
+    const ln_cuda_launch *launch;
     float *floats;
 } handoff_memory;
 
 /* Where the kernel reads a value: from the hand-off, or where it lies. */
 static const float *source_of(const handoff_memory &m, ln_value value, const float *at,
                               bool *is_handed_off) {
-    const ln_cuda_place &place = m.plan->places[value];
-    *is_handed_off = place.is_handed_off;
-    return place.is_handed_off ? m.floats + place.handoff : at;
+    *is_handed_off = ln_cuda_reads_handoff(m.plan, m.launch, value);
+    return *is_handed_off ? m.floats + m.plan->places[value].handoff : at;
 }
 
 /* Where the kernel hands a value off, or NULL. */
@@ -261,7 +261,7 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
     args->n_rows = (unsigned)ops[tasks->first + tasks->has_norm].linear.n_rows;
     args->n_linears = args->n_attentions = 0;
     args->n_tasks = launch->n_tasks;
-    const handoff_memory m = {plan, args->handoff};
+    const handoff_memory m = {plan, launch, args->handoff};
     for (unsigned i = 0; i < args->n_tasks; i++) {
         args->is_attention[i] = tasks[i].n_linears == 0;
         if (args->is_attention[i]) {

@@ -65,4 +65,11 @@ typedef struct ln_cuda_plan {
     size_t max_ops;
 } ln_cuda_plan;
 
+/* Whether an operation of a fused kernel finds a value in the hand-off memory: the same launch made
+ * it. What another one left there is cleared when a kernel begins. */
+static inline bool ln_cuda_reads_handoff(const ln_cuda_plan *plan, const ln_cuda_launch *launch,
+                                         ln_value value) {
+    return plan->places[value].is_handed_off && plan->uses[value].producer >= launch->first;
+}
+
 #endif

@@ -158,7 +158,8 @@ typedef struct ln_explainer {
 
 struct ln_backend {
     const ln_backend_vtable *vtable;
-    ln_profile *profile;     /* the caller's, added to by every run; NULL: nobody asks */
+    const char *arch;    /* whose kernels it runs: an instruction set, or sm_90; the backend's */
+    ln_profile *profile; /* the caller's, added to by every run; NULL: nobody asks */
     ln_explainer *explainer; /* likewise */
 };
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
 #include "backend/registry.h"
 #include "ops/bits.h"
 #include "ops/ops.h"
@@ -33,18 +32,12 @@ static int run_group(const char *name, const struct CMUnitTest *tests, size_t n)
     return _cmocka_run_group_tests(name, named, n, NULL, NULL);
 }
 
-/* FOLDER/BACKEND[-ISA]-PRECISION.txt */
+/* FOLDER/BACKEND-ARCH-PRECISION.txt */
 static const char *bits_path(const char *folder, const ln_backend_options *options) {
     static char path[512];
-    const char *isa = options->isa, *backend = subject.backend->vtable->name;
-    bool is_auto = strcmp(isa, "auto") == 0;
-    for (size_t i = 0; is_auto && ln_cpu_set(i) != NULL; i++)
-        if (ln_cpu_set(i)->is_usable())
-            isa = ln_cpu_set(i)->isa;
-    bool on_device = subject.backend->vtable->on_device;
-    snprintf(path, sizeof path, "%s/%s%s%s-%s%s.txt", folder, backend, on_device ? "" : "-",
-             on_device ? "" : isa, options->exact ? "exact" : "fast",
-             options->lets_rows_vary ? "-vary" : "");
+    const ln_backend *backend = subject.backend;
+    snprintf(path, sizeof path, "%s/%s-%s-%s%s.txt", folder, backend->vtable->name, backend->arch,
+             options->exact ? "exact" : "fast", options->lets_rows_vary ? "-vary" : "");
     return path;
 }
 

@@ -371,6 +371,7 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     if (self == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CPU backend");
     self->base.vtable = &vtable;
+    self->base.arch = kernels->isa;
     self->kernels = kernels;
     self->exact = options->exact;
     self->lazy = options->lazy;

@@ -1,6 +1,7 @@
 #include "backend/cuda/backend.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct started_run {
 typedef struct cuda_backend {
     ln_backend base;
     ln_cuda_device_info device;
+    char arch[16];
     ln_cuda_stream stream;
     ln_cuda_stream side_stream; /* of `send` */
     ln_cuda_upload upload;
@@ -628,6 +630,8 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
     self->base.vtable = &vtable;
     self->device = device;
+    snprintf(self->arch, sizeof self->arch, "sm_%d%d", device.major, device.minor);
+    self->base.arch = self->arch;
     self->use.exact = options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
     int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;

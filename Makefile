@@ -13,11 +13,14 @@ PROMPT       ?= Once upon a time
 CUDA         ?=
 HAS_GPU       = $(shell { test -e /dev/nvidia0 || nvidia-smi -L; } >/dev/null 2>&1 && echo 1)
 CUDA_OPTION   = -DLINNET_CUDA=$(if $(filter 1,$(or $(CUDA),$(HAS_GPU))),ON,OFF)
+# `make run` builds kernels for this processor alone; what other targets build runs on others, too.
+CPU           = all
 
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
               -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'
 # One more than there are jobs, as tests of the server wait most of their time; JOBS=1 means one.
 CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))
+ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || cmake -DLINNET_CPU=all $(BUILD) >&2
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
@@ -26,14 +29,17 @@ SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h'
 
 # The program and both libraries.
 all: configure
+	$(ALL_CPUS)
 	$(COMPILE) --target linnet linnet_static linnet_shared >&2
 
+run: CPU = native
 run: configure
 	$(COMPILE) --target linnet >&2
 	$(BUILD)/linnet run -p "$(PROMPT)" -n 200
 
 # Everything: tests and benchmarks as well.
 tests: setup-test configure
+	$(ALL_CPUS)
 	grep -q '^LINNET_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -DLINNET_TESTS=ON $(BUILD) >&2
 	$(COMPILE) >&2
 
@@ -80,7 +86,7 @@ setup-check:
 # A changed CMakeLists.txt makes the build configure itself again.
 configure: setup
 	if [ ! -e $(BUILD)/build.ninja ]; then \
-	    cmake -S . -B $(BUILD) -G Ninja -DLINNET_TESTS=OFF $(CUDA_OPTION) >&2; \
+	    cmake -S . -B $(BUILD) -G Ninja -DLINNET_TESTS=OFF -DLINNET_CPU=$(CPU) $(CUDA_OPTION) >&2; \
 	elif [ -n '$(CUDA)' ]; then \
 	    cmake $(CUDA_OPTION) $(BUILD) >&2; \
 	fi

@@ -22,18 +22,19 @@
 #include "base/layout.h"
 #include "base/pool.h"
 
-/* Best last. */
-static const ln_cpu_kernels *const instruction_sets[] = {
-    &ln_scalar_kernels,
-#if defined(__x86_64__)
-    &ln_avx2_kernels,        &ln_avx512_kernels, &ln_avx512_vnni_kernels,
-    &ln_avx512_bf16_kernels, &ln_amx_kernels,
+#if defined(LN_CPU_TABLES) /* of one processor: cmake/native.cmake */
+#elif defined(__x86_64__)
+#define LN_CPU_TABLES                                                                              \
+    &ln_avx2_kernels, &ln_avx512_kernels, &ln_avx512_vnni_kernels, &ln_avx512_bf16_kernels,        \
+        &ln_amx_kernels
 #elif defined(__aarch64__)
-    &ln_neon_kernels,
-    &ln_neon_dotprod_kernels,
-    &ln_neon_i8mm_kernels,
+#define LN_CPU_TABLES &ln_neon_kernels, &ln_neon_dotprod_kernels, &ln_neon_i8mm_kernels
+#else
+#define LN_CPU_TABLES
 #endif
-};
+
+/* Best last. */
+static const ln_cpu_kernels *const instruction_sets[] = {&ln_scalar_kernels, LN_CPU_TABLES};
 
 enum {
     N_SETS = sizeof instruction_sets / sizeof *instruction_sets,

@@ -246,6 +246,8 @@ typedef struct ln_spec {
     ln_norm_kind norm_kind;
     float norm_eps, latent_norm_eps;
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
+    bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
+                                                   what their results are multiplied with */
     bool tied;         /* the output is the embedding, whatever the file holds */
     bool lacks_output; /* the file is of a model that embeds or classifies: nothing is generated */
     ln_positions positions;

@@ -222,6 +222,8 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
                           1e-9, 1e9, &logit, err));
     LN_TRY(ln_config_real(config, (ln_key){"final_logit_softcapping", "final_logit_softcapping"}, 0,
                           1e9, &softcap, err));
+    spec->has_folded_output = config->is_gguf && spec->family->scale_tied_logits;
+    spec->has_folded_weights = config->is_gguf && spec->family->gguf_folds_scales;
     spec->embedding_scale = (float)embedding;
     spec->residual_scale = (float)residual;
     spec->logit_scale = (float)(spec->family->divide_logits ? 1.0 / logit : logit);

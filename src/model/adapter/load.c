@@ -310,6 +310,13 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
     if (part->is_embedding != (id.role == LN_ROLE_EMBEDDING))
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is %s embedding", l->file->path,
                        part->module, part->is_embedding ? "no" : "an");
+    bool is_folded =
+        l->spec->has_folded_weights || (l->spec->has_folded_output && id.role == LN_ROLE_OUTPUT);
+    if (is_folded && l->file->format == LN_FORMAT_HF)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: module %s: the model's GGUF file has a scale in this weight; load the "
+                       "adapter into the folder that it was made for",
+                       l->file->path, part->module);
     l->n_linears += !part->is_taken;
     part->is_taken = true;
     if (part->vector != NULL && part->is_input)

@@ -267,6 +267,14 @@ static void tokenizes(void **state) {
     heard = post(&shared, "/detokenize", body);
     assert_int_equal(heard.status, 200);
     expect_field(&heard, "prompt", "Hello world");
+    expect_field(&heard, "content", "Hello world");
+    response_free(&heard);
+    heard = post(&shared, "/tokenize",
+                 "{\"content\":\"Hello \xf0\x9f\xa6\x8a\",\"add_special_tokens\":false,"
+                 "\"with_pieces\":true}");
+    assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, ",\"piece\":\"Hello\"}"));
+    assert_non_null(strstr(heard.body, ",\"piece\":[240]}")); /* the first byte of the fox */
     response_free(&heard);
 }
 

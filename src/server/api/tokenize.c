@@ -1,6 +1,7 @@
 /* /tokenize and /detokenize: text to token ids, and back. */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "server/api/routes.h"
 #include "server/api_task.h"
 #include "server/generation/chat_request.h"
@@ -35,13 +36,46 @@ static void put_texts(ln_strbuf *out, const ln_tokenizer *tokenizer, const int32
     ln_strbuf_putc(out, ']');
 }
 
-static void put_answer(ln_api_task *task, bool has_texts, const int32_t *ids, size_t n_ids) {
+/* Ids with the texts of their tokens, as llama.cpp has them: bytes of parts of characters are
+ * numbers. */
+static void put_pieces(ln_strbuf *out, const ln_tokenizer *tokenizer, const int32_t *ids,
+                       size_t n_ids) {
+    for (size_t i = 0; i < n_ids; i++) {
+        ln_token_text text = ln_tokenizer_text(tokenizer, ids[i]);
+        ln_strbuf_printf(out, "%s{\"id\":%d,\"piece\":", i > 0 ? "," : "", (int)ids[i]);
+        if (ln_utf8_check(text.data, text.n_bytes)) {
+            ln_json_put_string(out, text.data, text.n_bytes);
+        } else {
+            for (size_t j = 0; j < text.n_bytes; j++)
+                ln_strbuf_printf(out, "%c%u", j > 0 ? ',' : '[', (unsigned char)text.data[j]);
+            ln_strbuf_putc(out, ']');
+        }
+        ln_strbuf_putc(out, '}');
+    }
+}
+
+/* Which texts of tokens an answer has. */
+typedef struct shown {
+    bool texts;  /* token_strs, vLLM's */
+    bool pieces; /* llama.cpp's */
+} shown;
+
+static bool read_shown(const ln_fields *fields, shown *shows) {
+    return ln_fields_bool(fields, "return_token_strs", &shows->texts) &&
+           ln_fields_bool(fields, "with_pieces", &shows->pieces);
+}
+
+static void put_answer(ln_api_task *task, shown shows, const int32_t *ids, size_t n_ids) {
+    const ln_tokenizer *tokenizer = task->served->tokenizer;
     ln_strbuf_printf(&task->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
                      task->served->ctx_tokens);
-    put_ids(&task->reply, ids, n_ids);
+    if (shows.pieces && tokenizer != NULL)
+        put_pieces(&task->reply, tokenizer, ids, n_ids);
+    else
+        put_ids(&task->reply, ids, n_ids);
     ln_strbuf_putc(&task->reply, ']');
-    if (has_texts && task->served->tokenizer != NULL)
-        put_texts(&task->reply, task->served->tokenizer, ids, n_ids);
+    if (shows.texts && tokenizer != NULL)
+        put_texts(&task->reply, tokenizer, ids, n_ids);
     ln_strbuf_putc(&task->reply, '}');
 }
 
@@ -54,33 +88,36 @@ static bool tokenize_chat(ln_api_task *task, const ln_fields *fields) {
                                         "continue_final_message",
                                         "add_special_tokens=false",
                                         "return_token_strs",
+                                        "with_pieces",
                                         "chat_template_kwargs",
                                         "chat_template",
                                         NULL};
-    bool has_texts = false;
-    if (!ln_fields_only(fields, known) || !ln_fields_bool(fields, "return_token_strs", &has_texts))
+    shown shows = {0};
+    if (!ln_fields_only(fields, known) || !read_shown(fields, &shows))
         return false;
     json_object_del((json_t *)(uintptr_t)fields->root, "add_special_tokens");
     json_object_del((json_t *)(uintptr_t)fields->root, "return_token_strs");
+    json_object_del((json_t *)(uintptr_t)fields->root, "with_pieces");
     if (!ln_chat_request_count(task, (json_t *)(uintptr_t)fields->root))
         return false;
-    put_answer(task, has_texts, task->request.prompts[0].ids, task->request.prompts[0].n_ids);
+    put_answer(task, shows, task->request.prompts[0].ids, task->request.prompts[0].n_ids);
     return true;
 }
 
 static bool tokenize(ln_api_task *task, const ln_fields *fields) {
-    static const char *const known[] = {
-        "model", "prompt", "content", "add_special_tokens", "parse_special", "return_token_strs",
-        NULL};
-    bool adds_special = true, parses_special = true, has_texts = false;
+    static const char *const known[] = {"model",         "prompt",
+                                        "content",       "add_special_tokens",
+                                        "parse_special", "return_token_strs",
+                                        "with_pieces",   NULL};
+    bool adds_special = true, parses_special = true;
+    shown shows = {0};
     const char *name = ln_fields_get(fields, "content") != NULL ? "content" : "prompt";
     const json_t *text = ln_fields_get(fields, name);
     if (ln_fields_get(fields, "messages") != NULL)
         return tokenize_chat(task, fields);
     if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
         !ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
-        !ln_fields_bool(fields, "return_token_strs", &has_texts) ||
-        !ln_fields_bool(fields, "parse_special", &parses_special))
+        !read_shown(fields, &shows) || !ln_fields_bool(fields, "parse_special", &parses_special))
         return false;
     if (*name == 'c' && ln_fields_get(fields, "prompt") != NULL)
         return ln_api_fail(&task->error, 400, name, "content and prompt exclude each other");
@@ -92,7 +129,7 @@ static bool tokenize(ln_api_task *task, const ln_fields *fields) {
     if (linnet_model_encode(task->served->model, json_string_value(text), json_string_length(text),
                             adds_special, parses_special, &ids, &n_ids, &err) != LINNET_OK)
         return ln_api_fail_with(&task->error, &err, "prompt");
-    put_answer(task, has_texts, ids, n_ids);
+    put_answer(task, shows, ids, n_ids);
     linnet_free(ids);
     return true;
 }
@@ -115,7 +152,9 @@ static bool detokenize(ln_api_task *task, const ln_fields *fields) {
                                     &n_bytes, &err) != LINNET_OK)
         done = ln_api_fail_with(&task->error, &err, "tokens");
     if (done) {
-        ln_strbuf_puts(&task->reply, "{\"prompt\":");
+        ln_strbuf_puts(&task->reply, "{\"prompt\":"); /* vLLM's name */
+        ln_json_put_string(&task->reply, text, n_bytes);
+        ln_strbuf_puts(&task->reply, ",\"content\":"); /* llama.cpp's */
         ln_json_put_string(&task->reply, text, n_bytes);
         ln_strbuf_putc(&task->reply, '}');
     }

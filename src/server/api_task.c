@@ -158,12 +158,12 @@ static bool read_keep_alive(ln_api_task *task) {
                                            "keep_alive is neither seconds nor a duration");
 }
 
-/* Whether it asks for nothing but that the model leaves, which needs no engine. */
+/* Whether a chat or a prompt asks for nothing but that the model leaves, which needs no engine.
+ * What embeds always has a text, be it an empty one. */
 static bool only_unloads(const ln_api_task *task) {
-    return task->lease.sets_keep && task->lease.keep_ms == 0 &&
+    return task->work->kind == LN_API_CHAT && task->lease.sets_keep && task->lease.keep_ms == 0 &&
            json_array_size(json_object_get(task->root, "messages")) == 0 &&
-           json_string_length(json_object_get(task->root, "prompt")) == 0 &&
-           json_object_get(task->root, "input") == NULL;
+           json_string_length(json_object_get(task->root, "prompt")) == 0;
 }
 
 /* Leases the model that the body names; the task goes on when it is there. */

@@ -340,6 +340,11 @@ static void keeps_as_long_as_asked(void **state) {
     wait_for_state(&server, "q4", "unloaded");
     expect_status(post(&server, "/api/generate", "{\"model\":\"q4\",\"keep_alive\":\"soon\"}"),
                   400);
+    /* what embeds is not left without an engine, however little text it has */
+    expect_status(
+        post(&server, "/api/embeddings", "{\"model\":\"q5\",\"prompt\":[5,6],\"keep_alive\":0}"),
+        200);
+    wait_for_state(&server, "q5", "unloaded");
     expect_status(post(&server, "/api/show", "{\"model\":\"q4\"}"), 200);
     assert_string_equal(state_of(&server, "q4"), "unloaded"); /* it was opened, not loaded */
     server_stop(&server);

@@ -44,6 +44,8 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
  * outputs: those wait for one another. The best of some must be in one. */
 static bool submit(ln_api_task *task) {
     const ln_generation_request *request = &task->request;
+    if (task->served->engine == NULL)
+        return ln_api_fail(&task->error, 503, "model", "the model is not loaded");
     size_t n_most = task->served->max_seqs;
     if (request->options.best_of > 0 || n_most == 0 || request->n < n_most)
         n_most = request->n;

@@ -75,27 +75,39 @@ static bool allow_list(int ruleset, const char *list, uint64_t access) {
     return is_ok;
 }
 
-/* The files of a model: its folder, and what symbolic links in there point to, as those of the
- * hub's cache do. */
-static bool allow_model(int ruleset, const char *path) {
-    struct stat found;
-    char *folder = strdup(path);
-    bool is_ok = folder != NULL;
-    if (is_ok && (stat(path, &found) != 0 || !S_ISDIR(found.st_mode)))
-        dirname(folder);
-    is_ok = is_ok && allow(ruleset, folder, FS_READ);
-    DIR *entries = is_ok ? opendir(folder) : NULL;
+/* What symbolic links in a folder point to, as those of the hub's cache do, and `depth` folders
+ * below it, as an embedder's modules have them. */
+static bool allow_links(int ruleset, const char *folder, int depth) {
+    DIR *entries = opendir(folder);
+    bool is_ok = true;
     for (const struct dirent *entry; entries != NULL && is_ok && (entry = readdir(entries));) {
-        char *link = NULL;
-        if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
+        char *path = NULL;
+        bool is_other = entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN &&
+                        (entry->d_type != DT_DIR || depth == 0);
+        if (is_other || strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        is_ok =
-            asprintf(&link, "%s/%s", folder, entry->d_name) > 0 && allow(ruleset, link, FS_READ);
-        free(link);
+        is_ok = asprintf(&path, "%s/%s", folder, entry->d_name) > 0;
+        if (is_ok && entry->d_type == DT_DIR)
+            is_ok = allow_links(ruleset, path, depth - 1);
+        else
+            is_ok = is_ok && allow(ruleset, path, FS_READ);
+        free(path);
     }
     if (entries != NULL)
         closedir(entries);
-    free(folder);
+    return is_ok;
+}
+
+/* The files of a model: its folder, or a file's, beside which others of its parts may lie. */
+static bool allow_model(int ruleset, const char *path) {
+    struct stat found;
+    bool is_folder = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return false;
+    const char *folder = is_folder ? copy : dirname(copy);
+    bool is_ok = allow(ruleset, folder, FS_READ) && allow_links(ruleset, folder, is_folder ? 1 : 0);
+    free(copy);
     return is_ok;
 }
 

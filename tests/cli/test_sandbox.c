@@ -16,9 +16,10 @@
 
 #include "test.h"
 
-/* root/model/weights -> root/blobs/1; root/store; root/secret; root/port, where someone listens */
+/* root/model/weights, root/model/1_Pooling/config -> root/blobs/1; root/store; root/secret;
+ * root/port, where someone listens */
 typedef struct place {
-    char root[64], model[80], link[96], blob[96], store[80], secret[80];
+    char root[64], model[80], link[96], module[96], inner[112], blob[96], store[80], secret[80];
     int listener;
     struct sockaddr_in address;
 } place;
@@ -40,11 +41,15 @@ static place make_place(void) {
     snprintf(made.store, sizeof made.store, "%s/store", made.root);
     snprintf(made.secret, sizeof made.secret, "%s/secret", made.root);
     snprintf(made.link, sizeof made.link, "%s/weights", made.model);
+    snprintf(made.module, sizeof made.module, "%s/1_Pooling", made.model);
+    snprintf(made.inner, sizeof made.inner, "%s/config", made.module);
     snprintf(made.blob, sizeof made.blob, "%s/1", blobs);
     assert_int_equal(mkdir(made.model, 0700) | mkdir(blobs, 0700) | mkdir(made.store, 0700), 0);
+    assert_int_equal(mkdir(made.module, 0700), 0);
     write_file(made.blob);
     write_file(made.secret);
     assert_int_equal(symlink("../blobs/1", made.link), 0);
+    assert_int_equal(symlink("../../blobs/1", made.inner), 0);
     made.address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     made.listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(made.listener, (struct sockaddr *)&made.address, size), 0);
@@ -157,8 +162,41 @@ static void reads_anything(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* A status: whether a child that may read `model` can open the file; 77: there is no Landlock. */
+static int try_model(const place *made, const char *model, const char *file) {
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const ln_cli_sandbox sandbox = {.models = &model, .n_models = 1};
+        if (chdir(made->model) != 0 || !ln_cli_sandbox_confine_files(&sandbox))
+            _exit(77);
+        _exit(try_open(made->secret, O_RDONLY) != EACCES || try_open(file, O_RDONLY) != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* Links in folders of a model's folder, and parts beside a file that is named without a folder. */
+static void reads_all_of_a_model(void **state) {
+    (void)state;
+    char part[96];
+    place made = make_place();
+    snprintf(part, sizeof part, "%s/part-2", made.model);
+    write_file(part);
+    int of_folder = try_model(&made, made.model, made.inner);
+    int of_file = try_model(&made, "weights", part);
+    remove_place(&made);
+    if (of_folder == 77)
+        skip();
+    assert_int_equal(of_folder, 0);
+    assert_int_equal(of_file, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(confines),
+                                       cmocka_unit_test(reads_all_of_a_model),
                                        cmocka_unit_test(reads_anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

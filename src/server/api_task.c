@@ -126,7 +126,8 @@ ln_model_entry *ln_api_task_find_model(ln_api_task *task) {
     for (size_t i = 0; i < sizeof names / sizeof *names && name == NULL; i++)
         name = json_string_value(json_object_get(task->root, names[i]));
     ln_model_entry *found = ln_registry_find(registry, name);
-    if (found == NULL && name != NULL) { /* as Ollama's clients name it */
+    /* as Ollama's clients name it; elsewhere the tag would be refused once the model is loaded */
+    if (found == NULL && name != NULL && task->exchange->dialect == LN_DIALECT_OLLAMA) {
         static const char tag[] = ":latest";
         size_t n_bytes = strlen(name), n_tag = sizeof tag - 1;
         bool has_tag = n_bytes > n_tag && strcmp(name + n_bytes - n_tag, tag) == 0;

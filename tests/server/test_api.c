@@ -49,6 +49,7 @@ static void lists_its_model(void **state) {
     expect_error(get(&shared, "/v1/models/other"), 404, "model");
     expect_error(post(&shared, "/v1/completions", "{\"model\":\"other\",\"prompt\":\"x\"}"), 404,
                  "model");
+    expect_error(post(&shared, "/models/load", "{\"model\":\"other\"}"), 404, "model");
 }
 
 static void chats(void **state) {

@@ -310,6 +310,9 @@ static void sleeps_and_wakes(void **state) {
     assert_string_equal(state_of(&server, "q4"), "loaded");
     expect_status(post(&server, "/models/sleep", "{\"model\":\"q4\"}"), 200);
     expect_alone(post(&server, "/v1/completions", body_of(2, 3, "")), 2, 3); /* wakes it */
+    http_response heard = post(&server, "/models/sleep", "{\"model\":\"q5\"}");
+    assert_non_null(strstr(heard.body, "\"value\":\"unloaded\"")); /* it was before */
+    response_free(&heard);
     server_stop(&server);
 }
 

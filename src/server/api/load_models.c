@@ -17,8 +17,7 @@ static void put_state(ln_strbuf *out, const ln_model_entry *entry, const char *s
 /* By now it is loaded. */
 static bool read_load(ln_api_task *task, const ln_fields *fields) {
     static const char *const known[] = {"model", NULL};
-    (void)task;
-    return ln_fields_only(fields, known);
+    return ln_fields_only(fields, known) && ln_api_task_check_model(task, fields);
 }
 
 static void answer_load(ln_api_task *task) {
@@ -55,7 +54,10 @@ static void answer_free(ln_api_task *task, bool sleeps) {
         return;
     }
     ln_strbuf_clear(&task->reply);
-    put_state(&task->reply, entry, sleeps ? "sleeping" : "unloaded");
+    put_state(&task->reply, entry,
+              entry->leave == LN_LEAVE_SLEEP   ? "sleeping" /* soon */
+              : entry->leave == LN_LEAVE_CLOSE ? "unloaded"
+                                               : ln_model_state_name(entry));
     ln_api_task_reply(task);
 }
 

@@ -252,7 +252,6 @@ static void note_opened(ln_registry *registry, ln_model_entry *entry) {
 
 static void note_loaded(ln_registry *registry, ln_model_entry *entry) {
     entry->load_s = (double)ln_clock_ns() / 1e9 - entry->load_s;
-    entry->is_asleep = false;
     entry->used_ms = now_ms();
     entry->keep_ms = entry->spec.keep_ms;
     entry->failure[0] = '\0';
@@ -284,8 +283,11 @@ static void on_done(void *user, ln_load_job *job) {
         break;
     case LN_LOAD_CREATE:
         entry->state = is_done ? LN_MODEL_LOADED : LN_MODEL_OPEN;
+        entry->is_asleep = false; /* its files were let go, whatever came of it */
         if (is_done)
             note_loaded(registry, entry);
+        else
+            entry->load_s = 0;
         break;
     case LN_LOAD_SLEEP:
         entry->state = LN_MODEL_OPEN;

@@ -51,7 +51,7 @@ uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, 
     static const char units[] = "KMGT";
     char *end;
     double number = strtod(text, &end), most = 9e18;
-    const char *unit = *end != '\0' ? strchr(units, *end & ~0x20) : NULL;
+    const char *unit = *end >= 'A' ? strchr(units, *end & ~0x20) : NULL;
     if (unit != NULL) {
         number *= (double)(1ull << 10 * (unit - units + 1));
         end++;

@@ -173,6 +173,8 @@ static void test_bad_values(void **state) {
         snprintf(prefix, sizeof prefix, "linnet run: %s: ", bad[i][0]);
         assert_usage_error(LINNET("run", bad[i][0], bad[i][1]), prefix, bad[i][2]);
     }
+    assert_usage_error(LINNET("serve", "--memory", "24 "),
+                       "linnet serve: --memory: ", "is not a number of bytes");
 }
 
 /* What the output must be is read before the model, which is not there. */

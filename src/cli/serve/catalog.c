@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "cli/options.h"
 #include "hub/cache.h"
 
-enum { MAX_FILE_BYTES = 1 << 20, MAX_OFFERS = 4096 };
+enum { MAX_FILE_BYTES = 1 << 20, MAX_OFFERS = 4096, MAX_KEEP_S = 1000000000 };
 
 static linnet_status fail_memory(linnet_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of models");
@@ -246,7 +247,7 @@ static linnet_status add_item(ln_cli_catalog *catalog, const char *file, json_t 
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: options of %s is not an object", file, model);
     LN_TRY(add_named(catalog, name, model, &offer, err));
     if (json_object_get(item, "keep-alive") != NULL)
-        offer->spec.keep_ms = keep_s < 0 ? -1 : (int64_t)(keep_s * 1000);
+        offer->spec.keep_ms = keep_s < 0 ? -1 : (int64_t)(fmin(keep_s, MAX_KEEP_S) * 1000);
     LN_TRY(read_template(offer, template, err));
     return read_options(offer, file, options, err);
 }

@@ -341,8 +341,9 @@ static char *folder_of(const char *path) {
 /* [n_models] paths. */
 static void confine_files(const serve_args *args, const char *const *models, size_t n_models) {
     char *keys = folder_of(args->key_file), *store = folder_of(args->server.response_store);
-    char *home = NULL; /* where CUDA keeps kernels that it has compiled */
-    if (asprintf(&home, "%s/.nv", getenv("HOME")) < 0)
+    const char *user = getenv("HOME"); /* services may have none */
+    char *home = NULL;                 /* where CUDA keeps kernels that it has compiled */
+    if (user != NULL && asprintf(&home, "%s/.nv", user) < 0)
         home = NULL;
     ln_cli_sandbox sandbox = {.models = models,
                               .n_models = n_models,

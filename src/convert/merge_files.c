@@ -155,15 +155,23 @@ static ln_status copy_folder(ln_merge_output *output, const char *from, const ch
 
 /* ---- the output ---------------------------------------------------------------------------- */
 
-/* A name beside the target. */
+/* A name beside the target that nothing has: what has it in the end is removed after a failure. */
 static ln_status name_temporary(ln_merge_output *output, ln_error *err) {
+    struct stat info;
     size_t n = strlen(output->path);
     while (n > 1 && output->path[n - 1] == '/')
         n--;
-    if (asprintf(&output->temporary, "%.*s.%ld", (int)n, output->path, (long)getpid()) >= 0)
+    if (asprintf(&output->temporary, "%.*s.%ld", (int)n, output->path, (long)getpid()) < 0) {
+        output->temporary = NULL;
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %s", output->path);
+    }
+    if (lstat(output->temporary, &info) != 0)
         return LINNET_OK;
+    ln_status status =
+        ln_fail(err, LINNET_ERR_IO, "%s is in the way; remove or rename it", output->temporary);
+    free(output->temporary);
     output->temporary = NULL;
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %s", output->path);
+    return status;
 }
 
 static ln_status check_target(const ln_merge_output *output, ln_error *err) {

@@ -121,12 +121,14 @@ static ln_status begin_change(ln_merge_plan *plan, const ln_adapter_file *file,
     size_t rows = at->across ? n_in : n_out, cols = at->across ? n_out : n_in;
     size_t has_rows = n_rows_of(at->tensor), has_cols = n_cols_of(at->tensor);
     size_t first = at->is_packed ? at->index * rows : 0;
+    bool knows_rows = rows > 0;
     rows = rows > 0 ? rows : has_rows;
     cols = cols > 0 ? cols : has_cols;
     bool fits = cols == has_cols &&
-                (at->is_packed ? rows > 0 && has_rows % rows == 0 && first + rows <= has_rows
+                (at->is_packed ? knows_rows && has_rows % rows == 0 && first + rows <= has_rows
                                : rows == has_rows);
-    if (!fits || (at->head_dim > 0 && n_out % at->head_dim != 0))
+    bool turns = at->head_dim == 0 || (n_out % at->head_dim == 0 && at->rope_dims <= at->head_dim);
+    if (!fits || !turns)
         return wrong_shape(plan, file, part, at->tensor, n_out, n_in);
     *out = grow(plan);
     if (*out == NULL)
@@ -357,10 +359,11 @@ static ln_status visit_rest(const finder *f) {
         if (part->is_taken)
             continue;
         int n = snprintf(name, sizeof name, "%s.weight", part->module);
-        const ln_tensor *tensor =
-            is_same && n > 0 && (size_t)n < sizeof name && part->vector == NULL
-                ? ln_checkpoint_find(f->plan->checkpoint, name)
-                : NULL;
+        const ln_tensor *tensor = is_same && n > 0 && (size_t)n < sizeof name &&
+                                          part->vector == NULL &&
+                                          part->n_experts == 0 /* one matrix is no stack */
+                                      ? ln_checkpoint_find(f->plan->checkpoint, name)
+                                      : NULL;
         if (tensor == NULL)
             return refuse(f, part, "the model has no such matrix");
         const place at = {.tensor = tensor, .across = part->is_embedding};

@@ -647,9 +647,10 @@ typedef struct linnet_request_options {
     /* Any kind: the name of a loaded adapter, copied by submit; NULL: the model as it is. The
      * prefix cache is shared among requests of the same adapter only. */
     const char *adapter;
-    /* Kind GENERATE only: [n_prediction_ids], copied by submit: what the output will be, for the
-     * most part. It is drafted from where the last tokens stand in it, up to 32 tokens in a step,
-     * unless the engine's `draft` is "none"; the output is the same, bit for bit. */
+    /* Kind GENERATE only: [n_prediction_ids], copied by submit, no more than the context: what the
+     * output will be, for the most part. It is drafted from where the last tokens stand in it, up
+     * to 32 tokens in a step, unless the engine's `draft` is "none"; the output is the same, bit
+     * for bit. */
     const int32_t *prediction_ids;
     size_t n_prediction_ids;
 } linnet_request_options;

@@ -54,7 +54,7 @@ typedef struct request_layout {
     struct {
         size_t tokens, logprobs, top, stream, stop_stream;
     } part;
-    size_t n_sequences, max_output;
+    size_t n_sequences, max_output, n_predicted;
     stop_sizes sizes;
     bool overflow;
 } request_layout;
@@ -79,12 +79,15 @@ static request_layout lay_out(const linnet_model *model, const ln_engine_plan *p
     size_t n_prompt = o->prompt_logprobs ? o->n_prompt_ids : 0;
     request_layout r = {.n_sequences = ln_request_sequences(o),
                         .max_output = output_limit(plan, o),
+                        /* each step looks through them: no more than could be an output */
+                        .n_predicted = o->n_prediction_ids < plan->ctx_tokens ? o->n_prediction_ids
+                                                                              : plan->ctx_tokens,
                         .sizes = measure_stops(o)};
     size_t n_output = o->logprobs ? r.max_output : 0;
     ln_layout all = {0}, part = {0};
     ln_layout_add(&all, 1, sizeof(linnet_request));
     r.encoder_tokens = ln_layout_add(&all, o->n_encoder_ids, sizeof(int32_t));
-    r.prediction = ln_layout_add(&all, o->n_prediction_ids, sizeof(int32_t));
+    r.prediction = ln_layout_add(&all, r.n_predicted, sizeof(int32_t));
     if (o->kind == LINNET_REQUEST_EMBED)
         r.embedding = ln_layout_add(&all, ln_pooler_room(model), sizeof(float));
     r.rules = ln_request_rules_plan(&all, model, o);
@@ -138,10 +141,10 @@ static void init_output(linnet_request *request, size_t index, const request_lay
                                               .index = (uint32_t)index};
 }
 
-static ln_prediction copy_prediction(void *memory, const linnet_request_options *o) {
-    if (o->n_prediction_ids > 0)
-        memcpy(memory, o->prediction_ids, o->n_prediction_ids * sizeof *o->prediction_ids);
-    return (ln_prediction){memory, o->n_prediction_ids};
+static ln_prediction copy_prediction(void *memory, size_t n, const linnet_request_options *o) {
+    if (n > 0)
+        memcpy(memory, o->prediction_ids, n * sizeof *o->prediction_ids);
+    return (ln_prediction){memory, n};
 }
 
 /* One allocation with everything in it; NULL when memory is out. */
@@ -158,7 +161,7 @@ static linnet_request *allocate(const ln_request_factory *factory,
     request->encoder_tokens = (int32_t *)(void *)(base + at.encoder_tokens);
     if (o->n_encoder_ids > 0)
         memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
-    request->prediction = copy_prediction(base + at.prediction, o);
+    request->prediction = copy_prediction(base + at.prediction, at.n_predicted, o);
     ln_request_rules_init(&request->rules, model, o, base + at.rules);
     request->prompt_logprobs = (ln_logprob_lists){(float *)(void *)(base + at.prompt_logprobs),
                                                   (linnet_logprob *)(void *)(base + at.prompt_top)};

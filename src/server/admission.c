@@ -20,6 +20,7 @@ static bool refuse(const ln_admission *admission, size_t n_open, size_t limit, b
     if (admission->name == NULL)
         return ln_api_fail(error, 429, NULL, "the server is busy: %zu sequences run or wait",
                            n_open);
+    error->is_own = true;
     return ln_api_fail(error, 429, NULL,
                        "%zu sequences of the key %.64s run or wait, and %zu are allowed", n_open,
                        admission->name, limit);

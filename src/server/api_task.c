@@ -65,7 +65,7 @@ static void count_refusal(ln_context *context, const ln_api_error *error) {
     if (error->status != 429)
         return;
     context->metrics.n_refused++;
-    context->backs_off = true;
+    context->backs_off |= !error->is_own;
 }
 
 /* ---- what the pool calls ----------------------------------------------------------------- */

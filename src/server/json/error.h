@@ -8,6 +8,7 @@
 typedef struct ln_api_error {
     int status;              /* 0: none */
     const char *type, *code; /* static storage; code NULL: null */
+    bool is_own;             /* a limit of the client's own is reached; the server has room */
     unsigned retry_s;        /* with 429 and 503: when to come again; 0: in a second */
     char param[96];          /* "": null */
     char message[1024];

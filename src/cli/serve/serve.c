@@ -356,7 +356,8 @@ static void confine_files(const serve_args *args, const char *const *models, siz
     ln_cli_sandbox_allow(&sandbox, keys, false);
     ln_cli_sandbox_allow(&sandbox, store, true);
     ln_cli_sandbox_allow(&sandbox, home, true);
-    ln_cli_sandbox_confine_files(&sandbox);
+    if (!ln_cli_sandbox_confine_files(&sandbox) && ln_cli_sandbox_landlock() > 0)
+        ln_cli_warn("the sandbox could not be set up: the server can read and write all files");
     free(keys);
     free(store);
     free(home);

@@ -100,8 +100,6 @@ ln_status ln_api_key_list_read(ln_api_key_list *list, const char *text, const ch
 }
 
 void ln_api_key_list_free(ln_api_key_list *list) {
-    if (list->items != NULL) /* keys do not stay in freed memory */
-        explicit_bzero(list->items, list->count * sizeof *list->items);
     free(list->items);
     *list = (ln_api_key_list){0};
 }

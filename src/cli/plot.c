@@ -152,18 +152,28 @@ static double place(const scale *s, double value, double from, double to) {
     return from + (value - s->low) / (s->high - s->low) * (to - from);
 }
 
+/* Steps from one end of a scale to the other; 0 where its ends are no numbers. */
+static unsigned count_steps(const scale *s) {
+    enum { MOST = 100 };
+    double n = (s->high - s->low) / s->step;
+    return n > 0 && n < MOST ? (unsigned)(n + 0.5) : 0;
+}
+
 static void put_axes(FILE *file, const scale *x, const scale *y, double left, double bottom) {
     char text[32];
     double right = WIDTH - MARGIN;
-    for (double at = y->low; at <= y->high + y->step / 2; at += y->step) {
+    for (unsigned i = 0, n = count_steps(y); i <= n; i++) {
+        double at = y->low + i * y->step;
         double row = place(y, at, bottom, TOP);
         fprintf(file, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" class=\"rule\"/>\n",
                 left, right, row, row);
         put_text(file, left - 8, row + 4, "note", "end", format_number(at, text, sizeof text));
     }
-    for (double at = x->low; at <= x->high + x->step / 2; at += x->step)
+    for (unsigned i = 0, n = count_steps(x); i <= n; i++) {
+        double at = x->low + i * x->step;
         put_text(file, place(x, at, left, right), bottom + 18, "note", "middle",
                  format_number(at, text, sizeof text));
+    }
 }
 
 ln_status ln_plot_lines(const char *path, const char *title, const char *note,

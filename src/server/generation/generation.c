@@ -143,7 +143,7 @@ static size_t count_shown(const ln_generation *generation, const linnet_event *e
     return ln_tokenizer_count_plain(tokenizer, event->token, event->text, event->text_bytes);
 }
 
-static void take_token(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
+static void add_token(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
     const ln_generation_request *request = &generation->task->request;
     if (request->drops_output)
         return;
@@ -206,12 +206,13 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     generation->n_open--;
 }
 
-static void take_event(ln_prompt_run *run, const linnet_event *event) {
+/* An event of a request: a token's text, or an output's end. */
+static void add_event(ln_prompt_run *run, const linnet_event *event) {
     ln_generation *generation = run->generation;
     ln_choice *choice = &run->choices[event->index];
     if (!choice->has_prompt && event->finish != LINNET_FINISH_ERROR)
         take_prompt(generation, choice, event);
-    take_token(generation, choice, event);
+    add_token(generation, choice, event);
     choice->n_output_tokens = event->n_output_tokens;
     if (run->first == 0 && event->n_cached_tokens > run->n_cached_tokens) {
         generation->usage.n_cached_tokens += event->n_cached_tokens - run->n_cached_tokens;
@@ -263,7 +264,7 @@ static bool take_events(ln_prompt_run *run, uint64_t now_ns) {
     ln_generation *generation = run->generation;
     linnet_event event;
     while (run->n_open > 0 && linnet_request_next(run->request, 0, &event, NULL) == LINNET_OK)
-        take_event(run, &event);
+        add_event(run, &event);
     measure_latency(run, now_ns);
     if (run->n_open == 0) {
         linnet_request_close(run->request);

@@ -31,13 +31,15 @@ static size_t x_rows(const ln_op_linear *p) {
     return (p->n_rows + rows_per_x(p) - 1) / rows_per_x(p);
 }
 
-static bool lies_in_panels(const ln_op_linear *p, size_t n_rows, bool plain, bool has_sm90a) {
-    enum { MIN_PANEL_ROWS = 9 };
+/* Whether activations lie in tiles, for WGMMA. Dispatch by M begins here: up to 8 rows, and on GPUs
+ * before Hopper, they do not, and mma_small_m reads them; gemm/select.cu goes by it. */
+static bool lies_in_tiles(const ln_op_linear *p, size_t n_rows, bool plain, bool has_sm90a) {
+    enum { MIN_TILED_ROWS = 9 };
     int kind = (int)p->weight->layout;
     size_t with_ends = p->weight->n_cols + LN_K_SPLITS * ln_weight_tile_cols(LN_LAYOUT_F8_ROW);
     if (kind == LN_LAYOUT_F8_ROW && n_rows * with_ends > LN_SMALL_M_FP8_BYTES)
         return true;
-    return !plain && p->n_rows >= MIN_PANEL_ROWS && rows_per_x(p) == 1 && p->groups.n_groups == 0 &&
+    return !plain && p->n_rows >= MIN_TILED_ROWS && rows_per_x(p) == 1 && p->groups.n_groups == 0 &&
            has_sm90a;
 }
 
@@ -55,7 +57,7 @@ bool ln_act_require(const ln_op *linear, bool precise, bool plain, bool has_sm90
     now.by_row = ln_weight_tile_has_act_row_scales(kind);
     now.is_f8 = kind == LN_LAYOUT_F8_ROW;
     now.precise = precise && !plain && kind == LN_LAYOUT_BF16;
-    now.in_tiles = lies_in_panels(p, now.n_rows, plain, has_sm90a);
+    now.in_tiles = lies_in_tiles(p, now.n_rows, plain, has_sm90a);
     bool is_there = x->value != 0 && x->value == now.value && x->n_rows == now.n_rows &&
                     x->n_cols == now.n_cols && x->stride == now.stride &&
                     x->is_int8 == now.is_int8 && x->is_f8 == now.is_f8 && x->by_row == now.by_row &&

@@ -69,6 +69,7 @@ static bool swap_out(ln_preemption *p, ln_queues *queues, ln_kv_cache *kv,
     return true;
 }
 
+/* Blocks are moved by the next step's copy operation; here they are only exchanged. */
 void ln_preempt(ln_preemption *p, ln_queues *queues, ln_kv_cache *kv, ln_sequence_group *group) {
     ln_queues_unrun(queues, group);
     if (swap_out(p, queues, kv, group))

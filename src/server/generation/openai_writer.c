@@ -213,7 +213,7 @@ static void begin(ln_answer_writer *writer, ln_strbuf *out) {
     put_head(writer, is_chat ? "chat.completion.chunk" : "text_completion", &writer->head);
 }
 
-/* An event with one choice; `is_role` begins a chat's answer. */
+/* A server-sent event (SSE) with one choice; `is_role` begins a chat's answer. */
 static void put_event(const ln_answer_writer *writer, ln_choice *choice, bool is_role,
                       ln_strbuf *out) {
     const ln_generation_request *request = writer->request;

@@ -6,9 +6,9 @@
 #define LN_BACKEND_CUDA_ATTENTION_KV_TILE_CUH
 
 #include "backend/cuda/ops/kv_cache.cuh"
+#include "backend/cuda/ptx/cp_async.cuh"
 #include "backend/cuda/ptx/float16.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
-#include "backend/cuda/ptx/cp_async.cuh"
 
 /* LN_KV_TILE_N8: n8 fragments of S = Q K^T. */
 enum { LN_KV_TILE = 64, LN_KV_TILE_N8 = LN_KV_TILE / 8, LN_KV_PAD = 8 };
@@ -35,7 +35,8 @@ typedef struct ln_kv_tile_source {
     unsigned thread, n_threads;
 } ln_kv_tile_source;
 
-/* The cache row of a key; of the nearest one that is there if it is not. */
+/* Reads the block table (paged KV): the cache row of a key; of the nearest one that is there if it
+ * is not. */
 static __device__ __forceinline__ size_t ln_kv_tile_row(const ln_kv_tile_source &from,
                                                         unsigned key) {
     key = min(max(key, from.low), from.high - 1);

@@ -7,6 +7,8 @@
  *     latents  sm90_mla (Hopper, f16 and bf16); then the merge of mma_decode
  *     else     reference
  *
+ * The fused decode kernel has an attention of its own: fused/decode_attention.cuh.
+ *
  * All kernels on tensor cores but sm90_mla have the bits of the mma_ ones. */
 #include "backend/cuda/attention/launch.cuh"
 

@@ -4,7 +4,7 @@
  * A block computes one KV split of one KV head: four warps to a KV tile compute its S, then one
  * warp for every 16 head dims computes P V of all tiles. Cached keys and values are prefetched, and
  * rotation angles computed, before q, k and v are there. Bits are those of attention/mma_tile.cuh.
- */
+ * The block table is read by ln_kv_tile_row (attention/kv_tile.cuh). */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ATTENTION_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ATTENTION_CUH
 

@@ -1,9 +1,9 @@
 /* Consumers of the fused linear + norm kernel: WGMMA, split-K partial sums handed from block to
  * block, and the epilogue.
  *
- * They repeat gemm/sm90_small_m.cu for BF16 because weights and activations have pipelines of their
- * own here, of which that kernel has one: weights must run ahead of a norm that activations wait
- * for. Output tiles and the order of sums are shared (gemm/sm90_small_m_pipeline.cuh,
+ * They repeat gemm/sm90_small_m.cuh for BF16 because weights and activations have pipelines of
+ * their own here, of which that kernel has one: weights must run ahead of a norm that activations
+ * wait for. Output tiles and the order of sums are shared (gemm/sm90_small_m_pipeline.cuh,
  * gemm/sm90_small_m_split_k.cuh). */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
@@ -197,7 +197,7 @@ static __device__ __forceinline__ void receive_partials(const fused_args &c, flo
     }
 }
 
-/* All output tiles of a block, in the K order of gemm/sm90_small_m.cu. */
+/* All output tiles of a block, in the K order of gemm/sm90_small_m.cuh. */
 template <int ROWS>
 static __device__ __forceinline__ void consume(const fused_args &c, const fused_linear &l,
                                                const pipelines &pipes, float *sums,

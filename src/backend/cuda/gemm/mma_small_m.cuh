@@ -86,8 +86,8 @@ template <int EIGHTS> struct split_sums {
     float sums[LN_K_SPLITS][LN_WEIGHT_TILE_ROWS][8 * EIGHTS + 1];
 };
 
-/* Adds the K splits in order: total[i] is that of element threadIdx.x + i * MMA_THREADS of
- * [8 * EIGHTS rows of activations][16 rows of weights]. */
+/* Split-K reduction within a CTA, in order of the K splits: total[i] is that of element threadIdx.x
+ * + i * MMA_THREADS of [8 * EIGHTS rows of activations][16 rows of weights]. */
 template <int LAYOUT, int EIGHTS>
 static __device__ __forceinline__ void add_splits(split_sums<EIGHTS> &shared,
                                                   const float sum[EIGHTS][4], float *total) {

@@ -1,5 +1,7 @@
-/* Linears of packed weight tiles (weights/layout.h): chooses the kernel by M, weight layout and
- * device, and converts activations to the form that it reads. */
+/* Linears of packed weight tiles (weights/layout.h): dispatch to a kernel by weight layout, by M
+ * above LN_SMALL_M_ROWS, and by whether activations lie in tiles, as they do on Hopper from 9 rows
+ * on (ln_act_require of activations/form.c). Converts activations to the form that the kernel
+ * reads. */
 #include "backend/cuda/gemm/select.cuh"
 
 #include "backend/cuda/activations/convert.h"

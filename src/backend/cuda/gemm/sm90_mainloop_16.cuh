@@ -86,10 +86,10 @@ template <int N> static __device__ __forceinline__ void drain(float (&acc)[N], u
     ln_wgmma_keep(a[3]);
 }
 
-/* Accumulates an output tile. A weight tile is two groups of WGMMAs; while one is executed the A
- * operand of the next is loaded and dequantised. IS_PRECISE: the lo part of the activations is
- * multiplied, too. CONFIG::SPLIT: the sums of K splits go to global memory, and total has no
- * meaning. */
+/* Accumulates an output tile: the K loop. A weight tile is two groups of WGMMAs; while one is
+ * executed the A operand of the next is loaded and dequantised. IS_PRECISE: the lo part of the
+ * activations is multiplied, too. CONFIG::SPLIT: the sums of K splits go to global memory, and
+ * total has no meaning. */
 template <typename CONFIG, bool IS_PRECISE, int N>
 static __device__ __forceinline__ void
 mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *stages,

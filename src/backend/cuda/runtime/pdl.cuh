@@ -2,7 +2,7 @@
  * before it still runs, as soon as all blocks of that have called ln_pdl_launch_dependents. Before
  * ln_pdl_wait it writes nothing, and reads nothing but weights, the batch, and cache rows of
  * earlier steps. So what writes to those within a step must be a copy, which does not overlap, and
- * no kernel. */
+ * no kernel. Some files include this for ln_ceil_div or ln_has_sm90a_code alone. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_PDL_CUH
 #define LN_BACKEND_CUDA_RUNTIME_PDL_CUH
 

@@ -1,4 +1,5 @@
-/* Runtime layout to template argument, for all kernels. */
+/* Runtime layout to template argument, for all kernels. Which kernel runs is chosen in plan/plan.c
+ * and gemm/select.cu. */
 #ifndef LN_BACKEND_CUDA_WEIGHTS_DISPATCH_CUH
 #define LN_BACKEND_CUDA_WEIGHTS_DISPATCH_CUH
 

@@ -243,8 +243,8 @@ static __device__ __forceinline__ void place_element(int tile, int first, int i,
     *column = first + 2 * (lane % 4) + i % 2;
 }
 
-static __device__ __forceinline__ void weigh(const chunk_shared &m, bool is_key, int tile,
-                                             int first, int end) {
+static __device__ __forceinline__ void intra_chunk_scores(const chunk_shared &m, bool is_key,
+                                                          int tile, int first, int end) {
     float sums[2][4] = {};
     float *weights = is_key ? m.key_weights : m.query_weights;
     multiply_keys(m, is_key ? m.keys : m.queries, tile, first, sums);
@@ -258,8 +258,8 @@ static __device__ __forceinline__ void weigh(const chunk_shared &m, bool is_key,
     }
 }
 
-static __device__ __forceinline__ void remember(const chunk_shared &m, bool is_key, int tile,
-                                                int first) {
+static __device__ __forceinline__ void inter_chunk_products(const chunk_shared &m, bool is_key,
+                                                            int tile, int first) {
     float sums[2][4] = {};
     float *of = is_key ? m.of_keys : m.of_queries;
     multiply_state(m, is_key ? m.keys : m.queries, tile, first, sums);
@@ -272,8 +272,8 @@ static __device__ __forceinline__ void remember(const chunk_shared &m, bool is_k
 }
 
 /* Weights and memory of all rows of the step, a tile of 16 x 16 for each warp in turn. */
-static __device__ void weigh_and_remember(const scan_args &args, const chunk_shared &m,
-                                          const chunk_span &span) {
+static __device__ void intra_and_inter_chunk(const scan_args &args, const chunk_shared &m,
+                                             const chunk_span &span) {
     int warp = (int)(threadIdx.x / LN_WARP), unit = 0;
     for (int is_key = args.p.b != NULL; is_key >= 0; is_key--)
         for (int tile = span.first / BLOCK_ROWS; tile * BLOCK_ROWS < span.end; tile++)
@@ -281,9 +281,9 @@ static __device__ void weigh_and_remember(const scan_args &args, const chunk_sha
                 if (unit % CHUNK_WARPS != warp)
                     continue;
                 if (part <= tile)
-                    weigh(m, is_key != 0, tile, part * BLOCK_ROWS, span.end);
+                    intra_chunk_scores(m, is_key != 0, tile, part * BLOCK_ROWS, span.end);
                 else
-                    remember(m, is_key != 0, tile, (part - tile - 1) * BLOCK_ROWS);
+                    inter_chunk_products(m, is_key != 0, tile, (part - tile - 1) * BLOCK_ROWS);
             }
 }
 
@@ -452,7 +452,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         load_values(args, m, view, span);
         load_rows(args, m, view, span);
         __syncthreads();
-        weigh_and_remember(args, m, span);
+        intra_and_inter_chunk(args, m, span);
         __syncthreads();
         find_updates(args, m, span);
         give_results(args, m, span);

@@ -242,8 +242,8 @@ static __device__ __forceinline__ void add_updates(const few_shared &m, int s, c
 /* ---- a piece --------------------------------------------------------------------------------- */
 
 /* Weights of all positions up to the end of the piece's tile; a warp has eight of them. */
-static __device__ void weigh(const few_args &args, const few_shared &m, const state_view &view,
-                             const few_piece &piece) {
+static __device__ void intra_chunk_scores(const few_args &args, const few_shared &m,
+                                          const state_view &view, const few_piece &piece) {
     int lane = (int)(threadIdx.x % LN_WARP), warp = (int)(threadIdx.x / LN_WARP);
     for (int first = 8 * warp; first < TILE * (piece.tile + 1); first += 8 * FEW_WARPS) {
         float sums[4] = {};
@@ -267,9 +267,9 @@ static __device__ __forceinline__ size_t element_column(int i, int n) {
 
 /* What keys find in the state and in updates of earlier tiles, to shared memory; `sums` keeps the
  * latter for queries, `memory` the former. */
-static __device__ void remember(const few_args &args, const few_shared &m, const state_view &view,
-                                const few_piece &piece, float (&memory)[4][4],
-                                float (&sums)[4][4]) {
+static __device__ void inter_chunk_products(const few_args &args, const few_shared &m,
+                                            const state_view &view, const few_piece &piece,
+                                            float (&memory)[4][4], float (&sums)[4][4]) {
     const ln_state_shape &s = args.scan.state.shape;
     int lane = (int)(threadIdx.x % LN_WARP), position = view.begin + lane / 4;
     size_t j = piece.column + 4 * (size_t)(lane / 4);
@@ -417,9 +417,9 @@ static __device__ void scan_piece(const few_args &args, const few_shared &m, con
     if (threadIdx.x < LN_WARP)
         sum_decays(args.scan, m, view, piece);
     __syncthreads();
-    weigh(args, m, view, piece);
+    intra_chunk_scores(args, m, view, piece);
     __syncthreads();
-    remember(args, m, view, piece, memory, sums);
+    inter_chunk_products(args, m, view, piece, memory, sums);
     __syncthreads();
     find_updates(args, m, view, piece);
     __syncthreads();

@@ -1,6 +1,7 @@
 #include "model/chat.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -26,9 +27,30 @@ static ln_status read_json(const char *text, const char *what, bool is_list, jso
                    is_list ? "array of objects" : "object");
 }
 
+static int set_default(json_t *context, const char *name, const char *text) {
+    if (json_object_get(context, name) != NULL)
+        return 0;
+    return json_object_set_new(context, name, json_string(text));
+}
+
+/* What templates of Llama 3.1, FireFunction and their like expect beside the usual variables: the
+ * date in two forms, and the tools as text. The caller's own win. */
+static int set_defaults(json_t *context, const json_t *tools, const struct tm *now) {
+    char date[32], date_time[64];
+    char *functions = tools != NULL ? json_dumps(tools, JSON_INDENT(2)) : NULL;
+    strftime(date, sizeof date, "%d %b %Y", now);
+    strftime(date_time, sizeof date_time, "%b %d %Y %H:%M:%S", now);
+    int failed = set_default(context, "date_string", date);
+    failed |= set_default(context, "datetime", date_time);
+    failed |= tools != NULL && functions == NULL;
+    failed |= set_default(context, "functions", functions != NULL ? functions : "");
+    free(functions);
+    return failed;
+}
+
 /* The template's variables: further ones first, so that the usual ones replace them. */
 static ln_status make_context(const linnet_model *model, const linnet_chat_options *options,
-                              json_t **out, ln_error *err) {
+                              const struct tm *now, json_t **out, ln_error *err) {
     json_t *messages = NULL, *tools = NULL, *context = NULL;
     *out = NULL;
     ln_status status = read_json(options->messages_json, "messages", true, &messages, err);
@@ -43,7 +65,7 @@ static ln_status make_context(const linnet_model *model, const linnet_chat_optio
     }
     if (context == NULL)
         context = json_object();
-    int failed = context == NULL;
+    int failed = context == NULL || set_defaults(context, tools, now) != 0;
     failed |= json_object_set_new(context, "messages", messages);
     failed |= json_object_set_new(context, "tools", tools != NULL ? tools : json_null());
     failed |=
@@ -96,11 +118,8 @@ static ln_status choose_template(const linnet_model *model, const linnet_chat_op
 
 /* Renders into `output` and encodes that. */
 static ln_status render(const linnet_model *model, const ln_jinja_template *source, json_t *context,
-                        ln_jinja_output *output, ln_ids *ids, ln_error *err) {
-    time_t seconds = time(NULL);
-    struct tm now;
-    localtime_r(&seconds, &now);
-    LN_TRY(ln_jinja_render(source, context, &now, output, err));
+                        const struct tm *now, ln_jinja_output *output, ln_ids *ids, ln_error *err) {
+    LN_TRY(ln_jinja_render(source, context, now, output, err));
     return ln_tokenizer_encode_spans(model->tokenizer, output->text.data, output->text.len,
                                      output->spans, output->n_spans, ids, err);
 }
@@ -119,9 +138,12 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
     LN_TRY(choose_template(model, options, &chosen, &own, err));
     ln_jinja_output output = {0};
     ln_ids list = {0};
-    ln_status status = make_context(model, options, &context, err);
+    time_t seconds = time(NULL);
+    struct tm now;
+    localtime_r(&seconds, &now);
+    ln_status status = make_context(model, options, &now, &context, err);
     if (status == LINNET_OK)
-        status = render(model, chosen, context, &output, &list, err);
+        status = render(model, chosen, context, &now, &output, &list, err);
     if (status == LINNET_OK && text != NULL) {
         ln_strbuf_append(&output.text, "", 0);
         *text = ln_strbuf_take(&output.text);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <zlib.h>
 
 #include "server/client.h"
@@ -180,6 +181,58 @@ static void takes_a_template(void **state) {
                       "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
                       "\"chat_template\":\"{% for\"}"),
                  400, "chat_template");
+}
+
+static char *prompt_of(const char *fields, const char *expected) {
+    char body[2048];
+    snprintf(body, sizeof body, "{%s}", fields);
+    json_t *root = ask_json("/apply-template", body);
+    char *prompt = strdup(json_string_value(json_object_get(root, "prompt")));
+    assert_non_null(prompt);
+    if (expected != NULL)
+        assert_string_equal(prompt, expected);
+    json_decref(root);
+    return prompt;
+}
+
+#define VARIABLES "\"chat_template\":\"{{ date_string }}|{{ datetime }}|{{ functions }}|{##}\""
+#define GREETING  "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+
+/* What templates of peers take for granted; what a client says wins. */
+static void templates_have_the_date_and_functions(void **state) {
+    (void)state;
+    char today[32], *prompt;
+    time_t seconds = time(NULL);
+    struct tm now;
+    localtime_r(&seconds, &now);
+    strftime(today, sizeof today, "%d %b %Y|", &now);
+    prompt = prompt_of(GREETING VARIABLES, NULL);
+    time_t later = time(NULL);
+    if (seconds / 86400 == later / 86400) /* no midnight in between */
+        assert_int_equal(strncmp(prompt, today, strlen(today)), 0);
+    assert_non_null(strstr(prompt, "||")); /* no functions */
+    free(prompt);
+    prompt = prompt_of(
+        GREETING "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]," VARIABLES,
+        NULL);
+    assert_non_null(strstr(prompt, "|[\n  {\n"));
+    free(prompt);
+    free(prompt_of(GREETING "\"chat_template_kwargs\":{\"date_string\":\"1\",\"datetime\":\"2\","
+                            "\"functions\":\"3\"}," VARIABLES,
+                   "1|2|3|"));
+}
+
+#define ROLES "\"chat_template\":\"{% for m in messages %}{{ m.role }};{% endfor %}{##}\""
+
+static void takes_roles_that_templates_know(void **state) {
+    (void)state;
+    free(
+        prompt_of("\"messages\":[{\"role\":\"critic-2\",\"content\":\"a\"},{\"role\":\"developer\","
+                  "\"content\":\"b\"}]," ROLES,
+                  "critic-2;system;"));
+    expect_error(post(&shared, "/v1/chat/completions",
+                      "{\"messages\":[{\"role\":\"a b\",\"content\":\"a\"}]}"),
+                 400, "messages[0].role");
 }
 
 /* ---- functions -------------------------------------------------------------------------- */
@@ -459,6 +512,8 @@ int main(void) {
         cmocka_unit_test(names_the_drawn_token),
         cmocka_unit_test(queues_outputs),
         cmocka_unit_test(takes_a_template),
+        cmocka_unit_test(templates_have_the_date_and_functions),
+        cmocka_unit_test(takes_roles_that_templates_know),
         cmocka_unit_test(takes_compressed_bodies),
         cmocka_unit_test(knows_functions),
         cmocka_unit_test(speaks_native),

@@ -106,12 +106,13 @@ static bool shape_reasoning(json_t *message, size_t index, ln_api_error *error) 
     return true;
 }
 
-static bool is_known_role(const char *role) {
-    static const char *const roles[] = {"system", "user", "assistant", "tool", NULL};
-    const char *const *known = roles;
-    while (*known != NULL && strcmp(*known, role) != 0)
-        known++;
-    return *known != NULL;
+/* Templates know which roles there are; a word is all that can be said here. */
+static bool is_role(const char *role) {
+    enum { MAX_ROLE = 64 };
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    size_t n_bytes = strlen(role);
+    return n_bytes > 0 && n_bytes <= MAX_ROLE && strspn(role, allowed) == n_bytes;
 }
 
 /* A member that is a string where it is there at all. */
@@ -159,8 +160,11 @@ static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
         return ln_api_fail(error, 400, param, "%s is missing or not a string", param);
     if (strcmp(json_string_value(role), "developer") == 0) /* a newer word for it */
         json_object_set_new(message, "role", json_string("system"));
-    else if (!is_known_role(json_string_value(role)))
-        return ln_api_fail(error, 400, param, "%s is not system, user, assistant or tool", param);
+    else if (!is_role(json_string_value(role)))
+        return ln_api_fail(error, 400, param,
+                           "%s is not system, user, assistant, tool or a word that the chat "
+                           "template knows",
+                           param);
     snprintf(param, sizeof param, "messages[%zu].content", index);
     if (json_is_array(content)) {
         json_t *joined = join_parts(content, index, error);

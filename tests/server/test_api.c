@@ -41,6 +41,7 @@ static void lists_its_model(void **state) {
     assert_int_equal(heard.status, 200);
     expect_field(&heard, "id", "demo");
     expect_field(&heard, "max_model_len", "1024");
+    expect_field(&heard, "root", "demo");
     response_free(&heard);
     heard = get(&shared, "/v1/models/demo");
     assert_int_equal(heard.status, 200);

@@ -35,12 +35,10 @@ static void put_model(ln_strbuf *out, const ln_model_entry *entry, const char *a
         ln_strbuf_printf(out, ",\"max_model_len\":%zu", served->ctx_tokens);
     ln_strbuf_puts(out, ",\"type\":\"model\",\"display_name\":");
     ln_json_put_text(out, name);
-    if (adapter != NULL) { /* as vLLM has it */
-        ln_strbuf_puts(out, ",\"root\":");
-        ln_json_put_text(out, name);
-        ln_strbuf_puts(out, ",\"parent\":");
-        ln_json_put_text(out, served->name);
-    }
+    ln_strbuf_puts(out, ",\"root\":"); /* these as vLLM has them */
+    ln_json_put_text(out, name);
+    ln_strbuf_puts(out, ",\"parent\":");
+    ln_json_put_text(out, adapter != NULL ? served->name : NULL);
     ln_strbuf_printf(out, ",\"status\":{\"value\":\"%s\"", ln_model_state_name(entry));
     if (entry->failure[0] != '\0') {
         ln_strbuf_puts(out, ",\"failed\":true,\"error\":");

@@ -138,7 +138,8 @@ static void answer(const answer_case *c, size_t step, bool streams, ln_strbuf *o
                                      .format = ln_reasoning_think(),
                                      .reasoning = c->reasoning,
                                      .model_reasons = c->reasoning != LN_REASONING_NONE,
-                                     .hides_markers = true};
+                                     .hides_markers = true,
+                                     .streams = streams};
     const ln_answer_format *format = &ln_openai_chat_format;
     ln_usage usage = {0};
     ln_answer_writer writer = {
@@ -160,7 +161,7 @@ static void answer(const answer_case *c, size_t step, bool streams, ln_strbuf *o
         if (streams)
             format->chunk(&writer, &choice, out);
     }
-    ln_chat_answer_finish(&choice.answer);
+    ln_chat_answer_finish(&choice.answer, false);
     choice.finish = LINNET_FINISH_STOP;
     if (streams)
         format->chunk(&writer, &choice, out);
@@ -211,6 +212,48 @@ static void says_the_same_however_it_comes(void **state) {
     }
 }
 
+/* The answer of a model, whole, as text and calls: "text|name{arguments};". */
+static void expect_whole(const char *text, const char *custom, bool is_cut, const char *expected) {
+    ln_generation_request request = {.kind = LN_API_CHAT,
+                                     .syntax = ln_call_syntax_find("hermes"),
+                                     .custom_tools = json_pack("[s*]", custom)};
+    ln_chat_answer answer;
+    ln_strbuf said;
+    ln_strbuf_init(&said);
+    ln_chat_answer_init(&answer, &request);
+    ln_chat_answer_feed(&answer, text, strlen(text));
+    ln_chat_answer_finish(&answer, is_cut);
+    for (size_t i = 0; i < answer.n_parts; i++) {
+        const ln_answer_part *part = &answer.parts[i];
+        if (part->kind == LN_PART_CALL)
+            ln_strbuf_printf(&said, "|%s", part->name.data);
+        ln_strbuf_append(&said, part->text.data, part->text.len);
+    }
+    assert_string_equal(said.data, expected);
+    assert_int_equal(strchr(expected, '|') != NULL, answer.n_calls > 0);
+    ln_chat_answer_free(&answer);
+    ln_strbuf_free(&said);
+    json_decref(request.custom_tools);
+}
+
+#define SAYS_CALL(name, arguments)                                                                 \
+    "<tool_call>{\"name\": \"" name "\", \"arguments\": " arguments "}</tool_call>"
+
+/* Arguments that are no JSON make the calls text, where none was sent; not where they were cut. */
+static void takes_malformed_calls_as_text(void **state) {
+    (void)state;
+    expect_whole("a" SAYS_CALL("f", "{\"x\": }"), NULL, false, "a" SAYS_CALL("f", "{\"x\": }"));
+    expect_whole(SAYS_CALL("f", "{}") SAYS_CALL("g", "{1}"), NULL, false,
+                 SAYS_CALL("f", "{}") SAYS_CALL("g", "{1}"));
+    expect_whole("a" SAYS_CALL("f", "{\"x\": 1}"), NULL, false, "a|f{\"x\": 1}");
+    expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, true, "|f{\"x");
+    expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, false,
+                 "<tool_call>{\"name\": \"f\", \"arguments\": {\"x");
+    expect_whole(SAYS_CALL("f", "{\"input\": \"y\"}"), "f", false, "|fy");
+    expect_whole(SAYS_CALL("f", "{\"output\": \"y\"}"), "f", false,
+                 SAYS_CALL("f", "{\"output\": \"y\"}"));
+}
+
 /* Kimi's templates write ids down, so they are the model's own, counted through the chat. */
 static void numbers_calls_as_the_model(void **state) {
     (void)state;
@@ -225,7 +268,7 @@ static void numbers_calls_as_the_model(void **state) {
     ln_strbuf_init(&id);
     ln_chat_answer_init(&answer, &request);
     ln_chat_answer_feed(&answer, text, sizeof text - 1);
-    ln_chat_answer_finish(&answer);
+    ln_chat_answer_finish(&answer, false);
     assert_int_equal(answer.n_calls, 2);
     for (size_t i = 0; i < answer.n_parts; i++) {
         if (answer.parts[i].kind != LN_PART_CALL)
@@ -264,7 +307,7 @@ static void ollama_sends_whole_calls(void **state) {
             ln_chat_answer_feed(&choice.answer, text + at, rest < step ? rest : step);
             format->chunk(&writer, &choice, &out);
         }
-        ln_chat_answer_finish(&choice.answer);
+        ln_chat_answer_finish(&choice.answer, false);
         choice.finish = LINNET_FINISH_STOP;
         format->chunk(&writer, &choice, &out);
         for (char *line = strtok(out.data, "\n"); line; line = strtok(NULL, "\n")) {
@@ -292,6 +335,7 @@ static void ollama_sends_whole_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
+                                       cmocka_unit_test(takes_malformed_calls_as_text),
                                        cmocka_unit_test(numbers_calls_as_the_model),
                                        cmocka_unit_test(ollama_sends_whole_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -327,8 +327,10 @@ static void cancels_in_the_background(void **state) {
         http_response heard = post(&server, "/v1/responses", body);
         assert_int_equal(heard.status, 200);
         snprintf(id, sizeof id, "%s", response_field(&heard, "id"));
+        assert_string_equal(response_field(&heard, "status"), "queued");
         response_free(&heard);
         assert_int_equal(modelled_step(&server).n_running, 1);
+        wait_for_metric(&server, "generation_tokens_total", NULL, 1 + (unsigned)deletes);
         snprintf(path, sizeof path, "/v1/responses/%s", id);
         heard = get(&server, path);
         assert_string_equal(response_field(&heard, "status"), "in_progress");

@@ -335,7 +335,7 @@ static void runs_in_the_background(void **state) {
     json_t *response = ask_response(&shared, "\"input\":\"2+3=\",\"background\":true"), *seen;
     char id[64];
     snprintf(id, sizeof id, "%s", text_of(response, "id"));
-    assert_string_equal(text_of(response, "status"), "in_progress");
+    assert_string_equal(text_of(response, "status"), "queued");
     json_decref(response);
     wait_for_metric(&shared, "num_requests_open", NULL, 0);
     seen = read_body(ask_stored(&shared, "GET", id, ""));

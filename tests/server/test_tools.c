@@ -125,6 +125,7 @@ static void streams_calls(void **state) {
                                "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
                                "\"a\"}]," TOOLS "," SAYS(HERMES) "}");
     assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, "\"delta\":{\"role\":\"assistant\",\"content\":null}"));
     char *content = stream_content(&heard);
     assert_string_equal(content, "Hm.\n");
     free(content);

@@ -19,6 +19,7 @@ static void close_custom(ln_chat_answer *answer) {
             !ln_strbuf_append(&last->text, json_string_value(input), json_string_length(input));
     else
         answer->failed |= !ln_strbuf_append(&last->text, last->raw.data, last->raw.len);
+    last->is_malformed = !json_is_string(input);
     json_decref(arguments);
     ln_strbuf_clear(&last->raw);
 }
@@ -93,33 +94,73 @@ static ln_parameter_type type_of(void *user, const char *tool, const char *param
     return ln_parameter_type_of(answer->request->tools, tool, parameter);
 }
 
-void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request) {
-    *answer = (ln_chat_answer){.request = request};
-    ln_chat_text_init(&answer->parser, request->syntax,
+static void begin(ln_chat_answer *answer, const ln_call_syntax *syntax) {
+    const ln_generation_request *request = answer->request;
+    ln_chat_text_init(&answer->parser, syntax,
                       request->reasoning != LN_REASONING_NONE ? request->format : NULL,
                       request->reasoning == LN_REASONING_OPEN, take, answer);
     answer->parser.hides_marker = request->hides_markers;
     answer->parser.type_of = type_of;
 }
 
-void ln_chat_answer_free(ln_chat_answer *answer) {
+void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request) {
+    *answer = (ln_chat_answer){.request = request};
+    begin(answer, request->syntax);
+}
+
+static void free_parts(ln_chat_answer *answer) {
     for (size_t i = 0; i < answer->n_parts; i++) {
         ln_strbuf_free(&answer->parts[i].name);
         ln_strbuf_free(&answer->parts[i].text);
         ln_strbuf_free(&answer->parts[i].raw);
     }
+    answer->n_parts = answer->n_calls = 0;
+}
+
+void ln_chat_answer_free(ln_chat_answer *answer) {
+    free_parts(answer);
     free(answer->parts);
     ln_chat_text_free(&answer->parser);
+    ln_strbuf_free(&answer->output);
     *answer = (ln_chat_answer){0};
 }
 
 void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_bytes) {
+    if (answer->request->syntax != NULL && !answer->request->streams)
+        answer->failed |= !ln_strbuf_append(&answer->output, text, n_bytes);
     answer->failed |= ln_chat_text_feed(&answer->parser, text, n_bytes, NULL) != LINNET_OK;
 }
 
-void ln_chat_answer_finish(ln_chat_answer *answer) {
+static bool is_malformed(const ln_answer_part *part) {
+    if (part->kind != LN_PART_CALL || part->is_custom)
+        return part->is_malformed;
+    json_t *arguments = part->text.len > 0 ? json_loadb(part->text.data, part->text.len,
+                                                        JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+                                           : NULL;
+    json_decref(arguments);
+    return arguments == NULL;
+}
+
+/* The answer anew, with no calls in it. */
+static void read_as_text(ln_chat_answer *answer) {
+    free_parts(answer);
+    ln_chat_text_free(&answer->parser);
+    begin(answer, NULL);
+    answer->failed |= ln_chat_text_feed(&answer->parser, answer->output.data, answer->output.len,
+                                        NULL) != LINNET_OK;
+    answer->failed |= ln_chat_text_finish(&answer->parser, NULL) != LINNET_OK;
+}
+
+void ln_chat_answer_finish(ln_chat_answer *answer, bool is_cut) {
     answer->failed |= ln_chat_text_finish(&answer->parser, NULL) != LINNET_OK;
     close_custom(answer);
+    for (size_t i = 0; i < answer->n_parts && answer->output.len > 0 && !is_cut; i++) {
+        if (is_malformed(&answer->parts[i])) {
+            read_as_text(answer);
+            break;
+        }
+    }
+    ln_strbuf_free(&answer->output);
     if (answer->n_parts == 0) /* an answer that says nothing is an empty text */
         get_part(answer, LN_PART_TEXT);
 }

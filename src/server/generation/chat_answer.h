@@ -14,14 +14,15 @@ typedef enum ln_answer_part_kind {
 
 typedef struct ln_answer_part {
     ln_answer_part_kind kind;
-    size_t call;    /* of a call: counted from 0 */
-    ln_strbuf name; /* of a call */
-    ln_strbuf text; /* of a call: its arguments; of a custom one its input */
-    ln_strbuf raw;  /* of a custom call: its arguments, as long as they grow */
-    bool is_custom; /* a call of a tool whose input is free text */
-    size_t n_sent;  /* bytes of the text that chunks had */
-    bool is_begun;  /* a chunk said that it begins */
-    bool is_ended;  /* and that it ends */
+    size_t call;       /* of a call: counted from 0 */
+    ln_strbuf name;    /* of a call */
+    ln_strbuf text;    /* of a call: its arguments; of a custom one its input */
+    ln_strbuf raw;     /* of a custom call: its arguments, as long as they grow */
+    bool is_custom;    /* a call of a tool whose input is free text */
+    bool is_malformed; /* a custom call whose arguments were none */
+    size_t n_sent;     /* bytes of the text that chunks had */
+    bool is_begun;     /* a chunk said that it begins */
+    bool is_ended;     /* and that it ends */
 } ln_answer_part;
 
 typedef struct ln_chat_answer {
@@ -30,6 +31,7 @@ typedef struct ln_chat_answer {
     size_t n_parts, capacity;
     size_t n_calls;
     size_t n_complete; /* parts at the beginning whose text was sent and will not grow */
+    ln_strbuf output;  /* all that was fed, where calls may yet turn out to be text */
     const ln_generation_request *request;
     bool failed; /* memory ran out */
 } ln_chat_answer;
@@ -39,7 +41,9 @@ void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *re
 void ln_chat_answer_free(ln_chat_answer *answer);
 
 void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_bytes);
-void ln_chat_answer_finish(ln_chat_answer *answer); /* there is no more text */
+/* There is no more text. In an answer that nobody has seen a part of, a call whose arguments are no
+ * JSON makes all calls text; unless the answer was cut, and the call with it. */
+void ln_chat_answer_finish(ln_chat_answer *answer, bool is_cut);
 
 /* What a part has that was not sent: its bytes, or where they begin. */
 size_t ln_answer_part_count_unsent(const ln_answer_part *part);

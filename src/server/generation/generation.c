@@ -17,6 +17,7 @@ struct ln_generation {
     const ln_answer_format *format;
     ln_answer_writer writer;
     ln_usage usage;
+    bool runs;          /* detached, and its format knows that it runs */
     size_t n_open;      /* choices that are not over */
     ln_choice *choices; /* [n_choices] */
     size_t n_choices;
@@ -191,7 +192,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
                           event->n_embedding * sizeof *event->embedding))
         ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (generation->task->request.kind == LN_API_CHAT)
-        ln_chat_answer_finish(&choice->answer);
+        ln_chat_answer_finish(&choice->answer, event->finish != LINNET_FINISH_STOP);
     if (choice->answer.failed)
         ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
@@ -259,6 +260,16 @@ static bool send_chunks(ln_prompt_run *run) {
     return ln_response_write(generation->task->exchange, out->data, out->len);
 }
 
+/* What is stored of a detached one says that it runs. */
+static void note_running(ln_generation *generation) {
+    ln_strbuf *out = &generation->set->context->scratch;
+    if (generation->task->exchange != NULL || generation->runs || generation->n_open == 0)
+        return;
+    generation->runs = true;
+    ln_strbuf_clear(out);
+    generation->format->run(&generation->writer, out);
+}
+
 /* Takes the events of a run and streams them; false when the generation has ended and is freed. */
 static bool take_events(ln_prompt_run *run, uint64_t now_ns) {
     ln_generation *generation = run->generation;
@@ -266,6 +277,8 @@ static bool take_events(ln_prompt_run *run, uint64_t now_ns) {
     while (run->n_open > 0 && linnet_request_next(run->request, 0, &event, NULL) == LINNET_OK)
         add_event(run, &event);
     measure_latency(run, now_ns);
+    if (generation->writer.first_token_ns != 0)
+        note_running(generation);
     if (run->n_open == 0) {
         linnet_request_close(run->request);
         run->request = NULL;

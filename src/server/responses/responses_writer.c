@@ -154,11 +154,19 @@ static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t
         ln_response_store_answer(writer, choices, out->data + at, out->len - at);
 }
 
-static void accept(ln_answer_writer *writer, ln_strbuf *out) {
+static void store_status(ln_answer_writer *writer, const char *status, ln_strbuf *out) {
     size_t at = out->len;
-    ln_response_put(writer, "in_progress", NULL, NULL, out);
+    ln_response_put(writer, status, NULL, NULL, out);
     if (!out->failed)
         ln_response_store_answer(writer, NULL, out->data + at, out->len - at);
+}
+
+static void accept(ln_answer_writer *writer, ln_strbuf *out) {
+    store_status(writer, "queued", out);
+}
+
+static void run(ln_answer_writer *writer, ln_strbuf *out) {
+    store_status(writer, "in_progress", out);
 }
 
 static void settle(ln_answer_writer *writer, const ln_choice *choices, const ln_api_error *error,
@@ -179,5 +187,6 @@ const ln_answer_format ln_responses_format = {.id_prefix = "resp_",
                                               .chunk = put_chunk,
                                               .end = end,
                                               .accept = accept,
+                                              .run = run,
                                               .settle = settle,
                                               .whole = put_whole};

@@ -72,6 +72,16 @@ static char short_escape(uint32_t c) {
     }
 }
 
+size_t ln_json_escape_char(uint32_t c, char escape[LN_JSON_MAX_ESCAPE]) {
+    char letter = short_escape(c);
+    if (letter == 0 && c > 0x1f)
+        return 0;
+    if (letter == 0)
+        return (size_t)snprintf(escape, LN_JSON_MAX_ESCAPE, "\\u%04x", (unsigned)c);
+    memcpy(escape, (const char[]){'\\', letter, '\0'}, 3);
+    return 2;
+}
+
 ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_ranges,
                        bool negated) {
     ln_expr *set = ln_expr_chars(b, ranges, n_ranges, negated);
@@ -90,12 +100,8 @@ ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_r
             plain[n++] = (ln_range){next, set->ranges[i].low - 1};
         next = set->ranges[i].high + 1;
         for (uint32_t c = set->ranges[i].low; c <= set->ranges[i].high && c <= '\\'; c++) {
-            char escape[8] = {'\\', short_escape(c)};
-            if (c > 0x1f && escape[1] == 0)
-                continue;
-            if (escape[1] == 0)
-                snprintf(escape, sizeof escape, "\\u%04x", (unsigned)c);
-            if (c != 0)
+            char escape[LN_JSON_MAX_ESCAPE];
+            if (ln_json_escape_char(c, escape) > 0 && c != 0)
                 ln_expr_add(b, choice, counted(ln_expr_text(b, escape)));
         }
     }

@@ -43,6 +43,14 @@ ln_expr *ln_json_number(ln_grammar_builder *builder, const ln_number_bounds *bou
 uint32_t ln_schema_add(ln_grammar_builder *builder, const ln_json_rules *rules, json_t *schema,
                        bool is_closed);
 
+/* How a JSON string has a character that it must escape: the bytes, [returned] and a NUL; 0: as it
+ * is. */
+enum { LN_JSON_MAX_ESCAPE = 8 };
+size_t ln_json_escape_char(uint32_t c, char escape[LN_JSON_MAX_ESCAPE]);
+/* Makes the texts of the rules from `first` on what they are within a JSON string. U+0000 cannot
+ * come there. */
+void ln_json_escape_rules(ln_grammar_builder *builder, size_t first);
+
 /* Parses a JSON document; NULL: a failure, at the builder. Owned (json_decref).
  */
 json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, size_t n_bytes,

@@ -5,11 +5,21 @@
 
 #include "grammar/sources.h"
 
+ln_expr *ln_tool_text(ln_grammar_builder *b, const ln_call_syntax *syntax, const char *text) {
+    size_t n_mark = syntax->mark != NULL && text != NULL ? strlen(syntax->mark) : 0;
+    if (n_mark == 0 || strncmp(text, syntax->mark, n_mark) != 0)
+        return ln_expr_marked_text(b, text);
+    return ln_expr_sequence(b, ln_expr_marker(b, syntax->mark),
+                            ln_expr_marked_text(b, text + n_mark), NULL);
+}
+
 typedef struct arguments_reader {
     ln_grammar_builder *builder;
     const ln_json_rules *rules;
     const ln_call_syntax *syntax;
     const json_t *schema;
+    bool is_custom;
+    int depth; /* of values within values */
 } arguments_reader;
 
 static bool is_word(const json_t *value, const char *word) {
@@ -80,16 +90,81 @@ static ln_expr *json_value(arguments_reader *a, const json_t *property) {
     return b->status == LINNET_OK ? ln_expr_rule(b, rule) : ln_expr_empty(b);
 }
 
+ln_expr *ln_tool_input(ln_grammar_builder *b, const json_t *grammar, bool in_json) {
+    const json_t *syntax = json_object_get(grammar, "syntax");
+    const json_t *definition = json_object_get(grammar, "definition");
+    const char *text = json_is_string(definition) ? json_string_value(definition) : "";
+    size_t n_bytes = json_string_length(definition), first = b->n_rules;
+    uint32_t root = b->root;
+    if (is_word(syntax, "lark"))
+        ln_grammar_read_lark(b, text, n_bytes);
+    else if (is_word(syntax, "regex"))
+        ln_grammar_read_regex(b, text, n_bytes);
+    else
+        ln_grammar_read_gbnf(b, text, n_bytes);
+    if (in_json)
+        ln_json_escape_rules(b, first);
+    uint32_t rule = b->root;
+    b->root = root;
+    return b->status == LINNET_OK ? ln_expr_rule(b, rule) : ln_expr_empty(b);
+}
+
+/* The text of a custom tool, between what stands around texts. */
+static ln_expr *custom_value(arguments_reader *a, const json_t *grammar) {
+    ln_grammar_builder *b = a->builder;
+    const ln_call_syntax *s = a->syntax;
+    bool is_python = s->form == LN_CALLS_PYTHON; /* whose escapes are JSON's */
+    const char *quote = is_python ? "\"" : s->form == LN_CALLS_GEMMA ? s->quote : NULL;
+    ln_expr *text = ln_tool_input(b, grammar, is_python);
+    return ln_expr_sequence(b, ln_tool_text(b, s, quote), text, ln_tool_text(b, s, quote), NULL);
+}
+
 static ln_expr *value_of(arguments_reader *a, const json_t *property) {
     ln_grammar_builder *b = a->builder;
     const ln_call_syntax *s = a->syntax;
+    const json_t *grammar = a->is_custom ? json_object_get(property, "grammar") : NULL;
+    if (grammar != NULL)
+        return custom_value(a, grammar);
     bool is_text = is_word(json_object_get(property, "type"), "string");
     if (s->form == LN_CALLS_PYTHON || !is_text)
         return json_value(a, property);
     if (s->form == LN_CALLS_TAGGED)
-        return plain_text(a, property, s->value_end);
-    return ln_expr_sequence(b, ln_expr_marked_text(b, s->quote), plain_text(a, property, s->quote),
-                            ln_expr_marked_text(b, s->quote), NULL);
+        return plain_text(a, property, s->nested ? s->mark : s->value_end);
+    return ln_expr_sequence(b, ln_tool_text(b, s, s->quote), plain_text(a, property, s->quote),
+                            ln_tool_text(b, s, s->quote), NULL);
+}
+
+static ln_expr *properties_of(arguments_reader *a);
+
+/* <KEY>VALUE</KEY>, the tags behind marks. */
+static ln_expr *nested_element(arguments_reader *a, const char *key, const json_t *property);
+
+/* A value as elements: of an object its properties, of a list its items. */
+static ln_expr *nested_value(arguments_reader *a, const json_t *property) {
+    enum { MAX_DEPTH = 16 };
+    ln_grammar_builder *b = a->builder;
+    const json_t *type = json_object_get(property, "type");
+    const json_t *items = json_object_get(property, "items");
+    arguments_reader inner = {b, a->rules, a->syntax, property, a->is_custom, a->depth + 1};
+    if (inner.depth > MAX_DEPTH)
+        return json_value(a, property);
+    if (is_word(type, "object") && json_object_size(json_object_get(property, "properties")) > 0)
+        return properties_of(&inner);
+    if (is_word(type, "array") && json_is_object(items))
+        return ln_expr_repeat(b, nested_element(&inner, "item", items),
+                              length_of(property, "minItems", 0),
+                              length_of(property, "maxItems", LN_NO_LIMIT));
+    return value_of(a, property);
+}
+
+static ln_expr *nested_element(arguments_reader *a, const char *key, const json_t *property) {
+    ln_grammar_builder *b = a->builder;
+    const ln_call_syntax *s = a->syntax;
+    ln_expr *value = nested_value(a, property);
+    return ln_expr_sequence(b, ln_tool_text(b, s, s->key), ln_expr_text(b, key),
+                            ln_expr_text(b, s->key_end), value, ln_tool_text(b, s, s->key),
+                            ln_expr_text(b, "/"), ln_expr_text(b, key), ln_expr_text(b, s->key_end),
+                            NULL);
 }
 
 static ln_expr *line(ln_grammar_builder *b, const char *text) {
@@ -118,13 +193,15 @@ static ln_expr *flag_of(arguments_reader *a, const json_t *property) {
 static ln_expr *argument(arguments_reader *a, const char *key, const json_t *property, bool other) {
     ln_grammar_builder *b = a->builder;
     const ln_call_syntax *s = a->syntax;
+    if (s->nested)
+        return nested_element(a, key, property);
     ln_expr *value = value_of(a, property);
     if (s->form == LN_CALLS_TAGGED)
         return ln_expr_sequence(
-            b, ln_expr_marked_text(b, s->key), ln_expr_text(b, key), flag_of(a, property),
-            ln_expr_marked_text(b, s->key_end), line(b, s->value != NULL ? s->line : NULL),
-            ln_expr_marked_text(b, s->value), line(b, s->value_line), value, line(b, s->value_line),
-            ln_expr_marked_text(b, s->value_end), line(b, s->line), NULL);
+            b, ln_tool_text(b, s, s->key), ln_expr_text(b, key), flag_of(a, property),
+            ln_tool_text(b, s, s->key_end), line(b, s->value != NULL ? s->line : NULL),
+            ln_tool_text(b, s, s->value), line(b, s->value_line), value, line(b, s->value_line),
+            ln_tool_text(b, s, s->value_end), line(b, s->line), NULL);
     bool is_python = s->form == LN_CALLS_PYTHON;
     return ln_expr_sequence(b,
                             ln_expr_text(b, !other      ? ""
@@ -143,7 +220,8 @@ static tail add_property(arguments_reader *a, const char *key, const json_t *pro
                          const tail *rest) {
     ln_grammar_builder *b = a->builder;
     tail made = {{0, 0}};
-    for (int other = 0; other < 2 && b->status == LINNET_OK; other++) {
+    int n_rules = a->syntax->form == LN_CALLS_TAGGED ? 1 : 2; /* there nothing stands between */
+    for (int other = 0; other < n_rules && b->status == LINNET_OK; other++) {
         ln_expr *one = argument(a, key, property, other != 0);
         ln_expr *with = ln_expr_sequence(b, one, ln_expr_rule(b, rest->rules[1]), NULL);
         if (!is_required(a, key))
@@ -151,13 +229,15 @@ static tail add_property(arguments_reader *a, const char *key, const json_t *pro
         if (b->status == LINNET_OK)
             made.rules[other] = ln_json_rule(b, "arguments", with);
     }
+    if (n_rules == 1)
+        made.rules[1] = made.rules[0];
     return made;
 }
 
-ln_expr *ln_tool_arguments(ln_grammar_builder *b, const ln_json_rules *rules,
-                           const ln_call_syntax *syntax, const json_t *schema) {
-    arguments_reader a = {b, rules, syntax, schema};
-    json_t *properties = json_object_get(schema, "properties"), *property;
+/* All properties of the schema, in their order. */
+static ln_expr *properties_of(arguments_reader *a) {
+    ln_grammar_builder *b = a->builder;
+    json_t *properties = json_object_get(a->schema, "properties"), *property;
     size_t n = json_object_size(properties), at = 0;
     const char *key;
     const char **keys = n > 0 ? calloc(n, sizeof *keys) : NULL;
@@ -171,8 +251,14 @@ ln_expr *ln_tool_arguments(ln_grammar_builder *b, const ln_json_rules *rules,
     rest.rules[0] = rest.rules[1] = ln_json_rule(b, "no arguments", ln_expr_empty(b));
     while (at > 0 && b->status == LINNET_OK) {
         at--;
-        rest = add_property(&a, keys[at], json_object_get(properties, keys[at]), &rest);
+        rest = add_property(a, keys[at], json_object_get(properties, keys[at]), &rest);
     }
     free(keys);
     return b->status == LINNET_OK ? ln_expr_rule(b, rest.rules[0]) : ln_expr_empty(b);
+}
+
+ln_expr *ln_tool_arguments(ln_grammar_builder *b, const ln_json_rules *rules,
+                           const ln_call_syntax *syntax, const json_t *schema, bool is_custom) {
+    arguments_reader a = {b, rules, syntax, schema, is_custom, 0};
+    return properties_of(&a);
 }

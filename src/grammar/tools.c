@@ -18,7 +18,7 @@ typedef struct tools_reader {
 } tools_reader;
 
 static ln_expr *marked(tools_reader *t, const char *text) {
-    return ln_expr_marked_text(t->builder, text);
+    return ln_tool_text(t->builder, t->syntax, text);
 }
 
 /* A line break that models write or not. */
@@ -76,11 +76,11 @@ static ln_expr *harmony_call(tools_reader *t, const char *name, ln_expr *argumen
 }
 
 /* Arguments one by one. */
-static ln_expr *written_call(tools_reader *t, const char *name, json_t *schema) {
+static ln_expr *written_call(tools_reader *t, const char *name, json_t *schema, bool is_custom) {
     ln_grammar_builder *b = t->builder;
     const ln_call_syntax *s = t->syntax;
     const char *open = "(", *close = ")";
-    ln_expr *arguments = ln_tool_arguments(b, &t->rules, s, schema);
+    ln_expr *arguments = ln_tool_arguments(b, &t->rules, s, schema, is_custom);
     if (s->form == LN_CALLS_GEMMA)
         open = "{", close = "}";
     ln_expr *number = ln_expr_empty(b);
@@ -89,6 +89,12 @@ static ln_expr *written_call(tools_reader *t, const char *name, json_t *schema) 
         number = ln_expr_sequence(b, ln_expr_text(b, s->number),
                                   ln_expr_repeat(b, ln_expr_chars(b, &digits, 1, false), 1, 3),
                                   ln_expr_text(b, "\""), NULL);
+    if (s->address != NULL)
+        return ln_expr_sequence(b, ln_expr_text(b, s->address), ln_expr_text(b, name),
+                                marked(t, s->address_end), marked(t, s->begin), line(t, s->line),
+                                marked(t, s->call), ln_expr_text(b, name), marked(t, s->name_end),
+                                line(t, s->line), arguments, marked(t, s->call_end),
+                                line(t, s->line), marked(t, s->end), NULL);
     if (s->form == LN_CALLS_TAGGED)
         return ln_expr_sequence(b, marked(t, s->call), ln_expr_text(b, name), number,
                                 marked(t, s->name_end), line(t, s->line), arguments,
@@ -98,21 +104,46 @@ static ln_expr *written_call(tools_reader *t, const char *name, json_t *schema) 
                             arguments, ln_expr_text(b, close), NULL);
 }
 
+/* Whether the tool is one whose input is free text. */
+static bool is_custom(const tools_reader *t, const char *name) {
+    const json_t *item;
+    size_t i;
+    json_array_foreach(json_object_get(t->root, "custom"), i, item) {
+        if (json_is_string(item) && strcmp(json_string_value(item), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Arguments in JSON; those of a custom tool are its input alone. */
+static ln_expr *json_arguments(tools_reader *t, const char *name, json_t *schema) {
+    ln_grammar_builder *b = t->builder;
+    const json_t *input = json_object_get(json_object_get(schema, "properties"), "input");
+    const json_t *grammar = is_custom(t, name) ? json_object_get(input, "grammar") : NULL;
+    if (grammar != NULL)
+        return ln_expr_sequence(b, ln_expr_text(b, "{\"input\": \""),
+                                ln_tool_input(b, grammar, true), ln_expr_text(b, "\"}"), NULL);
+    uint32_t rule = t->rules.object;
+    if (json_is_object(schema))
+        rule = ln_schema_add(b, &t->rules, schema, true);
+    return b->status == LINNET_OK ? ln_expr_rule(b, rule) : ln_expr_empty(b);
+}
+
 static ln_expr *read_call(tools_reader *t, const char *name, json_t *schema) {
     ln_grammar_builder *b = t->builder;
     ln_call_form form = t->syntax->form;
     if (form == LN_CALLS_TAGGED || form == LN_CALLS_PYTHON || form == LN_CALLS_GEMMA)
-        return written_call(t, name, schema);
-    uint32_t rule = t->rules.object;
-    if (json_is_object(schema))
-        rule = ln_schema_add(b, &t->rules, schema, true);
+        return written_call(t, name, schema, is_custom(t, name));
+    ln_expr *arguments = json_arguments(t, name, schema);
     if (b->status != LINNET_OK)
         return ln_expr_empty(b);
-    ln_expr *arguments = ln_expr_rule(b, rule);
     if (form == LN_CALLS_NAMED)
         return named_call(t, name, arguments);
     if (form == LN_CALLS_HARMONY)
         return harmony_call(t, name, arguments);
+    if (form == LN_CALLS_RECIPIENT)
+        return ln_expr_sequence(b, ln_expr_text(b, name), ln_expr_text(b, t->syntax->name_end),
+                                arguments, NULL);
     return json_call(t, name, arguments);
 }
 
@@ -142,11 +173,12 @@ static void read_tool(tools_reader *t, json_t *tool) {
 static ln_expr *frame(tools_reader *t, uint32_t call, bool parallel) {
     ln_grammar_builder *b = t->builder;
     const ln_call_syntax *s = t->syntax;
-    bool has_frame = !s->bare && s->form != LN_CALLS_HARMONY;
+    bool is_framed = s->address != NULL || s->form == LN_CALLS_RECIPIENT; /* call by call */
+    bool has_frame = !s->bare && s->form != LN_CALLS_HARMONY && !is_framed;
     ln_expr *one = ln_expr_rule(b, call), *other = ln_expr_rule(b, call);
     if (s->form == LN_CALLS_HARMONY)
         return one; /* a turn ends with its call */
-    ln_expr *between = s->between != NULL ? ln_expr_text(b, s->between) : ln_expr_empty(b);
+    ln_expr *between = marked(t, s->between);
     if (s->once && has_frame) {
         const char *around = s->form == LN_CALLS_JSON || s->call != NULL ? s->line : NULL;
         one = ln_expr_sequence(b, marked(t, s->begin), line(t, around), one,

@@ -29,9 +29,10 @@ static void parse(const uint8_t *data, size_t bytes, size_t step, record *r) {
     ln_chat_text chat;
     linnet_error err = {0};
     *r = (record){.kind = -1};
-    static const char *const formats[] = {"think", "harmony", "command", "gemma"};
-    const ln_call_syntax *syntax = ln_call_syntax_at(data[0] & 31); /* NULL behind the last */
-    const ln_reasoning_format *format = ln_reasoning_find(formats[bytes > 1 ? data[1] & 3 : 0]);
+    static const char *const formats[] = {"think", "harmony",    "command", "gemma",
+                                          "muse",  "recipients", "kimi_k3", "minimax_m3"};
+    const ln_call_syntax *syntax = ln_call_syntax_at(data[0] & 63); /* NULL behind the last */
+    const ln_reasoning_format *format = ln_reasoning_find(formats[bytes > 1 ? data[1] & 7 : 0]);
     ln_chat_text_init(&chat, syntax, (data[0] & 64) != 0 ? format : NULL,
                       (data[0] & 128) != 0 && (data[0] & 64) != 0, keep, r);
     for (size_t at = 1; at < bytes; at += step)

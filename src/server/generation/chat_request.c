@@ -121,6 +121,8 @@ static void show_calls(const linnet_model *model, ln_generation_request *request
     size_t n = ln_call_syntax_markers(request->syntax, markers);
     for (size_t i = 0; i < n; i++)
         show_marker(model->tokenizer, markers[i], request);
+    if (request->syntax->mark != NULL)
+        show_token(model->tokenizer, request->syntax->mark, strlen(request->syntax->mark), request);
     request->hides_markers = request->n_shown_ids > 0;
 }
 
@@ -149,13 +151,14 @@ static void choose_parts(const linnet_model *model, const char *source, const ln
         show_calls(model, request);
     }
     request->format = ln_reasoning_detect(source, n_bytes);
-    request->model_reasons = request->format != NULL;
-    if (request->model_reasons && !request->continues_answer)
+    request->model_reasons = request->format != NULL && !request->format->is_none;
+    if (request->format != NULL && !request->continues_answer)
         request->reasoning = ln_reasoning_of_prompt(request->format, prompt, strlen(prompt));
     request->options.reasoning = (linnet_reasoning)request->reasoning;
     /* grammars other than those of calls know <think> only */
-    if (!tools->must_call && request->model_reasons &&
-        strcmp(request->format->begin, LN_THINK_BEGIN) != 0)
+    if (request->format != NULL &&
+        (request->format->is_none ||
+         (!tools->must_call && strcmp(request->format->begin, LN_THINK_BEGIN) != 0)))
         request->options.reasoning = LINNET_REASONING_NONE;
     if (request->reasoning != LN_REASONING_NONE)
         show_reasoning(model, request);

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-enum { MAX_HEADER = 1024 };
-
 /* Where the parser stands. A byte at a time decides, so it does not matter how
  * a text is cut. */
 enum {
@@ -11,7 +9,7 @@ enum {
     IN_CONTENT,   /* a mark may begin */
     IN_REASONING,
     IN_CALLS,
-    IN_HEADER, /* of harmony's messages */
+    IN_HEADER, /* of a message, where there are several */
     IN_MESSAGE
 };
 
@@ -217,6 +215,12 @@ static void step_beginning(ln_chat_text *c, char byte) {
     again(c, &held);
 }
 
+static void begin_header(ln_chat_text *c, const char *mark) {
+    ln_strbuf_clear(&c->blank);
+    ln_strbuf_puts(&c->blank, mark);
+    c->state = IN_HEADER;
+}
+
 static void step_content(ln_chat_text *c, char byte) {
     if (c->n_marks == 0) {
         emit_content(c, &byte, 1);
@@ -226,10 +230,13 @@ static void step_content(ln_chat_text *c, char byte) {
     if (found < 0)
         return;
     c->was_reasoning = false;
-    if ((size_t)found < c->n_begins)
+    if ((size_t)found < c->n_begins) {
         begin_calls(c, c->marks[found]);
-    else
-        c->skips_newline = true;
+        return;
+    }
+    c->skips_newline = true;
+    if ((size_t)found >= c->n_begins + c->n_dropped)
+        begin_header(c, c->marks[found]);
 }
 
 /* Reasoning ends with its mark, or with a call. */
@@ -237,7 +244,7 @@ static void step_reasoning(ln_chat_text *c, char byte) {
     int found = step_text(c, byte, LN_PIECE_REASONING, c->ends, c->n_ends);
     if (found < 0)
         return;
-    if (found > 0) {
+    if ((size_t)found >= c->n_own_ends) {
         c->was_reasoning = true;
         begin_calls(c, c->ends[found]);
         return;
@@ -246,60 +253,55 @@ static void step_reasoning(ln_chat_text *c, char byte) {
     c->state = AT_BEGINNING;
 }
 
-/* ---- harmony ---------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------- */
 
-static bool has_word(const ln_strbuf *text, const char *word) {
-    return text->len > 0 && memmem(text->data, text->len, word, strlen(word)) != NULL;
+/* A message begins behind its header. */
+static void take_header(ln_chat_text *c, ln_message_kind kind, const ln_message_header *header) {
+    c->state = kind == LN_MESSAGE_CALLS ? IN_CONTENT : IN_MESSAGE;
+    c->message_kind = kind == LN_MESSAGE_REASONING ? LN_PIECE_REASONING : LN_PIECE_CONTENT;
+    c->skips_newline = true;
+    if (kind == LN_MESSAGE_CALL) {
+        take_call(c, header->name, header->n_bytes);
+        c->message_kind = LN_PIECE_ARGUMENTS;
+    }
 }
 
-/* `<|start|>assistant<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>` */
-static void take_header(ln_chat_text *c) {
-    static const char to[] = "to=", functions[] = "functions.";
-    const char *name = memmem(c->blank.data, c->blank.len, to, sizeof to - 1);
+/* What was read is text, not a header. */
+static void refuse_header(ln_chat_text *c, const ln_strbuf *text) {
     c->state = IN_MESSAGE;
-    c->message_kind =
-        has_word(&c->blank, "<|channel|>analysis") ? LN_PIECE_REASONING : LN_PIECE_CONTENT;
-    c->skips_newline = true;
-    if (name != NULL) {
-        name += sizeof to - 1;
-        if (strncmp(name, functions, sizeof functions - 1) == 0)
-            name += sizeof functions - 1;
-        size_t n_bytes = strcspn(name, " \n\r\t<");
-        if (c->syntax != NULL && n_bytes > 0) {
-            take_call(c, name, n_bytes);
-            c->message_kind = LN_PIECE_ARGUMENTS;
-        }
-    }
-    ln_strbuf_clear(&c->blank);
+    c->message_kind = LN_PIECE_CONTENT;
+    c->skips_newline = false;
+    emit_content(c, text->data, text->len);
 }
 
 static void step_header(ln_chat_text *c, char byte) {
-    static const char end[] = "<|message|>";
     if (!ln_strbuf_putc(&c->blank, byte))
         return;
-    if (c->blank.len >= sizeof end - 1 &&
-        memcmp(c->blank.data + c->blank.len - (sizeof end - 1), end, sizeof end - 1) == 0) {
-        take_header(c);
-    } else if (c->blank.len > MAX_HEADER) {
-        c->state = IN_MESSAGE;
-        c->message_kind = LN_PIECE_CONTENT;
-        emit_content(c, c->blank.data, c->blank.len);
-        ln_strbuf_clear(&c->blank);
-    }
+    const ln_message_header header = ln_message_header_read(c->style, c->blank.data, c->blank.len);
+    if (header.kind == LN_MESSAGE_UNKNOWN)
+        return;
+    ln_message_kind kind = c->syntax != NULL ? header.kind : header.without_tools;
+    ln_strbuf text = c->blank;
+    ln_strbuf_init(&c->blank);
+    if (header.kind == LN_MESSAGE_NONE || kind == LN_MESSAGE_NONE)
+        refuse_header(c, &text);
+    else
+        take_header(c, kind, &header);
+    if (header.n_left > 0 && c->message_kind == LN_PIECE_ARGUMENTS)
+        step(c, byte);
+    ln_strbuf_free(&text);
 }
 
 static void step_message(ln_chat_text *c, char byte) {
-    static const char *const marks[] = {"<|channel|>", "<|start|>", " to=functions.",
-                                        "<|end|>",     "<|call|>",  "<|return|>"};
-    int found = step_text(c, byte, c->message_kind, marks, 6);
+    const char *const *marks;
+    size_t n_begins, n_marks = ln_message_marks(c->style, &marks, &n_begins);
+    int found = step_text(c, byte, c->message_kind, marks, n_marks);
     if (found < 0)
         return;
     c->skips_newline = true;
     c->message_kind = LN_PIECE_CONTENT;
-    if (found > 2)
-        return;
-    ln_strbuf_puts(&c->blank, marks[found]);
-    c->state = IN_HEADER;
+    if ((size_t)found < n_begins)
+        begin_header(c, marks[found]);
 }
 
 /* ---- the parser ------------------------------------------------------------------------- */
@@ -319,12 +321,14 @@ static void step(ln_chat_text *c, char byte) {
 void ln_chat_text_init(ln_chat_text *chat, const ln_call_syntax *syntax,
                        const ln_reasoning_format *reasoning, bool is_thinking,
                        ln_chat_piece_fn on_piece, void *user) {
-    bool has_messages = reasoning != NULL && reasoning->in_messages;
+    ln_message_style style = reasoning != NULL ? reasoning->messages : LN_MESSAGES_NONE;
     *chat = (ln_chat_text){.syntax = syntax,
                            .reasoning = is_thinking ? NULL : reasoning,
-                           .state = has_messages  ? IN_MESSAGE
-                                    : is_thinking ? IN_REASONING
-                                                  : AT_BEGINNING,
+                           .style = style,
+                           .state = style == LN_MESSAGES_CHANNELS ? IN_MESSAGE
+                                    : style != LN_MESSAGES_NONE   ? IN_HEADER
+                                    : is_thinking                 ? IN_REASONING
+                                                                  : AT_BEGINNING,
                            .skips_newline = is_thinking,
                            .on_piece = on_piece,
                            .user = user};
@@ -333,11 +337,17 @@ void ln_chat_text_init(ln_chat_text *chat, const ln_call_syntax *syntax,
     if (reasoning == NULL)
         return;
     chat->ends[chat->n_ends++] = reasoning->end;
+    if (reasoning->also_end != NULL)
+        chat->ends[chat->n_ends++] = reasoning->also_end;
+    chat->n_own_ends = chat->n_ends;
     for (size_t i = 0; syntax != NULL && syntax->ends_thinking && i < chat->n_begins; i++)
         chat->ends[chat->n_ends++] = chat->marks[i];
     for (size_t i = 0; i < LN_REASONING_MAX_DROPPED; i++)
         if (reasoning->dropped[i] != NULL)
             chat->marks[chat->n_marks++] = reasoning->dropped[i];
+    chat->n_dropped = chat->n_marks - chat->n_begins;
+    if (style == LN_MESSAGES_ADDRESSED)
+        chat->marks[chat->n_marks++] = "<|start|>";
 }
 
 void ln_chat_text_free(ln_chat_text *chat) {
@@ -376,6 +386,10 @@ ln_status ln_chat_text_finish(ln_chat_text *c, ln_error *err) {
     switch (c->state) {
     case IN_REASONING: emit_text(c, LN_PIECE_REASONING, c->held.data, c->held.len); break;
     case IN_MESSAGE: emit(c, c->message_kind, c->held.data, c->held.len); break;
+    case IN_HEADER:
+        if (c->style == LN_MESSAGES_RECIPIENTS) /* a word may be all of an answer */
+            emit(c, LN_PIECE_CONTENT, c->blank.data, c->blank.len);
+        break;
     case AT_BEGINNING:
         emit(c, LN_PIECE_CONTENT, c->blank.data, c->blank.len);
         ln_strbuf_clear(&c->blank); /* fall through */

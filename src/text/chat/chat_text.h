@@ -34,23 +34,24 @@ typedef void (*ln_chat_piece_fn)(void *user, const ln_chat_piece *piece);
 typedef ln_parameter_type (*ln_parameter_type_fn)(void *user, const char *tool,
                                                   const char *parameter);
 
-enum { LN_CHAT_MAX_MARKS = LN_CALLS_MAX_ALSO + 1 + LN_REASONING_MAX_DROPPED };
+enum { LN_CHAT_MAX_MARKS = LN_CALLS_MAX_ALSO + 1 + LN_REASONING_MAX_DROPPED + 1 };
 
 typedef struct ln_chat_text {
-    const ln_call_syntax *syntax;                /* NULL: no calls are looked for */
-    const ln_reasoning_format *reasoning;        /* that may begin; NULL: none */
-    const char *ends[1 + LN_CALLS_MAX_ALSO + 1]; /* of reasoning: its own mark, then calls' */
-    size_t n_ends;
+    const ln_call_syntax *syntax;         /* NULL: no calls are looked for */
+    const ln_reasoning_format *reasoning; /* that may begin; NULL: none */
+    ln_message_style style;
+    const char *ends[2 + LN_CALLS_MAX_ALSO + 1]; /* of reasoning: its own marks, then calls' */
+    size_t n_own_ends, n_ends;
     bool was_reasoning;                   /* the calls began in it */
     const char *marks[LN_CHAT_MAX_MARKS]; /* in content: those that begin calls, then others, */
-    size_t n_begins, n_marks;             /* which are dropped */
+    size_t n_begins, n_dropped, n_marks;  /* which are dropped, then one that begins a header */
     bool hides_marker;                    /* what begins calls is no content when no call follows */
     int state;                            /* chat_text.c's */
     ln_strbuf held;                       /* a mark's beginning */
     ln_strbuf blank;                      /* white space before anything else, or a header */
     ln_strbuf pending;                    /* text of a kind, handed on at the end of a feed */
     ln_chat_piece_kind pending_kind;
-    ln_chat_piece_kind message_kind; /* harmony: of the message that goes on */
+    ln_chat_piece_kind message_kind; /* of the message that goes on */
     size_t n_calls;
     bool skips_newline; /* after reasoning, calls */
     const char *mark;   /* that began the calls; "": none did */

@@ -13,7 +13,8 @@ static const ln_reasoning_format formats[] = {
     {.name = "gemma",
      .begin = "<|channel>thought\n",
      .end = "<channel|>",
-     .dropped = {"<|channel>thought\n<channel|>", "<|channel>thought<channel|>", "<channel|>"}},
+     .dropped = {"<|channel>thought\n<channel|>", "<|channel>thought<channel|>", "<channel|>",
+                 "<|channel><|channel>thought\n<channel|>"}},
     {.name = "apriel",
      .begin = "Here are my reasoning steps:",
      .end = "[BEGIN FINAL RESPONSE]",
@@ -26,16 +27,28 @@ static const ln_reasoning_format formats[] = {
     {.name = "harmony",
      .begin = "<|channel|>analysis<|message|>",
      .end = "<|end|><|start|>assistant",
-     .in_messages = true},
+     .messages = LN_MESSAGES_CHANNELS},
+    {.name = "muse",
+     .begin = " to=self<|message|>",
+     .end = "<|eom|><|start|>assistant",
+     .dropped = {"<|eom|>", "<|eot|>"},
+     .messages = LN_MESSAGES_ADDRESSED},
+    {.name = "recipients",
+     .begin = "",
+     .end = "",
+     .messages = LN_MESSAGES_RECIPIENTS,
+     .is_none = true},
     {.name = "kimi_k3",
      .begin = "<|open|>think<|sep|>",
      .end = "<|close|>think<|sep|>",
+     .also_end = "<|open|>response<|sep|>",
      .dropped = {"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"}},
     {.name = "hunyuan", .begin = "<think:opensource>", .end = "</think:opensource>"},
     {.name = "solar",
      .begin = "<|think|>",
      .end = "<|end|>",
      .dropped = {"<|begin|>assistant", "<|content|>"}},
+    {.name = "minimax_m3", .begin = "<mm:think>", .end = "</mm:think>"},
     {.name = "kimi",
      .begin = "\xe2\x97\x81think\xe2\x96\xb7",
      .end = "\xe2\x97\x81/think\xe2\x96\xb7"},
@@ -47,7 +60,10 @@ static const struct {
 } templates[] = {
     {{"<|channel|>", "<|message|>"}, "harmony"},
     {{"<|START_THINKING|>", NULL}, "command"},
+    {{"<atem:function_calls>", "to=self<|message|>"}, "muse"},
+    {{">>>${recipient}", NULL}, "recipients"},
     {{"<seed:think>", NULL}, "seed"},
+    {{"<mm:think>", NULL}, "minimax_m3"},
     {{"[THINK]", NULL}, "mistral"},
     {{"<|channel>thought", NULL}, "gemma"},
     {{"<|channel>", "<channel|>"}, "gemma"},
@@ -96,7 +112,7 @@ static bool ends_with(const char *text, size_t n_bytes, const char *part) {
 
 ln_reasoning ln_reasoning_of_prompt(const ln_reasoning_format *format, const char *prompt,
                                     size_t n_bytes) {
-    if (format->in_messages)
+    if (format->messages != LN_MESSAGES_NONE)
         return LN_REASONING_MAY_COME;
     while (n_bytes > 0 && strchr(" \n\r\t", prompt[n_bytes - 1]) != NULL)
         n_bytes--;

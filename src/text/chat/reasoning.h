@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "text/chat/message_header.h"
+
 /* Whether an answer begins with what a model thinks aloud. */
 typedef enum ln_reasoning {
     LN_REASONING_NONE = LINNET_REASONING_NONE,
@@ -19,10 +21,12 @@ enum { LN_REASONING_MAX_DROPPED = 4 };
 typedef struct ln_reasoning_format {
     const char *name;
     const char *begin, *end;
+    const char *also_end; /* what comes after it, where the end itself was left out; or NULL */
     const char *dropped[LN_REASONING_MAX_DROPPED]; /* marks around the rest that are no content */
     const char
-        *answer;      /* before an answer that is no call; NULL: nothing, or dropped[0] at times */
-    bool in_messages; /* an answer is several messages with headers (harmony's) */
+        *answer; /* before an answer that is no call; NULL: nothing, or dropped[0] at times */
+    ln_message_style messages; /* of an answer that is several, with headers */
+    bool is_none;              /* the model has headers, but does not think */
 } ln_reasoning_format;
 
 /* <think>, which most have. */

@@ -94,7 +94,12 @@ static void calls_are_what_the_parser_reads(void **state) {
 #define STEP(what)          "<\xef\xbd\x9c" what "\xef\xbd\x9c>"
 #define DEEPSEEK(what, end) STEP("tool" LOW what LOW end)
 #define DEEPSEEK_SEP        STEP("tool" LOW "sep")
-#define CALL_OBJECT         "{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}"
+#define MM                  "]<]minimax[>["
+#define MUSE_CALL                                                                                  \
+    " to=f<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter "            \
+    "name=\"a\">x"                                                                                 \
+    "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>"
+#define CALL_OBJECT "{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}"
 
 static const char tools[] =
     "\"parallel\": true, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", "
@@ -184,10 +189,14 @@ static const struct {
      NULL},
     {"functiongemma", "<start_function_call>call:f{a:<escape>x<escape>}<end_function_call>",
      "/f {\"a\": \"x\"}", NULL},
-    {"muse",
-     "<atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">x"
-     "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>",
-     "/f {\"a\": \"x\"}", NULL},
+    {"muse", MUSE_CALL "<|eom|><|start|>assistant" MUSE_CALL, "/f {\"a\": \"x\"}/f {\"a\": \"x\"}",
+     " to=g<|message|>"},
+    {"recipients", "f\n{\"a\": \"x\"}>>>f\n{\"a\": \"y\"}", "/f {\"a\": \"x\"}/f {\"a\": \"y\"}",
+     "all\n"},
+    {"minimax_m3",
+     MM "<tool_call>\n" MM "<invoke name=\"f\">" MM "<a>x" MM "</a>" MM "<n>2" MM "</n>" MM
+        "</invoke>\n" MM "</tool_call>",
+     "/f {\"a\": \"x\", \"n\": 2}", MM "<tool_call>\n" MM "<invoke name=\"f\">" MM "<n>x"},
     {"dots",
      "<dots_function_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
      "\n</dots_function_call>",
@@ -243,7 +252,7 @@ static void every_syntax_can_be_forced(void **state) {
         size_t n_accepted, n_bytes = strlen(forced_calls[i].text);
         bool complete;
         ln_error err = {0};
-        bool in_messages = strcmp(forced_calls[i].syntax, "harmony") == 0;
+        const ln_reasoning_format *format = ln_reasoning_find(forced_calls[i].syntax);
         snprintf(source, sizeof source, "{\"syntax\": \"%s\", %s}", forced_calls[i].syntax, tools);
         ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
         assert_int_equal(
@@ -263,11 +272,105 @@ static void every_syntax_can_be_forced(void **state) {
         calls_read calls = {.n = 0};
         ln_chat_text chat;
         ln_chat_text_init(&chat, ln_call_syntax_find(forced_calls[i].syntax),
-                          in_messages ? ln_reasoning_find("harmony") : NULL, false, keep, &calls);
+                          format != NULL && format->messages != LN_MESSAGES_NONE ? format : NULL,
+                          false, keep, &calls);
         assert_int_equal(ln_chat_text_feed(&chat, forced_calls[i].text, n_bytes, &err), LINNET_OK);
         assert_int_equal(ln_chat_text_finish(&chat, &err), LINNET_OK);
         ln_chat_text_free(&chat);
         assert_string_equal(calls.text, forced_calls[i].expected);
+    }
+}
+
+/* A value of elements, as its schema says. */
+static void forces_nested_values(void **state) {
+    (void)state;
+    static const char source[] =
+        "{\"syntax\": \"minimax_m3\", \"tools\": [{\"function\": {\"name\": \"f\", \"parameters\": "
+        "{\"type\": \"object\", \"required\": [\"o\"], \"properties\": {\"o\": {\"type\": "
+        "\"object\", "
+        "\"required\": [\"l\"], \"properties\": {\"l\": {\"type\": \"array\", \"maxItems\": 2, "
+        "\"items\": {\"type\": \"string\"}}}}}}}}]}";
+#define BEGIN  MM "<tool_call>" MM "<invoke name=\"f\">" MM "<o>"
+#define ITEM   MM "<item>a" MM "</item>"
+#define END(o) o MM "</invoke>" MM "</tool_call>"
+    static const struct {
+        const char *text;
+        bool fits;
+    } texts[] = {
+        {BEGIN MM "<l>" ITEM ITEM MM "</l>" END(MM "</o>"), true},
+        {BEGIN MM "<l>" MM "</l>" END(MM "</o>"), true},
+        {BEGIN END(MM "</o>"), false},
+        {BEGIN MM "<l>" ITEM ITEM ITEM, false},
+        {BEGIN MM "<l>a", false},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        size_t n_bytes = strlen(texts[i].text), n_accepted;
+        bool complete;
+        ln_error err = {0};
+        assert_int_equal(
+            ln_grammar_match(grammar, texts[i].text, n_bytes, &n_accepted, &complete, &err),
+            LINNET_OK);
+        assert_int_equal(n_accepted == n_bytes, texts[i].fits);
+        ln_grammar_release(grammar);
+    }
+}
+
+/* The text of a custom tool holds its grammar in every form: as it is, or escaped as in JSON. */
+static void custom_tools_have_grammars(void **state) {
+    (void)state;
+#define QUOTED  "(\\\"b\\n)"
+#define PLAIN   "(\"b\n)"
+#define CALL(t) "{\"name\": \"f\", \"arguments\": {\"input\": \"" t "\"}}"
+    static const char lark[] = "start: \\\"(\\\" start \\\")\\\" | /\\\"[ab]\\\\n/";
+    static const char gbnf[] =
+        "root ::= \\\"(\\\" root \\\")\\\" | \\\"\\\\\\\"\\\" [ab] \\\"\\\\n\\\"";
+    static const char regex[] = "[(][\\\"][ab]\\n[)]";
+    static const struct {
+        const char *syntax, *text, *wrong;
+    } cases[] = {
+        {"hermes", "<tool_call>\n" CALL("(" QUOTED ")") "\n</tool_call>",
+         "<tool_call>\n" CALL("(" QUOTED)},
+        {"hermes", "<tool_call>\n" CALL(QUOTED) "\n</tool_call>", "<tool_call>\n" CALL(PLAIN)},
+        {"mistral_args", "[TOOL_CALLS]f[ARGS]{\"input\": \"" QUOTED "\"}",
+         "[TOOL_CALLS]f[ARGS]{\"input\": \"c"},
+        {"pythonic", "[f(input=\"" QUOTED "\")]", "[f(input=\"\\\"c"},
+        {"gemma4", "<|tool_call>call:f{input:<|\"|>" PLAIN "<|\"|>}<tool_call|>",
+         "<|tool_call>call:f{input:<|\"|>" QUOTED},
+        {"qwen3_coder",
+         "<tool_call>\n<function=f>\n<parameter=input>\n" PLAIN
+         "\n</parameter>\n</function>\n</tool_call>",
+         "<tool_call>\n<function=f>\n<parameter=input>\nb"},
+    };
+    for (size_t i = 0; i < 3 * (sizeof cases / sizeof *cases); i++) {
+        const char *definitions[] = {lark, gbnf, regex}, *names[] = {"lark", "gbnf", "regex"};
+        size_t k = i / 3;
+        if (i % 3 == 2 && k == 0) /* which nests */
+            continue;
+        char source[1024];
+        bool complete;
+        size_t n_accepted, n_bytes = strlen(cases[k].text);
+        ln_error err = {0};
+        snprintf(
+            source, sizeof source,
+            "{\"syntax\": \"%s\", \"custom\": [\"f\"], \"tools\": [{\"function\": {\"name\": "
+            "\"f\", "
+            "\"parameters\": {\"type\": \"object\", \"required\": [\"input\"], \"properties\": "
+            "{\"input\": {\"type\": \"string\", \"grammar\": {\"syntax\": \"%s\", \"definition\": "
+            "\"%s\"}}}}}}]}",
+            cases[k].syntax, names[i % 3], definitions[i % 3]);
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        assert_int_equal(
+            ln_grammar_match(grammar, cases[k].text, n_bytes, &n_accepted, &complete, &err),
+            LINNET_OK);
+        if (n_accepted != n_bytes || !complete)
+            fail_msg("%s: %s: %zu of %zu", names[i % 3], cases[k].text, n_accepted, n_bytes);
+        n_bytes = strlen(cases[k].wrong);
+        assert_int_equal(
+            ln_grammar_match(grammar, cases[k].wrong, n_bytes, &n_accepted, &complete, &err),
+            LINNET_OK);
+        assert_true(n_accepted < n_bytes);
+        ln_grammar_release(grammar);
     }
 }
 
@@ -354,6 +457,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_what_the_parser_reads),
         cmocka_unit_test(every_syntax_can_be_forced),
+        cmocka_unit_test(forces_nested_values),
+        cmocka_unit_test(custom_tools_have_grammars),
         cmocka_unit_test(refusals),
         cmocka_unit_test(special_tokens_are_marked),
         cmocka_unit_test(reasoning_comes_first),

@@ -27,6 +27,9 @@ static ln_parameter_type type_of(void *user, const char *tool, const char *param
     (void)user;
     if (strcmp(tool, "typed") != 0)
         return LN_PARAMETER_UNKNOWN;
+    if (strchr(parameter, '\n') != NULL) /* within a value */
+        return strcmp(parameter, "list\nitem\ntext") == 0 ? LN_PARAMETER_TEXT
+                                                          : LN_PARAMETER_UNKNOWN;
     return strcmp(parameter, "text") == 0 ? LN_PARAMETER_TEXT : LN_PARAMETER_OTHER;
 }
 
@@ -51,6 +54,7 @@ static char *parse(const char *syntax, const char *format, const char *text, siz
     return ln_strbuf_take(&r.text);
 }
 
+#define MM  "]<]minimax[>["
 #define BAR "\xef\xbd\x9c"
 #define DSML                                                                                       \
     "\xef\xbd\x9c"                                                                                 \
@@ -245,6 +249,41 @@ static const struct {
      "Here are my reasoning steps:\nhm\n[BEGIN FINAL RESPONSE]\nyes\n[END FINAL RESPONSE]",
      "<R:hm\n>yes\n"},
     {"hermes", "think", " \n<tool_call>{\"name\": \"f\"}</tool_call>", "<C:f><A:{}>"},
+    {"gemma4", "gemma", "<|channel><|channel>thought\n<channel|>yes", "yes"},
+    {"kimi_k3", "kimi_k3",
+     "<|open|>think<|sep|>hm<|open|>response<|sep|>ok<|close|>response<|sep|>", "<R:hm>ok"},
+    {"minimax_m3", "minimax_m3",
+     "<mm:think>hm</mm:think>Look." MM "<tool_call>\n" MM "<invoke name=\"f\">" MM "<a>x y" MM
+     "</a>" MM "<n>-14" MM "</n>" MM "</invoke>\n" MM "<invoke name=\"g\">" MM "</invoke>\n" MM
+     "</tool_call>Done",
+     "<R:hm>Look.<C:f><A:{\"a\": \"x y\", \"n\": -14}><C:g><A:{}>Done"},
+    {"minimax_m3", "minimax_m3",
+     MM "<tool_call>" MM "<invoke name=\"typed\">" MM "<list>\n" MM "<item>" MM "<text>1" MM
+        "</text>" MM "</item>" MM "<item>b" MM "</item>" MM "</list>" MM "<map>" MM "<map>" MM
+        "<on>true" MM "</on>" MM "</map>" MM "</map>" MM "<text>" MM "<b>c" MM "</b>" MM
+        "</text>" MM "</invoke>" MM "</tool_call>",
+     "<C:typed><A:{\"list\": [{\"text\": \"1\"}, \"b\"], \"map\": {\"map\": {\"on\": true}}, "
+     "\"text\": \"" MM "<b>c" MM "</b>\"}>"},
+    {"minimax_m3", "minimax_m3",
+     MM "<tool_call>" MM "<invoke name=\"f\">" MM "<a>" MM "<b>1" MM "</c>" MM "</a>" MM
+        "</invoke>" MM "</tool_call>",
+     "<C:f><A:{\"a\": \"" MM "<b>1" MM "</c>\"}>"},
+    {"muse", "muse",
+     " to=self<|message|>I think of <atem:function_calls>.<|eom|><|start|>assistant to=user"
+     "<|message|>I look.<|eom|><|start|>assistant to=f<|message|><atem:function_calls>\n"
+     "<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">1</atem:parameter>\n</atem:invoke>\n"
+     "</atem:function_calls><|eom|><|start|>assistant to=g<|message|><atem:function_calls>"
+     "<atem:invoke name=\"g\"></atem:invoke></atem:function_calls><|eot|>",
+     "<R:I think of <atem:function_calls>.>I look.<C:f><A:{\"a\": 1}><C:g><A:{}>"},
+    {"muse", "muse", " to=user<|message|>Say <atem:function_calls><|eot|>",
+     "Say <atem:function_calls>"},
+    {"muse", "muse", "to be plain", "to be plain"},
+    {"recipients", "recipients", "all\nI look. >>> 1\n>>>f\n{\"a\": \"x\"}>>>g\n{}",
+     "I look. >>> 1\n<C:f><A:{\"a\": \"x\"}><C:g><A:{}>"},
+    {"recipients", "recipients", "Hello\nworld", "Hello\nworld"},
+    {"recipients", "recipients", "Hello", "Hello"},
+    {"none", "recipients", "all\nHello", "Hello"},
+    {"none", "recipients", "f\n{}", "f\n{}"},
 };
 
 static void says_the_same_however_it_comes(void **state) {
@@ -281,6 +320,9 @@ static void finds_what_a_template_shows(void **state) {
         {"function call <|role_sep|>", "gigachat3_role", NULL},
         {"<|function_call|> <|role_sep|>", "gigachat3", NULL},
         {"<beginning_of_sentence> <tool_calls>", "minimax_m1", NULL},
+        {"]<]minimax[>[<tool_call> <mm:think> <invoke name=\"", "minimax_m3", "minimax_m3"},
+        {"<atem:function_calls> to=self<|message|>", "muse", "muse"},
+        {">>>${recipient} <function=", "recipients", "recipients"},
         {"<tool_calls> Here are my reasoning steps: [BEGIN FINAL RESPONSE]", "hunyuan", "apriel"},
     };
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {

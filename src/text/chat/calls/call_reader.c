@@ -15,11 +15,12 @@ void ln_call_reader_free(ln_call_reader *reader) {
     ln_strbuf_free(&reader->name);
     ln_strbuf_free(&reader->key);
     ln_strbuf_free(&reader->arguments);
+    ln_strbuf_free(&reader->close);
 }
 
 bool ln_call_reader_has_failed(const ln_call_reader *reader) {
     return reader->held.failed || reader->word.failed || reader->name.failed ||
-           reader->key.failed || reader->arguments.failed;
+           reader->key.failed || reader->arguments.failed || reader->close.failed;
 }
 
 /* The first byte may show another form than the syntax's own, which models were taught as well. */
@@ -48,6 +49,7 @@ ln_calls_result ln_call_reader_feed(ln_call_reader *r, char byte) {
     case LN_CALLS_GEMMA: return ln_literal_calls_step(r, byte);
     case LN_CALLS_JSON:
     case LN_CALLS_HARMONY:
+    case LN_CALLS_RECIPIENT:
     default: return ln_json_calls_step(r, byte);
     }
 }

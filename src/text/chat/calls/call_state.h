@@ -29,6 +29,7 @@ typedef struct ln_call_reader {
     int state;         /* the form's */
     ln_strbuf held;    /* all bytes since something was handed on */
     ln_strbuf word, name, key, arguments;
+    ln_strbuf close; /* of a nested value: the tag that ends it */
     size_t n_calls, n_parameters;
     bool has_called; /* something was handed on */
     bool is_open;    /* a call whose arguments go on */

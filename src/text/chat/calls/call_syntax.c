@@ -11,6 +11,7 @@
 #define STEP(what)  "<" BAR what BAR ">"
 #define HY(what)    "<" what ":opensource>"
 #define DSML        BAR "DSML" BAR
+#define MM          "]<]minimax[>["
 
 #define JSON_KEYS .name_key = "name", .arguments_key = "arguments"
 
@@ -48,13 +49,16 @@ static const ln_call_syntax syntaxes[] = {
     {"minimax", LN_CALLS_TAGGED, "<minimax:tool_call>", "</minimax:tool_call>",
      .call = "<invoke name=\"", .name_end = "\">", .key = "<parameter name=\"", .key_end = "\">",
      .value_end = "</parameter>", .call_end = "</invoke>", .line = "\n", .between = "\n"},
+    {"minimax_m3", LN_CALLS_TAGGED, MM "<tool_call>", MM "</tool_call>",
+     .call = MM "<invoke name=\"", .name_end = "\">", .key = MM "<", .key_end = ">",
+     .call_end = MM "</invoke>", .mark = MM, .line = "\n", .nested = true},
     {"seed_oss", LN_CALLS_TAGGED, "<seed:tool_call>", "</seed:tool_call>", .call = "<function=",
      .name_end = ">", .key = "<parameter=", .key_end = ">", .value_end = "</parameter>",
      .call_end = "</function>", .once = true, .line = "\n", .between = "\n"},
     {"muse", LN_CALLS_TAGGED, "<atem:function_calls>", "</atem:function_calls>",
      .call = "<atem:invoke name=\"", .name_end = "\">", .key = "<atem:parameter name=\"",
      .key_end = "\">", .value_end = "</atem:parameter>", .call_end = "</atem:invoke>", .line = "\n",
-     .between = "\n"},
+     .address = " to=", .address_end = "<|message|>", .between = "<|eom|><|start|>assistant"},
     {"dots", LN_CALLS_TAGGED, "<dots_function_call>", "</dots_function_call>",
      .call = "<invoke name=\"", .name_end = "\">", .key = "<parameter name=\"", .key_end = "\">",
      .value_end = "</parameter>", .call_end = "</invoke>", .line = "\n", .between = "\n"},
@@ -112,6 +116,7 @@ static const ln_call_syntax syntaxes[] = {
     {"longcat", LN_CALLS_JSON, "<longcat_tool_call>", "</longcat_tool_call>", JSON_KEYS,
      .once = true, .between = "\n"},
     {"functionary", LN_CALLS_NAMED, "<function=", "</function>", .name_end = ">", .once = true},
+    {"recipients", LN_CALLS_RECIPIENT, ">>>", .name_end = "\n", .between = ">>>"},
     {"gemma4", LN_CALLS_GEMMA, "<|tool_call>", "<tool_call|>", .call = "call:", .quote = "<|\"|>",
      .once = true},
     {"functiongemma", LN_CALLS_GEMMA, "<start_function_call>", "<end_function_call>",
@@ -135,6 +140,7 @@ static const struct {
 } templates[] = {
     {{"DSML", "tool_calls>"}, "deepseek_v4"},
     {{"DSML"}, "deepseek_v32"},
+    {{MM, "<mm:think>"}, "minimax_m3"},
     {{"<minimax:tool_call>", "<invoke name=\""}, "minimax"},
     {{"<|tools_prefix|>"}, "apertus"},
     {{"<tool_calls{}>", ":opensource"}, "hy_v3_open"},
@@ -172,6 +178,7 @@ static const struct {
     {{CALLS("begin"), "```json"}, "deepseek"},
     {{CALLS("begin")}, "deepseek_v31"},
     {{"<|action_start|>"}, "internlm2"},
+    {{">>>${recipient}"}, "recipients"},
     {{"functools"}, "firefunction"},
     {{"Action:", "tool_name"}, "command_r"},
     {{"<function="}, "functionary"},
@@ -211,9 +218,9 @@ const ln_call_syntax *ln_call_syntax_at(size_t index) {
 size_t ln_call_syntax_markers(const ln_call_syntax *syntax,
                               const char *markers[LN_CALLS_MAX_MARKERS]) {
     const char *const all[LN_CALLS_MAX_MARKERS] = {
-        syntax->begin,   syntax->end,     syntax->call,  syntax->call_end,  syntax->name_end,
-        syntax->key,     syntax->key_end, syntax->value, syntax->value_end, syntax->quote,
-        syntax->also[0], syntax->also[1], syntax->id_end};
+        syntax->begin,   syntax->end,     syntax->call,   syntax->call_end,  syntax->name_end,
+        syntax->key,     syntax->key_end, syntax->value,  syntax->value_end, syntax->quote,
+        syntax->also[0], syntax->also[1], syntax->id_end, syntax->mark};
     size_t n = 0;
     for (size_t i = 0; i < LN_CALLS_MAX_MARKERS; i++)
         if (all[i] != NULL && strlen(all[i]) > 1)

@@ -8,12 +8,13 @@
 #include <stddef.h>
 
 typedef enum ln_call_form {
-    LN_CALLS_JSON,   /* {"name": ..., "arguments": {...}}, perhaps several, perhaps in [ ] */
-    LN_CALLS_NAMED,  /* a name, then arguments in JSON */
-    LN_CALLS_TAGGED, /* each argument for itself, between tags */
-    LN_CALLS_PYTHON, /* name(key=value), perhaps several, perhaps in [ ] */
-    LN_CALLS_GEMMA,  /* call:name{key:value}, texts between quote marks of their own */
-    LN_CALLS_HARMONY /* messages with headers, whose recipient is the tool */
+    LN_CALLS_JSON,     /* {"name": ..., "arguments": {...}}, perhaps several, perhaps in [ ] */
+    LN_CALLS_NAMED,    /* a name, then arguments in JSON */
+    LN_CALLS_TAGGED,   /* each argument for itself, between tags */
+    LN_CALLS_PYTHON,   /* name(key=value), perhaps several, perhaps in [ ] */
+    LN_CALLS_GEMMA,    /* call:name{key:value}, texts between quote marks of their own */
+    LN_CALLS_HARMONY,  /* messages with headers, whose recipient is the tool */
+    LN_CALLS_RECIPIENT /* likewise; the header is the tool's name */
 } ln_call_form;
 
 enum { LN_CALLS_MAX_ALSO = 3 };
@@ -30,12 +31,15 @@ typedef struct ln_call_syntax {
     const char *key, *key_end, *value, *value_end;
     const char *flag;      /* in KEY before flag_text, or what is not: the value is text, or JSON */
     const char *flag_text; /* NULL: true, and false where it is JSON */
-    const char *quote;     /* GEMMA: around texts */
-    const char *prefix;    /* NAMED: before the name in it, less which it is the tool's */
-    const char *type;      /* NAMED: a word before name_end, with the name behind it */
-    const char *id_end;    /* NAMED: behind an id that stands before the name */
-    const char *number;    /* TAGGED: behind the name, before a number and a quote mark */
-    const char *name_key;  /* JSON: as written; read are all that are in use */
+    const char *address;   /* TAGGED: a header before every call, with its name and address_end */
+    const char *address_end;
+    const char *mark;          /* TAGGED: before every tag, in the texts above, too */
+    const char *quote;         /* GEMMA: around texts */
+    const char *prefix;        /* NAMED: before the name in it, less which it is the tool's */
+    const char *type;          /* NAMED: a word before name_end, with the name behind it */
+    const char *id_end;        /* NAMED: behind an id that stands before the name */
+    const char *number;        /* TAGGED: behind the name, before a number and a quote mark */
+    const char *name_key;      /* JSON: as written; read are all that are in use */
     const char *arguments_key; /* likewise */
     const char *between;       /* calls, as written */
     const char *line;          /* after a tag or around an object, as written: a line break */
@@ -47,6 +51,7 @@ typedef struct ln_call_syntax {
     bool ends_thinking;        /* a call within thoughts is one, and ends them */
     bool keyed;                /* JSON: {NAME: ARGUMENTS} */
     bool cdata;                /* TAGGED: values may stand in <![CDATA[ ]]> */
+    bool nested;               /* TAGGED: <KEY>VALUE</KEY>, where values may be such elements */
 } ln_call_syntax;
 
 /* The syntax that a chat template's text shows; NULL: none that is known. Static storage, as
@@ -56,7 +61,7 @@ const ln_call_syntax *ln_call_syntax_find(const char *name); /* or NULL */
 /* In the order of the table; NULL: there are no more. */
 const ln_call_syntax *ln_call_syntax_at(size_t index);
 
-enum { LN_CALLS_MAX_MARKERS = 13 };
+enum { LN_CALLS_MAX_MARKERS = 14 };
 
 /* All texts of the syntax that may be special tokens of a vocabulary, [returned]. */
 size_t ln_call_syntax_markers(const ln_call_syntax *syntax,

@@ -58,6 +58,23 @@ static unsigned type_of_schema(const json_t *schema, int depth) {
     return found;
 }
 
+/* The schema of what lies within a value: a property, or the items of a list. */
+static const json_t *find_child(const json_t *schema, const char *key, size_t n_bytes, int depth) {
+    static const char *const unions[] = {"anyOf", "oneOf", "allOf"};
+    const json_t *item,
+        *child = json_object_getn(json_object_get(schema, "properties"), key, n_bytes);
+    size_t i;
+    if (child == NULL && n_bytes == 4 && memcmp(key, "item", 4) == 0)
+        child = json_object_get(schema, "items");
+    for (size_t u = 0; u < 3 && child == NULL && depth < MAX_DEPTH; u++) {
+        json_array_foreach(json_object_get(schema, unions[u]), i, item) {
+            if (child == NULL)
+                child = find_child(item, key, n_bytes, depth + 1);
+        }
+    }
+    return child;
+}
+
 ln_parameter_type ln_parameter_type_of(const json_t *tools, const char *tool,
                                        const char *parameter) {
     size_t i;
@@ -67,9 +84,15 @@ ln_parameter_type ln_parameter_type_of(const json_t *tools, const char *tool,
         const char *name = json_string_value(json_object_get(function, "name"));
         if (name == NULL || strcmp(name, tool) != 0)
             continue;
-        const json_t *properties =
-            json_object_get(json_object_get(function, "parameters"), "properties");
-        return (ln_parameter_type)type_of_schema(json_object_get(properties, parameter), 0);
+        const json_t *schema = json_object_get(function, "parameters");
+        for (const char *at = parameter; schema != NULL; at++) {
+            size_t n_bytes = strcspn(at, "\n");
+            schema = find_child(schema, at, n_bytes, 0);
+            at += n_bytes;
+            if (*at == '\0')
+                break;
+        }
+        return (ln_parameter_type)type_of_schema(schema, 0);
     }
     return LN_PARAMETER_UNKNOWN;
 }

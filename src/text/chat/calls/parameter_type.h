@@ -17,7 +17,8 @@ typedef enum ln_parameter_type {
     LN_PARAMETER_OTHER = 62 /* all but text */
 } ln_parameter_type;
 
-/* Of a parameter of one of the tools, which are as clients send them. */
+/* Of a parameter of one of the tools, which are as clients send them. What lies within its value
+ * follows behind line breaks: keys, or "item" of a list. */
 ln_parameter_type ln_parameter_type_of(const json_t *tools, const char *tool,
                                        const char *parameter);
 /* Whether a value of such a type may be that JSON. */

@@ -2,6 +2,7 @@
  * write them. Values become JSON: as they are where they are JSON and the tool does not want text,
  * else as a string. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static bool begin_call(ln_call_reader *r) {
 }
 
 /* Text where the tool wants it; else JSON that it may want, or what a language writes for it. */
-static void put_value(ln_parameter_type type, const char *text, size_t n_bytes, ln_strbuf *json) {
+void ln_calls_put_value(ln_parameter_type type, const char *text, size_t n_bytes, ln_strbuf *json) {
     json_t *value = type == LN_PARAMETER_TEXT
                         ? NULL
                         : json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
@@ -118,7 +119,10 @@ static void give_parameter(ln_call_reader *r) {
         ln_strbuf_puts(&json, ", ");
     ln_literal_put_string(&json, r->key.data, r->key.len);
     ln_strbuf_puts(&json, ": ");
-    put_value(type, text, n_bytes, &json);
+    if (r->syntax->nested)
+        ln_nested_value_put(r, type, text, n_bytes, &json);
+    else
+        ln_calls_put_value(type, text, n_bytes, &json);
     if (!json.failed)
         ln_calls_give(r, json.data);
     r->word.failed |= json.failed;
@@ -196,17 +200,53 @@ static ln_calls_result step_before(ln_call_reader *r, char byte) {
     return stop(r, false);
 }
 
+/* A nested key's tag that is the call's last one: they begin alike. */
+static bool closes_call(const ln_call_reader *r) {
+    const ln_call_syntax *syntax = r->syntax;
+    if (!syntax->nested)
+        return false;
+    const char *rest = syntax->call_end + strlen(syntax->key);
+    return r->word.len == strlen(rest) && memcmp(r->word.data, rest, r->word.len) == 0;
+}
+
+/* The word is a nested key: notes the tag that ends its value. */
+static void expect_close(ln_call_reader *r) {
+    ln_strbuf_clear(&r->close);
+    ln_strbuf_puts(&r->close, r->syntax->key);
+    ln_strbuf_putc(&r->close, '/');
+    ln_strbuf_append(&r->close, r->word.data, r->word.len);
+    ln_strbuf_puts(&r->close, r->syntax->key_end);
+    r->depth = 0;
+}
+
 static ln_calls_result step_key(ln_call_reader *r, char byte) {
     ln_strbuf_putc(&r->word, byte);
     if (!ln_calls_ends_with(&r->word, r->syntax->key_end))
         return r->word.len <= LN_CALLS_MAX_NAME ? LN_CALLS_GO_ON : stop(r, true);
+    if (closes_call(r))
+        return end_call(r, false);
     cut(&r->word, r->syntax->key_end);
-    if (r->word.len == 0)
+    if (r->word.len == 0 || (r->syntax->nested && *r->word.data == '/'))
         return stop(r, true);
+    if (r->syntax->nested)
+        expect_close(r);
     ln_strbuf_clear(&r->key);
     ln_strbuf_append(&r->key, r->word.data, r->word.len);
     enter(r, r->syntax->value != NULL ? BEFORE_VALUE : IN_VALUE);
     return LN_CALLS_GO_ON;
+}
+
+/* The tag that ends a nested value: as many have ended as have begun. */
+static const char *nested_ends_with(ln_call_reader *r) {
+    char open[LN_CALLS_MAX_NAME + 64];
+    size_t n_key = strlen(r->syntax->key);
+    if (r->word.data[r->word.len - 1] != '>' || r->close.failed)
+        return NULL;
+    if (ln_calls_ends_with(&r->word, r->close.data))
+        return r->depth-- == 0 ? r->close.data : NULL;
+    snprintf(open, sizeof open, "%s%s", r->syntax->key, r->close.data + n_key + 1);
+    r->depth += ln_calls_ends_with(&r->word, open);
+    return NULL;
 }
 
 /* The tag that ends a value: its own, or, where that was forgotten, the next one on a new line. */
@@ -235,7 +275,9 @@ static ln_calls_result step_value(ln_call_reader *r, char byte) {
         return found == -2 ? stop(r, true) : LN_CALLS_GO_ON;
     }
     ln_strbuf_putc(&r->word, byte);
-    const char *closes = value_ends_with(r);
+    const char *closes = r->word.failed      ? NULL
+                         : r->syntax->nested ? nested_ends_with(r)
+                                             : value_ends_with(r);
     if (closes == NULL)
         return r->word.len <= LN_CALLS_MAX_VALUE ? LN_CALLS_GO_ON : stop(r, true);
     cut(&r->word, closes);

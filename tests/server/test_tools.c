@@ -163,6 +163,10 @@ static void takes_calls_back(void **state) {
 }
 
 #define DIAL "{\"type\":\"grammar\",%s\"syntax\":\"%s\",\"definition\":\"[0-9]{3}-[0-9]{4}\\n\"%s}"
+#define LARK                                                                                       \
+    "{\"type\":\"grammar\",\"syntax\":\"lark\",\"definition\":\"start: \\\"\\\\\\\"\\\" "          \
+    "/[0-9]{3}/ "                                                                                  \
+    "\\\"\\\\n\\\"\"}"
 
 /* Custom tools take a text as it is, which a regular expression may bound. */
 static void calls_custom_tools(void **state) {
@@ -220,7 +224,18 @@ static void responses_call_custom_tools(void **state) {
     assert_non_null(strstr(heard.body, "event: response.custom_tool_call_input.done"));
     assert_null(strstr(heard.body, "function_call"));
     response_free(&heard);
-    snprintf(format, sizeof format, DIAL, "", "lark", "");
+    snprintf(text, sizeof text, body, "false", LARK); /* which needs escapes in JSON */
+    heard = post(&shared, "/v1/responses", text);
+    assert_int_equal(heard.status, 200);
+    root = json_loads(heard.body, 0, NULL);
+    response_free(&heard);
+    const char *input = text_of(json_array_get(json_object_get(root, "output"), 0), "input");
+    assert_int_equal(strlen(input), 5);
+    assert_int_equal(input[0], '"');
+    assert_int_equal(strspn(input + 1, "0123456789"), 3);
+    assert_int_equal(input[4], '\n');
+    json_decref(root);
+    snprintf(format, sizeof format, DIAL, "", "peg", "");
     snprintf(text, sizeof text, body, "false", format);
     heard = post(&shared, "/v1/responses", text);
     assert_int_equal(heard.status, 400);

@@ -167,53 +167,22 @@ bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy) {
 
 /* ---- tools that take free text ---------------------------------------------------------- */
 
-/* Whether the parentheses of a regular expression are its own: it may be put between others. */
-static bool is_closed(const char *regex) {
-    int depth = 0;
-    bool in_class = false;
-    for (const char *at = regex; *at != '\0'; at++) {
-        if (*at == '\\' && at[1] != '\0')
-            at++;
-        else if (in_class && *at == ']')
-            in_class = false;
-        else if (!in_class && *at == '[') {
-            in_class = true;
-            at += at[1] == '^';
-            at += at[1] == ']'; /* it is one of the class */
-        } else if (!in_class && *at == '(')
-            depth++;
-        else if (!in_class && *at == ')' && --depth < 0)
-            return false;
-    }
-    return depth == 0 && !in_class;
-}
-
-/* The schema of a custom tool's input; NULL with the error set. */
+/* The schema of a custom tool's input, with the grammar of a format; NULL with the error set. */
 static json_t *make_input(const json_t *format, const char *param, ln_api_error *error) {
     const json_t *inner = json_object_get(format, "grammar");
     const json_t *grammar = json_is_object(inner) ? inner : format;
     const json_t *type = json_object_get(format, "type");
-    json_t *input = json_pack("{s:s}", "type", "string");
+    json_t *syntax = json_object_get(grammar, "syntax");
+    json_t *definition = json_object_get(grammar, "definition");
     if (format == NULL || json_is_null(format) || is_word(type, "text"))
-        return input;
-    const char *regex = json_string_value(json_object_get(grammar, "definition"));
-    if (is_word(type, "grammar") && regex != NULL && !is_closed(regex)) {
-        json_decref(input);
-        ln_api_fail(error, 400, param, "%s: a parenthesis or bracket of the regex stands alone",
-                    param);
-        return NULL;
-    }
-    if (is_word(type, "grammar") && regex != NULL &&
-        is_word(json_object_get(grammar, "syntax"), "regex")) {
-        if (json_object_set_new(input, "pattern", json_sprintf("^(?:%s)$", regex)) == 0)
-            return input;
-        json_decref(input);
-        return NULL;
-    }
-    json_decref(input);
+        return json_pack("{s:s}", "type", "string");
+    if (is_word(type, "grammar") && json_string_length(definition) > 0 &&
+        (is_word(syntax, "lark") || is_word(syntax, "regex") || is_word(syntax, "gbnf")))
+        return json_pack("{s:s, s:{s:O, s:O}}", "type", "string", "grammar", "syntax", syntax,
+                         "definition", definition);
     ln_api_fail(error, 400, param,
-                "%s: format is neither text nor a grammar with the syntax regex and a definition; "
-                "other syntaxes are not supported",
+                "%s: format is neither text nor a grammar with the syntax lark, regex or gbnf and "
+                "a definition",
                 param);
     return NULL;
 }
@@ -306,6 +275,8 @@ bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *requ
         json_object_set_new(source, "reasoning_format", json_string(request->format->name));
     if (source != NULL && tools->name != NULL)
         json_object_set_new(source, "name", json_string(tools->name));
+    if (source != NULL && request->custom_tools != NULL)
+        json_object_set(source, "custom", request->custom_tools);
     bool done = source != NULL
                     ? ln_api_set_grammar(request, LINNET_GRAMMAR_TOOLS, source, "tools", error)
                     : ln_api_fail(error, 503, NULL, "out of memory");

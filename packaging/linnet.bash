@@ -57,7 +57,7 @@ _linnet() {
             run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos --lora
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine $model" ;;
             chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine $model" ;;
-            serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
+            serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --chat-template-kwargs --cors --tls-cert --tls-key
                 --allowed-host --strict-fields --no-web-page --metrics-prefix --response-store --max-responses --max-response-bytes
                 --log-json --no-log --sandbox --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout

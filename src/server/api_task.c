@@ -85,6 +85,7 @@ static void run(ln_task *pool_task) {
         return;
     const ln_fields fields = {task->root, "", &task->error,
                               task->context->refuses_unknown ? NULL : &task->ignored};
+    task->request.template_variables = task->context->template_variables;
     if (task->work->read(task, &fields) && task->reply.failed)
         ln_api_fail(&task->error, 503, NULL, "out of memory");
     json_decref(task->root);

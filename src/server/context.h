@@ -20,8 +20,9 @@ typedef struct ln_context {
     ln_shutdown shutdown;
     const char *metrics_prefix; /* of names in /metrics */
     bool has_web_page;
-    bool refuses_unknown;  /* fields of bodies that nobody knows */
-    size_t max_body_bytes; /* also of compressed ones, once they are not */
+    json_t *template_variables; /* of chat templates, owned; NULL: none */
+    bool refuses_unknown;       /* fields of bodies that nobody knows */
+    size_t max_body_bytes;      /* also of compressed ones, once they are not */
     ln_log *log;
     ln_listener *listener;
     struct ln_response_store *responses; /* responses/response_store.h */

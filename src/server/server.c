@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +165,18 @@ static struct event_base *create_base(void) {
     return base;
 }
 
+static ln_status read_variables(ln_server *server, ln_error *err) {
+    const char *text = server->options.template_variables;
+    json_t *variables = text != NULL ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (text != NULL && !json_is_object(variables)) {
+        json_decref(variables);
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "the variables of chat templates are not a JSON object: %.80s", text);
+    }
+    server->context.template_variables = variables;
+    return LINNET_OK;
+}
+
 ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_error *err) {
     *out = NULL;
     ln_json_memory_watch();
@@ -204,6 +217,8 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                                  .on_end = on_end};
     ln_status status = read_keys(server, err);
     if (status == LINNET_OK)
+        status = read_variables(server, err);
+    if (status == LINNET_OK)
         status = ln_listener_open(server->base, &options->address, &server->options.limits, &hooks,
                                   &server->context.listener, err);
     const ln_response_store_limits stored = {options->max_responses, options->max_response_bytes};
@@ -225,6 +240,7 @@ void ln_server_close(ln_server *server) {
     ln_worker_pool_stop(&context->pool);
     ln_generations_stop(&server->generations);
     ln_response_store_close(context->responses);
+    json_decref(context->template_variables);
     ln_listener_close(context->listener);
     ln_shutdown_stop(&context->shutdown);
     ln_health_stop(&context->health);

@@ -35,6 +35,7 @@ typedef struct ln_server_options {
                          as long on a GPU the server ends */
     const char *response_store; /* file of stored responses; NULL: they are kept in memory */
     size_t max_responses, max_response_bytes; /* that are stored */
+    const char *template_variables; /* a JSON object of variables of chat templates; NULL: none */
     bool strict_fields; /* unknown fields of bodies are refused, not ignored with a warning */
     bool has_web_page;
     bool logs_json;

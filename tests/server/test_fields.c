@@ -222,6 +222,28 @@ static void templates_have_the_date_and_functions(void **state) {
                    "1|2|3|"));
 }
 
+/* What the server's own command says holds where the request says nothing. */
+static void variables_have_defaults(void **state) {
+    (void)state;
+    static const char *const kwargs[] = {"", "\"chat_template_kwargs\":{\"functions\":\"3\"},"};
+    static const char *const prompts[] = {"\"1|2|{\\\"a\\\": 1}|\"", "\"1|2|3|\""};
+    test_server server = SERVER(
+        "--threads=1", "--max-seqs=1",
+        "--chat-template-kwargs={\"date_string\":\"1\",\"datetime\":2,\"functions\":{\"a\":1}}");
+    for (size_t i = 0; i < 2; i++) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "{" GREETING "%s\"chat_template\":\"{{ date_string }}|{{ datetime }}|"
+                 "{{ functions if functions is string else functions | tojson }}|{##}\"}",
+                 kwargs[i]);
+        http_response heard = post(&server, "/apply-template", body);
+        assert_int_equal(heard.status, 200);
+        assert_non_null(strstr(heard.body, prompts[i]));
+        response_free(&heard);
+    }
+    server_stop(&server);
+}
+
 #define ROLES "\"chat_template\":\"{% for m in messages %}{{ m.role }};{% endfor %}{##}\""
 
 static void takes_roles_that_templates_know(void **state) {
@@ -514,6 +536,7 @@ int main(void) {
         cmocka_unit_test(takes_a_template),
         cmocka_unit_test(templates_have_the_date_and_functions),
         cmocka_unit_test(takes_roles_that_templates_know),
+        cmocka_unit_test(variables_have_defaults),
         cmocka_unit_test(takes_compressed_bodies),
         cmocka_unit_test(knows_functions),
         cmocka_unit_test(speaks_native),

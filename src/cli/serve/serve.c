@@ -34,6 +34,7 @@ enum {
     KEY_API_KEY_FILE,
     KEY_SERVED_NAME,
     KEY_CHAT_TEMPLATE,
+    KEY_CHAT_TEMPLATE_KWARGS,
     KEY_CORS,
     KEY_TLS_CERT,
     KEY_TLS_KEY,
@@ -92,6 +93,10 @@ static const struct argp_option options[] = {
     {"served-name", KEY_SERVED_NAME, "NAME", 0, "What clients call the model (its own name)", 1},
     {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
      "Jinja that takes the place of the model's chat template", 1},
+    {"chat-template-kwargs", KEY_CHAT_TEMPLATE_KWARGS, "JSON", 0,
+     "Variables of chat templates where a request does not say otherwise, such as "
+     "{\"enable_thinking\": false}",
+     1},
     {"cors", KEY_CORS, "ORIGIN", 0, "Let pages of this origin call the server; *: of any", 1},
     {"allowed-host", KEY_ALLOWED_HOST, "NAME", 0,
      "Clients may call the server by this name where it asks for no key and listens at a "
@@ -267,6 +272,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_SERVED_NAME: server->served_name = arg; return 0;
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
+    case KEY_CHAT_TEMPLATE_KWARGS: server->template_variables = arg; return 0;
     case KEY_CORS: server->cors_origin = arg; return 0;
     case KEY_ALLOWED_HOST:
         if (server->n_allowed_hosts == MAX_HOSTS)

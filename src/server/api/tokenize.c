@@ -105,19 +105,20 @@ static bool tokenize_chat(ln_api_task *task, const ln_fields *fields) {
 }
 
 static bool tokenize(ln_api_task *task, const ln_fields *fields) {
-    static const char *const known[] = {"model",         "prompt",
-                                        "content",       "add_special_tokens",
-                                        "parse_special", "return_token_strs",
-                                        "with_pieces",   NULL};
-    bool adds_special = true, parses_special = true;
-    shown shows = {0};
+    static const char *const known[] = {
+        "model",       "prompt",        "content",     "add_special_tokens",
+        "add_special", "parse_special", "with_pieces", "return_token_strs",
+        NULL};
     const char *name = ln_fields_get(fields, "content") != NULL ? "content" : "prompt";
+    bool adds_special = *name == 'p', parses_special = true; /* as vLLM and llama.cpp have it */
+    shown shows = {0};
     const json_t *text = ln_fields_get(fields, name);
     if (ln_fields_get(fields, "messages") != NULL)
         return tokenize_chat(task, fields);
     if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
         !ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
-        !read_shown(fields, &shows) || !ln_fields_bool(fields, "parse_special", &parses_special))
+        !ln_fields_bool(fields, "add_special", &adds_special) || !read_shown(fields, &shows) ||
+        !ln_fields_bool(fields, "parse_special", &parses_special))
         return false;
     if (*name == 'c' && ln_fields_get(fields, "prompt") != NULL)
         return ln_api_fail(&task->error, 400, name, "content and prompt exclude each other");

@@ -72,7 +72,7 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
         !ln_fields_bool(fields, "add_generation_prompt", &begins) ||
         !ln_fields_bool(fields, "continue_final_message", &chat.continues) ||
         !ln_fields_bool(fields, "echo", &chat.keeps_text) ||
-        !ln_chat_variables_read(fields, &variables, &shows))
+        !ln_chat_variables_read(fields, request->template_variables, &variables, &shows))
         return false;
     if (chat.continues && begins && ln_fields_get(fields, "add_generation_prompt") != NULL) {
         json_decref(variables);

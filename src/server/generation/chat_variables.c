@@ -88,9 +88,10 @@ static bool read_fields(const ln_fields *fields, json_t *variables, bool *shows_
            read_reasoning(fields, variables, shows_reasoning);
 }
 
-bool ln_chat_variables_read(const ln_fields *fields, json_t **variables, bool *shows_reasoning) {
+bool ln_chat_variables_read(const ln_fields *fields, const json_t *own, json_t **variables,
+                            bool *shows_reasoning) {
     const json_t *given = ln_fields_get(fields, "chat_template_kwargs");
-    json_t *made = json_object();
+    json_t *made = own != NULL ? json_deep_copy(own) : json_object();
     *shows_reasoning = true;
     if (made == NULL)
         ln_api_fail(fields->error, 503, NULL, "out of memory");

@@ -9,7 +9,9 @@
     "chat_template_kwargs", "reasoning_effort", "verbosity", "enable_thinking", "think",           \
         "reasoning", "include_reasoning", "documents"
 
-/* *variables: a new object. *shows_reasoning stays true unless the client wants none. */
-bool ln_chat_variables_read(const ln_fields *fields, json_t **variables, bool *shows_reasoning);
+/* *variables: a new object, of what the server says itself (NULL: nothing) and, over that, the
+ * body. *shows_reasoning stays true unless the client wants none. */
+bool ln_chat_variables_read(const ln_fields *fields, const json_t *own, json_t **variables,
+                            bool *shows_reasoning);
 
 #endif

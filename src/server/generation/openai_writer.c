@@ -221,11 +221,9 @@ static void put_event(const ln_answer_writer *writer, ln_choice *choice, bool is
     ln_strbuf_append(out, writer->head.data, writer->head.len);
     ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
     if (is_role) {
-        /* of an answer that may be calls it is not known whether there is content */
-        ln_strbuf_printf(out,
-                         "\"delta\":{\"role\":\"assistant\",\"content\":%s},"
-                         "\"logprobs\":null,\"finish_reason\":null",
-                         request->syntax != NULL ? "null" : "\"\"");
+        /* whether there will be content is not known */
+        ln_strbuf_puts(out, "\"delta\":{\"role\":\"assistant\",\"content\":null},"
+                            "\"logprobs\":null,\"finish_reason\":null");
     } else {
         ln_strbuf_puts(out, is_chat ? "\"delta\":{" : "\"text\":");
         if (is_chat)

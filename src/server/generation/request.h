@@ -39,21 +39,22 @@ typedef struct ln_generation_request {
     size_t n;                  /* choices for each prompt, which share it */
     int32_t n_top;             /* likeliest tokens that are shown of each place in the output */
     int32_t n_prompt_top;      /* and of each in the prompt, for prompt_logprobs; -1: none */
-    linnet_request_options options; /* its arrays are those below */
-    char **stop;                    /* [options.n_stop], owned, as are its strings */
-    int32_t *stop_ids;              /* owned */
-    int32_t *prediction_ids;        /* owned (linnet_free) */
-    linnet_logit_bias *logit_bias;  /* owned */
-    linnet_token_list *bad_words;   /* [options.n_bad_words], owned, as are the ids */
-    int64_t truncates;              /* so many tokens at the end of a prompt are used; -1: as many
-                                       as there is room for; INT64_MAX: all */
-    bool truncates_end;             /* so many at the beginning instead */
-    bool names_ids;                 /* logprobs have "token_id:N" in place of a token's text */
-    bool returns_ids;               /* the tokens' ids are part of the answer */
-    char *grammar;                  /* options.grammar, owned */
-    char grammar_param[64];         /* the field that it comes from; "": there is none */
-    bool keeps_rendered;            /* what the template wrote is wanted: it becomes */
-    char *rendered;                 /* this, NUL-terminated; owned */
+    linnet_request_options options;   /* its arrays are those below */
+    char **stop;                      /* [options.n_stop], owned, as are its strings */
+    int32_t *stop_ids;                /* owned */
+    int32_t *prediction_ids;          /* owned (linnet_free) */
+    linnet_logit_bias *logit_bias;    /* owned */
+    linnet_token_list *bad_words;     /* [options.n_bad_words], owned, as are the ids */
+    int64_t truncates;                /* so many tokens at the end of a prompt are used; -1: as many
+                                         as there is room for; INT64_MAX: all */
+    bool truncates_end;               /* so many at the beginning instead */
+    bool names_ids;                   /* logprobs have "token_id:N" in place of a token's text */
+    bool returns_ids;                 /* the tokens' ids are part of the answer */
+    char *grammar;                    /* options.grammar, owned */
+    char grammar_param[64];           /* the field that it comes from; "": there is none */
+    const json_t *template_variables; /* the server's own; NULL: none */
+    bool keeps_rendered;              /* what the template wrote is wanted: it becomes */
+    char *rendered;                   /* this, NUL-terminated; owned */
     /* how a chat's answer is taken apart */
     const ln_call_syntax *syntax;          /* of calls; NULL: none are looked for */
     json_t *tools;                         /* that may be called so, shared; NULL: none */

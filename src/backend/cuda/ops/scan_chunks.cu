@@ -25,7 +25,9 @@ enum {
     CHUNK_COLUMNS = 32,
     CHUNK_WARPS = 8,
     CHUNK_THREADS = CHUNK_WARPS * LN_WARP,
-    BLOCK_ROWS = 16, /* tokens whose updates are found one after the other */
+    BLOCK_ROWS = 16,  /* tokens whose updates are found one after the other */
+    ROWS_AT_ONCE = 4, /* rows whose loads are under way, of so many channels a lane */
+    LANE_CHANNELS = 4,
     /* Floats of rows, of which those that a warp reads at once lie in different banks. */
     STATE_STRIDE = CHUNK_COLUMNS + 2,
     UPDATE_STRIDE = CHUNK_COLUMNS + 8,
@@ -84,66 +86,137 @@ static __device__ __forceinline__ chunk_shared place_shared(double *memory, size
 
 /* ---- a chunk's inputs ------------------------------------------------------------------------ */
 
-/* Sums of decays and scales of values; by the first warp. */
+/* Sums of decays and scales of values; by the first warp, whose lanes have two tokens each. */
 static __device__ void load_decays(const scan_args &args, const chunk_shared &m,
                                    const state_view &view, const chunk_span &span) {
     const double *tail = (const double *)view.tail;
-    for (int t = (int)threadIdx.x; t < span.end; t += LN_WARP) {
+    int lane = (int)(threadIdx.x % LN_WARP);
+    double decays[2] = {0.0, 0.0}, sum = 0.0;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int t = lane + half * LN_WARP;
         size_t row = span.row + (size_t)(t - span.first);
-        m.c[t] = t < span.first ? tail[tail_row(args.state.shape, span.head, span.chunk + t, 1)]
-                                : decay_of(args, row, span.head, 0);
+        if (t >= span.end)
+            continue;
+        decays[half] = t < span.first
+                           ? tail[tail_row(args.state.shape, span.head, span.chunk + t, 1)]
+                           : decay_of(args, row, span.head, 0);
         m.scales[t] = t < span.first ? 1.0f : value_scale(args, row, span.head);
     }
-    __syncwarp();
-    if (threadIdx.x == 0)
-        for (int t = span.first; t < span.end; t++)
-            m.c[t] += t > 0 ? m.c[t - 1] : 0.0;
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int at = 0; at < LN_WARP; at++) {
+            double x = __shfl_sync(0xffffffffu, decays[half], at);
+            sum = at + half * LN_WARP < span.first ? x : sum + x;
+            if (lane == at)
+                m.c[at + half * LN_WARP] = sum;
+        }
 }
 
-/* Keys and queries up to the next whole BLOCK_ROWS, zeros where there are none; a warp has a row.
- */
-static __device__ void load_rows(const scan_args &args, const chunk_shared &m,
-                                 const state_view &view, const chunk_span &span) {
+/* Where a row of a key or query comes from, and whether it is one of the step's. */
+static __device__ __forceinline__ const float *row_source(const scan_args &args,
+                                                          const state_view &view,
+                                                          const chunk_span &span, size_t k_head,
+                                                          bool is_key, int t) {
     const ln_state_shape &s = args.state.shape;
+    size_t row = span.row + (size_t)(t - span.first);
+    if (t >= span.end || (t < span.first && !is_key))
+        return NULL;
+    if (t < span.first)
+        return view.tail + args.state.tail_keys + tail_row(s, k_head, span.chunk + t, s.k_dim);
+    return (is_key ? args.p.k + row * args.p.k_stride : args.p.q + row * args.p.q_stride) +
+           k_head * s.k_dim;
+}
+
+/* ROWS_AT_ONCE rows of keys or queries as load_head gives them, zeros where there are none; by a
+ * warp, for heads of up to LANE_CHANNELS channels a lane. */
+static __device__ __forceinline__ void load_some_rows(const scan_args &args, const chunk_shared &m,
+                                                      const state_view &view,
+                                                      const chunk_span &span, bool is_key,
+                                                      int first) {
+    int lane = (int)(threadIdx.x % LN_WARP), k_dim = (int)args.state.shape.k_dim;
     size_t k_head = key_head(args, span.head);
-    int lane = (int)(threadIdx.x % LN_WARP), warp = (int)(threadIdx.x / LN_WARP);
-    int end = (span.end + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS;
-    for (int at = warp; at < 2 * end; at += CHUNK_WARPS) {
-        int t = at / 2;
-        bool is_key = at % 2 == 0, is_new = t >= span.first && t < span.end;
-        float *to = (is_key ? m.keys : m.queries) + t * m.key_stride;
-        size_t row = span.row + (size_t)(t - span.first);
-        int n = is_new || (is_key && t < span.first) ? (int)s.k_dim : 0;
-        for (int i = n + lane; i < m.k_dim; i += LN_WARP)
-            to[i] = 0.0f;
-        if (is_new)
-            load_head(
-                args,
-                (is_key ? args.p.k + row * args.p.k_stride : args.p.q + row * args.p.q_stride) +
-                    k_head * s.k_dim,
-                to);
-        const float *key =
-            view.tail + args.state.tail_keys + tail_row(s, k_head, span.chunk + t, s.k_dim);
-        for (int i = lane; i < n && !is_new; i += LN_WARP)
-            to[i] = key[i];
+    float x[ROWS_AT_ONCE][LANE_CHANNELS], squares[ROWS_AT_ONCE] = {};
+#pragma unroll
+    for (int r = 0; r < ROWS_AT_ONCE; r++) {
+        const float *row = row_source(args, view, span, k_head, is_key, first + r);
+#pragma unroll
+        for (int i = 0; i < LANE_CHANNELS; i++)
+            x[r][i] = row != NULL && lane + i * LN_WARP < k_dim ? row[lane + i * LN_WARP] : 0.0f;
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS_AT_ONCE; r++) {
+#pragma unroll
+        for (int i = 0; i < LANE_CHANNELS; i++)
+            squares[r] = fmaf(x[r][i], x[r][i], squares[r]);
+        squares[r] = ln_warp_sum(squares[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS_AT_ONCE; r++) {
+        bool scales = args.p.unit_qk && first + r >= span.first;
+        float scale = scales ? 1.0f / sqrtf(squares[r] + 1e-6f) : 1.0f;
+        float *to = (is_key ? m.keys : m.queries) + (first + r) * m.key_stride;
+#pragma unroll
+        for (int i = 0; i < LANE_CHANNELS; i++)
+            if (lane + i * LN_WARP < m.k_dim)
+                to[lane + i * LN_WARP] = x[r][i] * scale;
     }
 }
 
-/* The tail's updates and the step's values, which become updates at once without the delta rule. */
+/* The same of one row of any length. */
+static __device__ void load_row(const scan_args &args, const chunk_shared &m,
+                                const state_view &view, const chunk_span &span, bool is_key,
+                                int t) {
+    int lane = (int)(threadIdx.x % LN_WARP), k_dim = (int)args.state.shape.k_dim;
+    float *to = (is_key ? m.keys : m.queries) + t * m.key_stride;
+    const float *row = row_source(args, view, span, key_head(args, span.head), is_key, t);
+    for (int i = (row != NULL ? k_dim : 0) + lane; i < m.k_dim; i += LN_WARP)
+        to[i] = 0.0f;
+    if (row != NULL && t >= span.first)
+        load_head(args, row, to);
+    for (int i = lane; i < k_dim && row != NULL && t < span.first; i += LN_WARP)
+        to[i] = row[i];
+}
+
+/* Keys and queries up to the next whole BLOCK_ROWS; by all warps but the first. */
+static __device__ void load_rows(const scan_args &args, const chunk_shared &m,
+                                 const state_view &view, const chunk_span &span) {
+    int warp = (int)(threadIdx.x / LN_WARP) - 1;
+    int end = (span.end + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS;
+    if (m.k_dim > LANE_CHANNELS * LN_WARP) {
+        for (int at = warp; at < 2 * end; at += CHUNK_WARPS - 1)
+            load_row(args, m, view, span, at % 2 == 0, at / 2);
+        return;
+    }
+    for (int at = warp; at < 2 * end / ROWS_AT_ONCE; at += CHUNK_WARPS - 1)
+        load_some_rows(args, m, view, span, at % 2 == 0, at / 2 * ROWS_AT_ONCE);
+}
+
+/* The tail's updates and the step's values. */
 static __device__ void load_values(const scan_args &args, const chunk_shared &m,
                                    const state_view &view, const chunk_span &span) {
     const ln_state_shape &s = args.state.shape;
-    int end = (span.end + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS;
-    for (int at = (int)threadIdx.x; at < end * CHUNK_COLUMNS; at += CHUNK_THREADS) {
-        int t = at / CHUNK_COLUMNS, column = at % CHUNK_COLUMNS;
-        size_t j = span.column + (size_t)column, row = span.row + (size_t)(t - span.first);
-        float x = 0.0f;
+    int column = (int)threadIdx.x % CHUNK_COLUMNS, end = (span.end + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    size_t j = span.column + (size_t)column;
+    constexpr int STEP = CHUNK_THREADS / CHUNK_COLUMNS, N = CHUNK / STEP;
+    float x[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        int t = (int)threadIdx.x / CHUNK_COLUMNS + i * STEP;
+        size_t row = span.row + (size_t)(t - span.first);
+        x[i] = 0.0f;
         if (j < s.v_dim && t < span.first)
-            x = view.tail[args.state.tail_updates +
-                          tail_row(s, span.head, span.chunk + t, s.v_dim) + j];
+            x[i] = view.tail[args.state.tail_updates +
+                             tail_row(s, span.head, span.chunk + t, s.v_dim) + j];
         else if (j < s.v_dim && t < span.end)
-            x = args.p.v[row * args.p.v_stride + span.head * s.v_dim + j];
-        m.updates[t * UPDATE_STRIDE + column] = x;
+            x[i] = args.p.v[row * args.p.v_stride + span.head * s.v_dim + j];
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        int t = (int)threadIdx.x / CHUNK_COLUMNS + i * STEP;
+        if (t < end * BLOCK_ROWS)
+            m.updates[t * UPDATE_STRIDE + column] = x[i];
     }
 }
 
@@ -271,35 +344,34 @@ static __device__ __forceinline__ void inter_chunk_products(const chunk_shared &
     }
 }
 
-/* Weights and memory of all rows of the step, a tile of 16 x 16 for each warp in turn. */
-static __device__ void intra_and_inter_chunk(const scan_args &args, const chunk_shared &m,
-                                             const chunk_span &span) {
-    int warp = (int)(threadIdx.x / LN_WARP), unit = 0;
-    for (int is_key = args.p.b != NULL; is_key >= 0; is_key--)
-        for (int tile = span.first / BLOCK_ROWS; tile * BLOCK_ROWS < span.end; tile++)
-            for (int part = 0; part < tile + 3; part++, unit++) {
-                if (unit % CHUNK_WARPS != warp)
-                    continue;
-                if (part <= tile)
-                    intra_chunk_scores(m, is_key != 0, tile, part * BLOCK_ROWS, span.end);
-                else
-                    inter_chunk_products(m, is_key != 0, tile, (part - tile - 1) * BLOCK_ROWS);
-            }
+/* Weights and memory of keys, or queries, of the step, a tile of 16 x 16 for each of the warps from
+ * `first` on in turn. */
+static __device__ void intra_and_inter_chunk(const chunk_shared &m, const chunk_span &span,
+                                             bool is_key, int first) {
+    int warp = (int)(threadIdx.x / LN_WARP) - first, unit = 0;
+    for (int tile = span.first / BLOCK_ROWS; tile * BLOCK_ROWS < span.end; tile++)
+        for (int part = 0; part < tile + 3; part++, unit++) {
+            if (unit % (CHUNK_WARPS - first) != warp)
+                continue;
+            if (part <= tile)
+                intra_chunk_scores(m, is_key, tile, part * BLOCK_ROWS, span.end);
+            else
+                inter_chunk_products(m, is_key, tile, (part - tile - 1) * BLOCK_ROWS);
+        }
 }
 
 /* ---- updates and results --------------------------------------------------------------------- */
 
-/* What is left of the values of a tile when what earlier tiles and the state have of it is gone. */
-static __device__ void subtract_memory(const chunk_shared &m, const chunk_span &span, int tile) {
-    int warp = (int)(threadIdx.x / LN_WARP);
-    if (warp >= CHUNK_COLUMNS / 8)
-        return;
+/* What is left of the values of a tile when what earlier tiles and the state have of it is gone; of
+ * the warp's eight columns. */
+static __device__ void subtract_memory(const chunk_shared &m, const chunk_span &span, int tile,
+                                       int first) {
     float sums[4] = {};
-    multiply_updates(m, m.key_weights, tile, 8 * warp, BLOCK_ROWS * tile, sums);
+    multiply_updates(m, m.key_weights, tile, first, BLOCK_ROWS * tile, sums);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int t, column;
-        place_element(tile, 8 * warp, i, &t, &column);
+        place_element(tile, first, i, &t, &column);
         if (t < span.first || t >= span.end)
             continue;
         float kept = expf((float)m.c[t]);
@@ -308,16 +380,17 @@ static __device__ void subtract_memory(const chunk_shared &m, const chunk_span &
     }
 }
 
-/* The updates of a tile, one token after the other; a thread of the first warp has a column. */
-static __device__ void solve_tile(const chunk_shared &m, const chunk_span &span, int tile) {
-    if (threadIdx.x >= CHUNK_COLUMNS)
-        return;
+/* The updates of a tile, one token after the other; a lane has a column. */
+static __device__ void solve_tile(const chunk_shared &m, const chunk_span &span, int tile,
+                                  int column) {
     float u[BLOCK_ROWS];
     const float *weights = m.key_weights + BLOCK_ROWS * tile * (WEIGHT_STRIDE + 1);
-    float *updates = m.updates + BLOCK_ROWS * tile * UPDATE_STRIDE + threadIdx.x;
+    float *updates = m.updates + BLOCK_ROWS * tile * UPDATE_STRIDE + column;
+#pragma unroll
+    for (int t = 0; t < BLOCK_ROWS; t++)
+        u[t] = updates[t * UPDATE_STRIDE];
 #pragma unroll
     for (int t = 0; t < BLOCK_ROWS; t++) {
-        u[t] = updates[t * UPDATE_STRIDE];
         int at = BLOCK_ROWS * tile + t;
         if (at < span.first || at >= span.end)
             continue;
@@ -325,27 +398,48 @@ static __device__ void solve_tile(const chunk_shared &m, const chunk_span &span,
         for (int s = 0; s < t; s++)
             u[t] = fmaf(-weights[t * WEIGHT_STRIDE + s], u[s], u[t]);
         u[t] *= m.scales[at];
+    }
+#pragma unroll
+    for (int t = 0; t < BLOCK_ROWS; t++)
         updates[t * UPDATE_STRIDE] = u[t];
+}
+
+/* The delta rule's updates, tile after tile; each of the first warps has eight columns. */
+static __device__ void find_updates(const chunk_shared &m, const chunk_span &span) {
+    int lane = (int)(threadIdx.x % LN_WARP), first = 8 * (int)(threadIdx.x / LN_WARP);
+    for (int tile = span.first / BLOCK_ROWS; tile * BLOCK_ROWS < span.end; tile++) {
+        subtract_memory(m, span, tile, first);
+        __syncwarp();
+        if (lane < 8)
+            solve_tile(m, span, tile, first + lane);
+        __syncwarp();
     }
 }
 
-static __device__ void find_updates(const scan_args &args, const chunk_shared &m,
-                                    const chunk_span &span) {
+/* Updates of scans without the delta rule. */
+static __device__ void scale_values(const chunk_shared &m, const chunk_span &span) {
+    for (int at = (int)threadIdx.x; at < span.end * CHUNK_COLUMNS; at += CHUNK_THREADS) {
+        int t = at / CHUNK_COLUMNS;
+        if (t >= span.first)
+            m.updates[t * UPDATE_STRIDE + at % CHUNK_COLUMNS] *= m.scales[t];
+    }
+}
+
+/* Weights, memory and updates. With the delta rule the first half of the warps finds updates while
+ * the others work for queries. */
+static __device__ void prepare_chunk(const scan_args &args, const chunk_shared &m,
+                                     const chunk_span &span) {
     if (args.p.b == NULL) {
-        for (int at = (int)threadIdx.x; at < span.end * CHUNK_COLUMNS; at += CHUNK_THREADS) {
-            int t = at / CHUNK_COLUMNS;
-            if (t >= span.first)
-                m.updates[t * UPDATE_STRIDE + at % CHUNK_COLUMNS] *= m.scales[t];
-        }
-        __syncthreads();
+        intra_and_inter_chunk(m, span, false, 0);
+        scale_values(m, span);
         return;
     }
-    for (int tile = span.first / BLOCK_ROWS; tile * BLOCK_ROWS < span.end; tile++) {
-        subtract_memory(m, span, tile);
-        __syncthreads();
-        solve_tile(m, span, tile);
-        __syncthreads();
-    }
+    intra_and_inter_chunk(m, span, true, 0);
+    __syncthreads();
+    if (threadIdx.x < CHUNK_THREADS / 2)
+        find_updates(m, span);
+    else
+        intra_and_inter_chunk(m, span, false, CHUNK_WARPS / 2);
 }
 
 static __device__ void give_results(const scan_args &args, const chunk_shared &m,
@@ -426,7 +520,7 @@ static __device__ void end_chunk(const scan_args &args, const chunk_shared &m, f
 }
 
 /* Grid: blocks of columns, heads, sequences. */
-static __global__ void __launch_bounds__(CHUNK_THREADS)
+static __global__ void __launch_bounds__(CHUNK_THREADS, 1)
     scan_chunks(const __grid_constant__ scan_args args) {
     extern __shared__ double memory[];
     const ln_state_shape &s = args.state.shape;
@@ -449,12 +543,12 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         span.row = (size_t)(view.row + chunk + span.first - view.begin);
         if (threadIdx.x < LN_WARP)
             load_decays(args, m, view, span);
+        else
+            load_rows(args, m, view, span);
         load_values(args, m, view, span);
-        load_rows(args, m, view, span);
         __syncthreads();
-        intra_and_inter_chunk(args, m, span);
+        prepare_chunk(args, m, span);
         __syncthreads();
-        find_updates(args, m, span);
         give_results(args, m, span);
         keep_updates(args, m, view, span);
         if (span.end == CHUNK)

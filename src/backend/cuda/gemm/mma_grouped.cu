@@ -12,6 +12,11 @@
 #include "backend/cuda/launch.h"
 #include "backend/cuda/weights/dispatch.cuh"
 
+enum {
+    SHORT_ROWS = 8, /* of weight tiles, of a block, where K is short */
+    SHORT_UNITS = 4 /* whose weights are under way there */
+};
+
 template <int EIGHTS>
 static __device__ __forceinline__ void
 find_rows(const ln_grouped_args &a, const ln_group_slot &slot, act_rows<EIGHTS> &rows) {
@@ -28,32 +33,11 @@ find_rows(const ln_grouped_args &a, const ln_group_slot &slot, act_rows<EIGHTS> 
     }
 }
 
-template <int LAYOUT, int EIGHTS, int AHEAD, bool GATE, bool PRECISE>
-static __global__ void
-__launch_bounds__(MMA_THREADS, EIGHTS == 1 || (EIGHTS == 2 && LAYOUT == LN_LAYOUT_BF16) ? 2 : 1)
-    mma_grouped_gemm(const __grid_constant__ ln_grouped_args a) {
-    __shared__ split_sums<EIGHTS> shared;
-    ln_pdl_launch_and_wait();
-    float up_sum[EIGHTS][4] = {}, gate_sum[EIGHTS][4] = {};
-    float up[(EIGHTS + 1) / 2] = {}, gate[(EIGHTS + 1) / 2] = {};
-    ln_gemm_part part = a.p.parts[0];
-    unsigned tile_rows =
-        ((unsigned)part.epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
-    unsigned tile_row = blockIdx.x % tile_rows;
-    ln_group_slot slot =
-        ln_find_slot<8 * EIGHTS>(a.groups.rows, a.p.n_rows, blockIdx.x / tile_rows);
-    if (slot.n == 0)
-        return;
-    ln_take_group(a.groups, slot.group, part);
-    weight_split<LAYOUT, AHEAD, GATE> split;
-    begin_split<LAYOUT>(a.p, part.weight, part.gate, tile_row, split);
-    act_rows<EIGHTS> rows;
-    find_rows<EIGHTS>(a, slot, rows);
-    multiply_split<LAYOUT, EIGHTS, AHEAD, GATE, PRECISE>(a.p.x, rows, part.precise, split, up_sum,
-                                                         gate_sum);
-    add_splits<LAYOUT, EIGHTS>(shared, up_sum, up);
-    if constexpr (GATE)
-        add_splits<LAYOUT, EIGHTS>(shared, gate_sum, gate);
+/* The sums of a row of weight tiles become results. */
+template <int LAYOUT, int EIGHTS, bool GATE>
+static __device__ __forceinline__ void
+finish_rows(const ln_grouped_args &a, const ln_group_slot &slot, const ln_gemm_part &part,
+            unsigned tile_row, float *up, float *gate) {
 #pragma unroll
     for (int i = 0; i < (EIGHTS + 1) / 2; i++) {
         unsigned element = threadIdx.x + i * MMA_THREADS;
@@ -68,6 +52,76 @@ __launch_bounds__(MMA_THREADS, EIGHTS == 1 || (EIGHTS == 2 && LAYOUT == LN_LAYOU
         }
         ln_finish(part.epilogue, row, column, up[i], gate[i]);
     }
+}
+
+static __device__ __forceinline__ unsigned tile_rows_of(const ln_grouped_args &a) {
+    return ((unsigned)a.p.parts[0].epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
+}
+
+template <int LAYOUT, int EIGHTS, int AHEAD, bool GATE, bool PRECISE>
+static __global__ void
+__launch_bounds__(MMA_THREADS, EIGHTS == 1 || (EIGHTS == 2 && LAYOUT == LN_LAYOUT_BF16) ? 2 : 1)
+    mma_grouped_gemm(const __grid_constant__ ln_grouped_args a) {
+    __shared__ split_sums<EIGHTS> shared;
+    ln_pdl_launch_and_wait();
+    float up_sum[EIGHTS][4] = {}, gate_sum[EIGHTS][4] = {};
+    float up[(EIGHTS + 1) / 2] = {}, gate[(EIGHTS + 1) / 2] = {};
+    ln_gemm_part part = a.p.parts[0];
+    unsigned tile_rows = tile_rows_of(a), tile_row = blockIdx.x % tile_rows;
+    ln_group_slot slot =
+        ln_find_slot<8 * EIGHTS>(a.groups.rows, a.p.n_rows, blockIdx.x / tile_rows);
+    if (slot.n == 0)
+        return;
+    ln_take_group(a.groups, slot.group, part);
+    weight_split<LAYOUT, AHEAD, GATE> split;
+    begin_split<LAYOUT>(a.p, part.weight, part.gate, tile_row, split);
+    act_rows<EIGHTS> rows;
+    find_rows<EIGHTS>(a, slot, rows);
+    multiply_split<LAYOUT, EIGHTS, AHEAD, GATE, PRECISE>(a.p.x, rows, part.precise, split, up_sum,
+                                                         gate_sum);
+    add_splits<LAYOUT, EIGHTS>(shared, up_sum, up);
+    if constexpr (GATE)
+        add_splits<LAYOUT, EIGHTS>(shared, gate_sum, gate);
+    finish_rows<LAYOUT, EIGHTS, GATE>(a, slot, part, tile_row, up, gate);
+}
+
+/* The same where a warp's K split has no more than UNITS units: a block has SHORT_ROWS rows of
+ * weight tiles one after the other, of which the weights of DEPTH are under way. */
+template <int LAYOUT, int EIGHTS, int UNITS, bool PRECISE>
+static __global__ void __launch_bounds__(MMA_THREADS, 2)
+    mma_grouped_short(const __grid_constant__ ln_grouped_args a) {
+    enum { DEPTH = SHORT_UNITS / UNITS };
+    __shared__ split_sums<EIGHTS> shared;
+    ln_pdl_launch_and_wait();
+    ln_gemm_part part = a.p.parts[0];
+    unsigned tile_rows = tile_rows_of(a), per_slot = (tile_rows + SHORT_ROWS - 1) / SHORT_ROWS;
+    unsigned tile_row = blockIdx.x % per_slot * SHORT_ROWS;
+    unsigned end = min(tile_row + SHORT_ROWS, tile_rows);
+    ln_group_slot slot = ln_find_slot<8 * EIGHTS>(a.groups.rows, a.p.n_rows, blockIdx.x / per_slot);
+    if (slot.n == 0)
+        return;
+    ln_take_group(a.groups, slot.group, part);
+    weight_split<LAYOUT, UNITS, false> splits[DEPTH];
+#pragma unroll
+    for (int i = 0; i < DEPTH; i++)
+        if (tile_row + i < end)
+            begin_split<LAYOUT>(a.p, part.weight, NULL, tile_row + i, splits[i]);
+    act_rows<EIGHTS> rows;
+    find_rows<EIGHTS>(a, slot, rows);
+    for (; tile_row < end; tile_row += DEPTH)
+#pragma unroll
+        for (int i = 0; i < DEPTH; i++) {
+            unsigned at = tile_row + i;
+            if (at >= end)
+                break;
+            float up_sum[EIGHTS][4] = {}, up[(EIGHTS + 1) / 2] = {}, gate[(EIGHTS + 1) / 2] = {};
+            multiply_split<LAYOUT, EIGHTS, UNITS, false, PRECISE>(a.p.x, rows, part.precise,
+                                                                  splits[i], up_sum, NULL);
+            if (at + DEPTH < end)
+                begin_split<LAYOUT>(a.p, part.weight, NULL, at + DEPTH, splits[i]);
+            add_splits<LAYOUT, EIGHTS>(shared, up_sum, up);
+            finish_rows<LAYOUT, EIGHTS, false>(a, slot, part, at, up, gate);
+        }
 }
 
 /* Lists the slots of all groups, for kernels of activation tiles. Grid: a warp for each slot that
@@ -85,13 +139,33 @@ static __global__ void list_slots(const __grid_constant__ ln_grouped_args a) {
 
 /* ---- launching ------------------------------------------------------------------------------ */
 
+/* Of the types that small experts have. */
+static constexpr bool has_short_kernel(int layout, int eights, bool gate) {
+    return (layout == LN_LAYOUT_BF16 || layout == LN_LAYOUT_F8) && eights <= 2 && !gate;
+}
+
+template <int LAYOUT, int EIGHTS, int UNITS, bool PRECISE>
+static int launch_short(const ln_grouped_args &args, size_t n_slots, cudaStream_t stream) {
+    unsigned per_slot = ln_ceil_div(ln_gemm_output_tiles(args.p, LN_WEIGHT_TILE_ROWS), SHORT_ROWS);
+    return ln_pdl_launch(mma_grouped_short<LAYOUT, EIGHTS, UNITS, PRECISE>,
+                         dim3((unsigned)n_slots * per_slot), MMA_THREADS, 0, stream, args);
+}
+
 template <int LAYOUT, int EIGHTS, bool GATE, bool PRECISE>
 static int launch(const ln_grouped_args &args, cudaStream_t stream) {
     constexpr int AHEAD = units_in_flight<LAYOUT, EIGHTS, GATE>();
-    size_t blocks = ln_most_slots(args.groups.rows, args.p.n_rows, 8 * EIGHTS) *
-                    ln_gemm_output_tiles(args.p, LN_WEIGHT_TILE_ROWS);
+    size_t n_slots = ln_most_slots(args.groups.rows, args.p.n_rows, 8 * EIGHTS);
+    size_t blocks = n_slots * ln_gemm_output_tiles(args.p, LN_WEIGHT_TILE_ROWS);
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
+    if constexpr (has_short_kernel(LAYOUT, EIGHTS, GATE)) {
+        constexpr unsigned PER_TILE = ln_weight_tile_cols(LAYOUT) / ln_lane_tile<LAYOUT>::UNIT;
+        unsigned units = ln_ceil_div(args.p.n_tiles, LN_K_SPLITS) * PER_TILE;
+        if (units == 1)
+            return launch_short<LAYOUT, EIGHTS, 1, PRECISE>(args, n_slots, stream);
+        if (units == 2)
+            return launch_short<LAYOUT, EIGHTS, 2, PRECISE>(args, n_slots, stream);
+    }
     return ln_pdl_launch(mma_grouped_gemm<LAYOUT, EIGHTS, AHEAD, GATE, PRECISE>,
                          dim3((unsigned)blocks), MMA_THREADS, 0, stream, args);
 }

@@ -5,6 +5,8 @@
  * l, l + 32, l + 64 .. of K in order, and the lanes' sums are reduced by halves at the end. The
  * order depends on K alone, so one row and many give the same bits.
  *
+ * Plain linears of many rows have COLUMNS columns to a warp, with the same sums.
+ *
  * Grid: (ceil(N / 8), tiles of ROWS rows, groups). Block: 8 warps. Bytes: W once for ROWS rows (8,
  * or 1 at M 1), X from the caches. */
 #include "backend/cuda/gemm/epilogue.cuh"
@@ -15,7 +17,12 @@
 #include "backend/cuda/weights/dequantize_iq.cuh"
 #include "backend/cuda/weights/traits.cuh"
 
-enum { WARPS = 8, MANY = 8 };
+enum {
+    WARPS = 8,
+    MANY = 8,
+    COLUMNS = 4,           /* of a warp, of plain linears */
+    COLUMNS_MIN_ROWS = 128 /* from which these fill a GPU */
+};
 
 typedef struct linear_args {
     ln_dtype dtype, gate_dtype;
@@ -142,6 +149,50 @@ static __device__ __forceinline__ void multiply(const linear_args &p, size_t gro
     }
 }
 
+/* The same of COLUMNS columns without gates, for which rows of X are loaded once. */
+template <int T, int ROWS>
+static __device__ __forceinline__ void multiply_columns(const linear_args &p, size_t column,
+                                                        size_t i, size_t n) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    float sums[COLUMNS][ROWS] = {};
+    for (size_t k = lane * LN_GROUP; k < p.n_in; k += LN_WARP * LN_GROUP) {
+        float weights[COLUMNS][LN_GROUP];
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            size_t at = column + (size_t)c < p.n_out ? column + (size_t)c : p.n_out - 1;
+            load_row<T>(p, p.weight, p.dtype, 0, at, k, weights[c]);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            float values[LN_GROUP];
+            size_t row = i + ((size_t)r < n ? (size_t)r : n - 1);
+            load_x(p, p.x + row / p.rows_per_x * p.x_stride, k, values);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+                sums[c][r] = dot_group(weights[c], values, sums[c][r]);
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            float u = ln_warp_sum(sums[c][r]);
+            if (lane == (unsigned)r && (size_t)r < n && column + (size_t)c < p.n_out)
+                finish(p, 0, i + (size_t)r, column + (size_t)c, u, 0.0f);
+        }
+}
+
+/* Grid: blocks of WARPS * COLUMNS columns, tiles of rows. */
+template <int T>
+static __global__ void __launch_bounds__(WARPS *LN_WARP)
+    linear_columns(const __grid_constant__ linear_args p) {
+    size_t column = ((size_t)blockIdx.x * WARPS + threadIdx.x / LN_WARP) * COLUMNS;
+    if (column >= p.n_out)
+        return;
+    for (size_t i = blockIdx.y * MANY; i < p.n_rows; i += (size_t)gridDim.y * MANY)
+        multiply_columns<T, MANY>(p, column, i, p.n_rows - i < MANY ? p.n_rows - i : MANY);
+}
+
 template <int T, int ROWS>
 static __global__ void __launch_bounds__(WARPS *LN_WARP)
     linear(const __grid_constant__ linear_args p) {
@@ -166,7 +217,12 @@ template <int T> static int launch(const linear_args &args, size_t n_groups, cud
     size_t tiles = per_group > 1 ? (per_group + MANY - 1) / MANY : 1;
     unsigned n_tiles = (unsigned)(tiles < 1024 ? tiles : 1024); /* a block takes several */
     dim3 grid(ln_ceil_div(args.n_out, WARPS), n_tiles, (unsigned)n_groups);
-    if (args.n_rows == 1)
+    bool is_plain = args.order == NULL && args.group_step == 1 && n_groups == 1 &&
+                    args.first_group == 0 && args.gate.data == NULL;
+    if (T != LN_DTYPE_COUNT && is_plain && args.n_rows >= COLUMNS_MIN_ROWS && args.n_out >= COLUMNS)
+        linear_columns<T><<<dim3(ln_ceil_div(args.n_out, WARPS * COLUMNS), n_tiles),
+                            WARPS * LN_WARP, 0, stream>>>(args);
+    else if (args.n_rows == 1)
         linear<T, 1><<<grid, WARPS * LN_WARP, 0, stream>>>(args);
     else
         linear<T, MANY><<<grid, WARPS * LN_WARP, 0, stream>>>(args);

@@ -186,6 +186,7 @@ static __device__ __forceinline__ void multiply_columns(const linear_args &p, si
 template <int T>
 static __global__ void __launch_bounds__(WARPS *LN_WARP)
     linear_columns(const __grid_constant__ linear_args p) {
+    ln_pdl_launch_and_wait();
     size_t column = ((size_t)blockIdx.x * WARPS + threadIdx.x / LN_WARP) * COLUMNS;
     if (column >= p.n_out)
         return;
@@ -196,6 +197,7 @@ static __global__ void __launch_bounds__(WARPS *LN_WARP)
 template <int T, int ROWS>
 static __global__ void __launch_bounds__(WARPS *LN_WARP)
     linear(const __grid_constant__ linear_args p) {
+    ln_pdl_launch_and_wait();
     size_t column = (size_t)blockIdx.x * WARPS + threadIdx.x / LN_WARP;
     size_t group = blockIdx.z, begin = 0, end;
     if (column >= p.n_out)
@@ -220,13 +222,11 @@ template <int T> static int launch(const linear_args &args, size_t n_groups, cud
     bool is_plain = args.order == NULL && args.group_step == 1 && n_groups == 1 &&
                     args.first_group == 0 && args.gate.data == NULL;
     if (T != LN_DTYPE_COUNT && is_plain && args.n_rows >= COLUMNS_MIN_ROWS && args.n_out >= COLUMNS)
-        linear_columns<T><<<dim3(ln_ceil_div(args.n_out, WARPS * COLUMNS), n_tiles),
-                            WARPS * LN_WARP, 0, stream>>>(args);
-    else if (args.n_rows == 1)
-        linear<T, 1><<<grid, WARPS * LN_WARP, 0, stream>>>(args);
-    else
-        linear<T, MANY><<<grid, WARPS * LN_WARP, 0, stream>>>(args);
-    return cudaGetLastError();
+        return ln_pdl_launch(linear_columns<T>,
+                             dim3(ln_ceil_div(args.n_out, WARPS * COLUMNS), n_tiles),
+                             WARPS * LN_WARP, 0, stream, args);
+    return ln_pdl_launch(args.n_rows == 1 ? linear<T, 1> : linear<T, MANY>, grid, WARPS * LN_WARP,
+                         0, stream, args);
 }
 
 static int launch_type(const linear_args &args, size_t n_groups, cudaStream_t stream) {

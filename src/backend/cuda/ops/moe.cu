@@ -111,6 +111,79 @@ static __device__ float mix_sparsely(const ln_op_route &p, const float *logits, 
     return 1.0f / ln_warp_sum(total);
 }
 
+/* A number by which floats compare as unsigned integers, NaN below all. */
+static __device__ __forceinline__ unsigned ordered(float x) {
+    unsigned bits = __float_as_uint(x + 0.0f); /* -0 becomes 0 */
+    return isnan(x) ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+/* The n_used best of contest, as best_of finds one after the other, with a lane's experts in
+ * registers; lane i gets choice number i, and its score. */
+template <int PER_LANE>
+static __device__ __forceinline__ void choose(const ln_op_route &p, const float *contest,
+                                              const float *scores, int *expert, float *weight) {
+    const unsigned all = 0xffffffffu, none = ordered(-INFINITY);
+    unsigned lane = threadIdx.x, keys[PER_LANE];
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++) {
+        size_t at = lane + (size_t)i * LN_WARP;
+        keys[i] = at < p.n_experts ? ordered(contest[at]) : 0;
+    }
+    for (size_t choice = 0; choice < p.n_used; choice++) {
+        unsigned most = 0, at = all;
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (keys[i] > most || (i == 0 && lane < p.n_experts))
+                most = keys[i], at = lane + (unsigned)i * LN_WARP;
+        unsigned largest = __reduce_max_sync(all, most);
+        unsigned best = __reduce_min_sync(all, most == largest ? at : all);
+        if (lane == choice)
+            *expert = (int)best, *weight = scores[best];
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (best == lane + (unsigned)i * LN_WARP)
+                keys[i] = none;
+    }
+}
+
+/* Weights of the chosen experts, a lane for each, as expert_weights finds them. */
+static __device__ float lane_weight(const ln_op_route &p, int expert, float weight) {
+    const unsigned all = 0xffffffffu;
+    float total = 0.0f, largest = __shfl_sync(all, weight, 0);
+    if (p.router == LN_ROUTER_SOFTMAX_CHOSEN)
+        weight = expf(weight - largest);
+    if (p.router == LN_ROUTER_SIGMOID_CHOSEN)
+        weight = 1.0f / (1.0f + expf(-weight));
+    for (size_t i = 0; i < p.n_used; i++)
+        total += __shfl_sync(all, weight, (int)i);
+    if (p.router == LN_ROUTER_SIGMOID)
+        total += 1e-20f;
+    bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
+    weight = (normalize ? weight / total : weight) * p.scale;
+    return p.expert_scale != NULL && threadIdx.x < p.n_used ? weight * p.expert_scale[expert]
+                                                            : weight;
+}
+
+enum { EXPERTS_OF_LANES = 16 * LN_WARP }; /* whose keys are in registers */
+
+/* Up to 32 choices of up to EXPERTS_OF_LANES experts. */
+static __device__ void route_by_lanes(const ln_op_route &p, const float *contest,
+                                      const float *scores, int32_t *experts, float *weights) {
+    int expert = 0;
+    float weight = 0.0f;
+    if (p.n_experts <= 4 * LN_WARP)
+        choose<4>(p, contest, scores, &expert, &weight);
+    else if (p.n_experts <= 8 * LN_WARP)
+        choose<8>(p, contest, scores, &expert, &weight);
+    else
+        choose<16>(p, contest, scores, &expert, &weight);
+    weight = lane_weight(p, expert, weight);
+    if (threadIdx.x < p.n_used) {
+        experts[threadIdx.x] = expert;
+        weights[threadIdx.x] = weight;
+    }
+}
+
 /* Grid: a warp per token. Shared memory: scores, contest and group scores, 3 n_experts floats. */
 static __global__ void route(const __grid_constant__ ln_op_route p) {
     extern __shared__ float scores[];
@@ -125,6 +198,11 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
     __syncwarp();
     if (p.n_groups > 0)
         drop_groups(p, contest, contest + p.n_experts);
+    if (p.router != LN_ROUTER_SPARSEMIXER && p.n_experts <= EXPERTS_OF_LANES &&
+        p.n_used <= min((size_t)LN_WARP, p.n_experts)) {
+        route_by_lanes(p, contest, scores, experts, weights);
+        return;
+    }
     for (size_t i = 0; i < p.n_used; i++) {
         size_t best = best_of(contest, p.n_experts);
         float weight = scores[best];

@@ -21,7 +21,8 @@ enum {
     TILE = 16, /* positions whose updates are found one after the other */
     WEIGHT_STRIDE = LN_STATE_CHUNK + 4,
     UPDATE_STRIDE = FEW_COLUMNS + 4,
-    AT_ONCE = 4 /* steps of 16 channels whose loads are under way */
+    AT_ONCE = 4,     /* steps of 16 channels whose loads are under way */
+    KEYS_AT_ONCE = 8 /* the same of keys */
 };
 
 typedef struct few_shared {
@@ -179,13 +180,13 @@ static __device__ void multiply_keys(const few_args &args, const few_shared &m,
                               : m.x + (is_there ? position - view.begin : 0) * m.x_stride;
     int together = is_old ? args.of_keys : 4;
     size_t n = !is_there ? 0 : s.k_dim;
-    for (int from = 0; from < m.k_dim; from += 16 * AT_ONCE) {
-        float4 keys[AT_ONCE];
+    for (int from = 0; from < m.k_dim; from += 16 * KEYS_AT_ONCE) {
+        float4 keys[KEYS_AT_ONCE];
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
+        for (int i = 0; i < KEYS_AT_ONCE; i++)
             keys[i] = load_four(row, (size_t)(from + 16 * i + 4 * (lane % 4)), n, together);
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
+        for (int i = 0; i < KEYS_AT_ONCE; i++) {
             if (from + 16 * i >= m.k_dim)
                 break;
             ln_tf32_pair<4> a[2];
@@ -196,32 +197,52 @@ static __device__ void multiply_keys(const few_args &args, const few_shared &m,
     }
 }
 
-/* The step's rows times the warp's columns of the state. */
-static __device__ void multiply_state(const few_args &args, const few_shared &m,
-                                      const few_piece &piece, float (&sums)[4][4]) {
+/* Channels of the state in the warp's columns, whose loads are under way. */
+typedef struct state_rows {
+    float4 rows[AT_ONCE][4];
+} state_rows;
+
+/* Step `i` of those that are under way, from channel `from` on. */
+static __device__ __forceinline__ void load_state_step(const few_args &args, const few_piece &piece,
+                                                       int from, float4 (&rows)[4]) {
     const ln_state_shape &s = args.scan.state.shape;
     size_t lane = threadIdx.x % LN_WARP, j = piece.column + 4 * (lane / 4);
-    for (int from = 0; from < m.k_dim; from += 16 * AT_ONCE) {
-        float4 rows[AT_ONCE][4];
 #pragma unroll
-        for (int i = 0; i < 4 * AT_ONCE; i++) {
-            size_t channel = (size_t)(from + 16 * (i / 4)) + 4 * (lane % 4) + (size_t)(i % 4);
-            rows[i / 4][i % 4] = load_four(piece.state + channel * s.v_dim, j,
-                                           channel < s.k_dim ? s.v_dim : 0, args.of_states);
-        }
+    for (int i = 0; i < 4; i++) {
+        size_t channel = (size_t)from + 4 * (lane % 4) + (size_t)i;
+        rows[i] = load_four(piece.state + channel * s.v_dim, j, channel < s.k_dim ? s.v_dim : 0,
+                            args.of_states);
+    }
+}
+
+/* The first steps, long before they are wanted. */
+static __device__ __forceinline__ void begin_state(const few_args &args, const few_piece &piece,
+                                                   state_rows &state) {
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        if (piece.state != NULL)
+            load_state_step(args, piece, 16 * i, state.rows[i]);
+}
+
+/* The step's rows times the warp's columns of the state. */
+static __device__ __forceinline__ void multiply_state(const few_args &args, const few_shared &m,
+                                                      const few_piece &piece, state_rows &state,
+                                                      float (&sums)[4][4]) {
+    for (int from = 0; from < m.k_dim; from += 16 * AT_ONCE) {
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             if (from + 16 * i >= m.k_dim)
                 break;
+            const float4(&rows)[4] = state.rows[i];
             ln_tf32_pair<4> a[2];
             take_x(m, from + 16 * i, a);
 #pragma unroll
             for (int n = 0; n < 4; n++) {
-                ln_mma_f32(sums[n], a[0],
-                           take_two(of_column(rows[i][0], n), of_column(rows[i][1], n)));
-                ln_mma_f32(sums[n], a[1],
-                           take_two(of_column(rows[i][2], n), of_column(rows[i][3], n)));
+                ln_mma_f32(sums[n], a[0], take_two(of_column(rows[0], n), of_column(rows[1], n)));
+                ln_mma_f32(sums[n], a[1], take_two(of_column(rows[2], n), of_column(rows[3], n)));
             }
+            if (from + 16 * (i + AT_ONCE) < m.k_dim)
+                load_state_step(args, piece, from + 16 * (i + AT_ONCE), state.rows[i]);
         }
     }
 }
@@ -269,12 +290,13 @@ static __device__ __forceinline__ size_t element_column(int i, int n) {
  * latter for queries, `memory` the former. */
 static __device__ void inter_chunk_products(const few_args &args, const few_shared &m,
                                             const state_view &view, const few_piece &piece,
-                                            float (&memory)[4][4], float (&sums)[4][4]) {
+                                            state_rows &state, float (&memory)[4][4],
+                                            float (&sums)[4][4]) {
     const ln_state_shape &s = args.scan.state.shape;
     int lane = (int)(threadIdx.x % LN_WARP), position = view.begin + lane / 4;
     size_t j = piece.column + 4 * (size_t)(lane / 4);
     if (piece.state != NULL)
-        multiply_state(args, m, piece, memory);
+        multiply_state(args, m, piece, state, memory);
 #pragma unroll 2
     for (int at = 0; at < TILE * piece.tile; at += 8)
         add_updates(m, at,
@@ -294,25 +316,41 @@ static __device__ void inter_chunk_products(const few_args &args, const few_shar
             row[element_column(i, n)] = fmaf(kept, memory[n][i], sums[n][i]);
 }
 
-/* The piece's updates, one token after the other, and those of its tile before; a thread has a
- * column. */
+/* The updates of the piece's tile before it; a thread has a column. What it gives is the value of
+ * the piece's first token. */
+static __device__ float load_updates(const few_args &args, const few_shared &m,
+                                     const state_view &view, const few_piece &piece) {
+    const ln_op_scan &p = args.scan.p;
+    const ln_state_shape &s = args.scan.state.shape;
+    size_t j = (size_t)blockIdx.z * FEW_COLUMNS + threadIdx.x;
+    size_t row = (size_t)(view.row + piece.begin - view.begin);
+    int first = piece.chunk + TILE * piece.tile;
+    float before[TILE];
+#pragma unroll
+    for (int t = 0; t < TILE; t++)
+        before[t] = first + t < piece.begin && j < s.v_dim
+                        ? tail_update(args.scan, view, piece, TILE * piece.tile + t)[j]
+                        : 0.0f;
+    float value = j < s.v_dim ? p.v[row * p.v_stride + piece.head * s.v_dim + j] : 0.0f;
+#pragma unroll
+    for (int t = 0; t < TILE; t++)
+        m.updates[t * UPDATE_STRIDE + threadIdx.x] = before[t];
+    return value;
+}
+
+/* The piece's updates, one token after the other, of which the first has `value`. */
 static __device__ void find_updates(const few_args &args, const few_shared &m,
-                                    const state_view &view, const few_piece &piece) {
+                                    const state_view &view, const few_piece &piece, float value) {
     const ln_op_scan &p = args.scan.p;
     const ln_state_shape &s = args.scan.state.shape;
     size_t j = (size_t)blockIdx.z * FEW_COLUMNS + threadIdx.x;
     int first = piece.chunk + TILE * piece.tile;
     float *updates = m.updates + threadIdx.x;
-#pragma unroll 4
-    for (int t = 0; t < TILE; t++)
-        updates[t * UPDATE_STRIDE] =
-            first + t < piece.begin && j < s.v_dim
-                ? tail_update(args.scan, view, piece, TILE * piece.tile + t)[j]
-                : 0.0f;
     for (int position = piece.begin; position < piece.end && j < s.v_dim; position++) {
         int token = position - view.begin;
         size_t row = (size_t)(view.row + token);
-        float u = p.v[row * p.v_stride + piece.head * s.v_dim + j];
+        float u =
+            position == piece.begin ? value : p.v[row * p.v_stride + piece.head * s.v_dim + j];
         if (p.b != NULL) {
             const float *weights = m.weights + token * WEIGHT_STRIDE + TILE * piece.tile;
             u -= m.of_keys[token * UPDATE_STRIDE + threadIdx.x];
@@ -411,17 +449,19 @@ static __device__ void end_chunk(const few_args &args, const few_shared &m, cons
     }
 }
 
-static __device__ void scan_piece(const few_args &args, const few_shared &m, const state_view &view,
-                                  const few_piece &piece) {
+static __device__ __forceinline__ void scan_piece(const few_args &args, const few_shared &m,
+                                                  const state_view &view, const few_piece &piece,
+                                                  state_rows &state) {
     float memory[4][4] = {}, sums[4][4] = {};
+    float value = load_updates(args, m, view, piece);
     if (threadIdx.x < LN_WARP)
         sum_decays(args.scan, m, view, piece);
     __syncthreads();
     intra_chunk_scores(args, m, view, piece);
     __syncthreads();
-    inter_chunk_products(args, m, view, piece, memory, sums);
+    inter_chunk_products(args, m, view, piece, state, memory, sums);
     __syncthreads();
-    find_updates(args, m, view, piece);
+    find_updates(args, m, view, piece, value);
     __syncthreads();
     give_results(args, m, view, piece, memory, sums);
     __syncthreads();
@@ -442,7 +482,7 @@ static __device__ void keep_keys(const scan_args &args, const few_shared &m, con
 }
 
 /* Grid: heads, sequences, blocks of columns. */
-static __global__ void __launch_bounds__(FEW_THREADS)
+static __global__ void __launch_bounds__(FEW_THREADS, 3)
     scan_few(const __grid_constant__ few_args args) {
     extern __shared__ double memory[];
     const ln_state_shape &s = args.scan.state.shape;
@@ -459,6 +499,8 @@ static __global__ void __launch_bounds__(FEW_THREADS)
     size_t matrix = piece.head * s.k_dim * s.v_dim;
     if (piece.chunk > 0)
         piece.state = state_at(args.scan.state, view, piece.chunk) + matrix;
+    state_rows rows;
+    begin_state(args, piece, rows);
     load_controls(args.scan, m, view, piece.head);
     load_rows(args.scan, m, view, piece.k_head);
     __syncthreads();
@@ -467,14 +509,19 @@ static __global__ void __launch_bounds__(FEW_THREADS)
         int next = piece.begin - piece.begin % TILE + TILE;
         piece.end = next < view.end ? next : view.end;
         piece.tile = piece.begin % LN_STATE_CHUNK / TILE;
-        scan_piece(args, m, view, piece);
-        if (piece.end % LN_STATE_CHUNK > 0)
+        scan_piece(args, m, view, piece, rows);
+        if (piece.end % LN_STATE_CHUNK > 0) {
+            if (piece.end < view.end)
+                begin_state(args, piece, rows);
             continue;
+        }
         float *state = state_target(args.scan.state, view, piece.end) + matrix;
         end_chunk(args, m, view, piece, state);
         piece.state = state;
         piece.chunk = piece.end;
         __syncthreads();
+        if (piece.end < view.end)
+            begin_state(args, piece, rows);
     }
 }
 

@@ -127,9 +127,10 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     ln_decode_init_pipeline<KIND>(p, weights, memory, &ring);
     ln_pdl_wait();
     unsigned grid_phase = ln_grid_barrier_phase(p.barrier_count); /* thread 0's is kept */
+    const bool hands_off = p.n_handoff_floats > 0 || p.n_tasks > 1;
     ln_handoff_clear(p.handoff, p.n_handoff_floats);
     __syncthreads();
-    if (threadIdx.x == 0)
+    if (hands_off && threadIdx.x == 0)
         ln_grid_barrier_arrive(p.barrier_count); /* the first task waits for all blocks */
     prefetch_task<D>(p, 0, 0, tasks[0], memory);
     for (unsigned task = 0; task < p.n_tasks; task++) {
@@ -139,7 +140,8 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
         uint32_t word = task_word(p, task + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
             ln_decode_run_linear<KIND, ONE>(p, weights, now.linear, memory + p.work_offset, shared,
-                                            reductions, &ring, &counts, task == 0, &grid_phase);
+                                            reductions, &ring, &counts, hands_off && task == 0,
+                                            &grid_phase);
         else if constexpr (D > 0)
             ln_decode_run_attention<D>(p, now.attention,
                                        *(ln_decode_split_plan<D> *)(memory + p.plan_offset),

@@ -168,15 +168,15 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     const ln_moe_spec *moe = &spec->moe;
     bool has_post_norm = w->ffn_post_norm.dim > 0;
     bool is_partial = are_divided(r);
-    choose_experts(r, moe, w, x);
-    run_experts(r, spec, w, x);
-    if (moe->shared_hidden > 0) {
+    if (moe->shared_hidden > 0) { /* first, so that it fuses with the norm and what is before */
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out);
         r->ops[r->n_ops - 1].linear.scale = moe->shared_scale;
     }
     if (moe->shared_gate)
         linear(r, &w->shared_router, x, a->shared_gate);
+    choose_experts(r, moe, w, x);
+    run_experts(r, spec, w, x);
     ln_op_combine op = {
         .dim = r->spec->dim,
         .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,

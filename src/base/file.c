@@ -124,3 +124,14 @@ char *ln_path_join(const char *folder, const char *name) {
     ln_strbuf_puts(&path, name);
     return ln_strbuf_take(&path);
 }
+
+const char *ln_path_last(const char *path, size_t *n_bytes) {
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    *n_bytes = end - begin;
+    return path + begin;
+}

@@ -40,4 +40,7 @@ bool ln_file_is_folder(const char *path);
 /* "folder/name" as a malloc'd string, NULL when memory is out. */
 char *ln_path_join(const char *folder, const char *name);
 
+/* The last part of a path, without slashes behind it: where it begins, and its length in bytes. */
+const char *ln_path_last(const char *path, size_t *n_bytes);
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 
@@ -27,13 +28,10 @@ static float cut_scale(char *path) {
 }
 
 /* The last part of a path, which names an adapter that has no other name. */
-static char *last_part(const char *path) {
-    size_t n = strlen(path), begin;
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    for (begin = n; begin > 0 && path[begin - 1] != '/';)
-        begin--;
-    return strndup(path + begin, n - begin);
+static char *name_path(const char *path) {
+    size_t n_bytes;
+    const char *last = ln_path_last(path, &n_bytes);
+    return strndup(last, n_bytes);
 }
 
 static void take(struct argp_state *state, ln_cli_adapters *adapters, const char *text) {
@@ -50,7 +48,7 @@ static void take(struct argp_state *state, ln_cli_adapters *adapters, const char
     }
     item->scale = item->path != NULL ? cut_scale(item->path) : 1.0f;
     if (item->name == NULL && item->path != NULL)
-        item->name = last_part(item->path);
+        item->name = name_path(item->path);
     adapters->count++;
     if (item->name == NULL || item->path == NULL)
         argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");

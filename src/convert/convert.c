@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "convert/plan.h"
 #include "model/spec_read.h"
 
@@ -18,15 +19,10 @@ static const ln_mix *natural_mix(const ln_convert_plan *plan) {
     return plain ? mix : ln_mix_find("F16");
 }
 
-/* The last part of a path, without trailing slashes. */
 static void put_name(const char *path, ln_gguf_writer *writer) {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    ln_gguf_put_string(writer, "general.name", path + begin, end - begin);
+    size_t n_bytes;
+    const char *name = ln_path_last(path, &n_bytes);
+    ln_gguf_put_string(writer, "general.name", name, n_bytes);
 }
 
 static void describe(const ln_convert_plan *plan, ln_mix_model *model) {

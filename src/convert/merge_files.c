@@ -98,11 +98,6 @@ static bool is_left_out(const char *name) {
 
 /* ---- folders ------------------------------------------------------------------------------- */
 
-static const char *last_part(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* Which of the checkpoint's files lies under this path; n_files: none. */
 static size_t file_at(const ln_merge_output *output, const char *path) {
     for (size_t i = 0; i < output->n_files; i++) {
@@ -174,9 +169,31 @@ static ln_status name_temporary(ln_merge_output *output, ln_error *err) {
     return status;
 }
 
+/* Whether the path would lie within the folder: a copy of it would hold itself. */
+static bool lies_within(const char *path, const char *folder) {
+    size_t n_last, n_folder;
+    char *parent = strndup(path, (size_t)(ln_path_last(path, &n_last) - path));
+    char *inner = parent != NULL ? realpath(*parent != '\0' ? parent : ".", NULL) : NULL;
+    char *outer = realpath(folder, NULL);
+    bool does = false;
+    if (inner != NULL && outer != NULL) {
+        n_folder = strlen(outer);
+        does = strncmp(inner, outer, n_folder) == 0 &&
+               (inner[n_folder] == '\0' || inner[n_folder] == '/');
+    }
+    free(parent);
+    free(inner);
+    free(outer);
+    return does;
+}
+
 static ln_status check_target(const ln_merge_output *output, ln_error *err) {
     bool is_folder = ln_checkpoint_get_format(output->checkpoint) == LN_FORMAT_HF;
     struct stat info;
+    if (is_folder && lies_within(output->path, ln_checkpoint_path(output->checkpoint)))
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "%s lies within the folder that is merged; name one elsewhere",
+                       output->path);
     if (lstat(output->path, &info) == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is there already; name a new %s", output->path,
                        is_folder ? "folder" : "file");
@@ -202,11 +219,11 @@ static uint64_t file_bytes(const ln_merge_output *output) {
 static ln_status check_copied(const ln_merge_output *output, ln_error *err) {
     for (size_t i = 0; i < output->n_files; i++) {
         int fd;
-        size_t bytes;
+        size_t bytes, n;
         const char *path = ln_checkpoint_file(output->checkpoint, i, &fd, &bytes);
         if (output->fds[i] < 0)
             return ln_fail(err, LINNET_ERR_IO, "%s: %s is no file of the folder", output->path,
-                           last_part(path));
+                           ln_path_last(path, &n));
     }
     return LINNET_OK;
 }

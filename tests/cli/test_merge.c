@@ -126,6 +126,9 @@ static void test_refusals(void **state) {
                   "module model.layers.");
     assert_status(LINNET("merge", LLAMA, "--lora", ADAPTER, "--out", path_in(folder, "no/where")),
                   1, "cannot write");
+    assert_status(LINNET("merge", LLAMA, "--lora", ADAPTER, "--out", LLAMA "/out/"), 2,
+                  "lies within the folder that is merged");
+    assert_int_not_equal(access(LLAMA "/out", F_OK), 0);
     assert_int_not_equal(access(out, F_OK), 0);
     assert_int_equal(rmdir(folder), 0); /* it is empty: nothing is left behind */
 }

@@ -34,6 +34,12 @@ static bool is_modest(const ln_load_job *job) {
     return room == 0 || count_context(&job->plan) <= room / SHARE_OF_CONTEXT;
 }
 
+/* Whether less context may help: the plan is not modest, or this machine cannot hold it at all. */
+static bool is_too_long(const ln_load_job *job, linnet_status status) {
+    return status == LINNET_OK ? !is_modest(job)
+                               : status == LINNET_ERR_NOMEM || status == LINNET_ERR_LIMIT;
+}
+
 /* Chooses the context, when the options do not: the longest that the model was made for, halved
  * until it is modest. It does not depend on what else is loaded. */
 static linnet_status plan(ln_load_job *job) {
@@ -44,8 +50,7 @@ static linnet_status plan(ln_load_job *job) {
         job->options.ctx_tokens = (size_t)info.ctx_tokens;
     job->plan = (linnet_memory_plan){.struct_bytes = sizeof job->plan};
     linnet_status status = linnet_plan_memory(job->model, &job->options, &job->plan, &job->error);
-    while (is_free && status == LINNET_OK && !is_modest(job) &&
-           job->options.ctx_tokens / 2 >= MIN_CTX_TOKENS) {
+    while (is_free && is_too_long(job, status) && job->options.ctx_tokens / 2 >= MIN_CTX_TOKENS) {
         job->options.ctx_tokens /= 2;
         status = linnet_plan_memory(job->model, &job->options, &job->plan, &job->error);
     }

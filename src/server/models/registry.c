@@ -246,6 +246,7 @@ static void note_opened(ln_registry *registry, ln_model_entry *entry) {
     entry->need = ln_memory_need_of(&entry->job.plan);
     entry->open_bytes = count_open(&entry->job.plan);
     entry->has_plan = true;
+    entry->used_ms = now_ms();
     entry->failure[0] = '\0';
     serve(registry, entry);
 }
@@ -328,8 +329,15 @@ static ln_memory_need count_staying(const ln_registry *registry, const ln_model_
     return used;
 }
 
-/* The one to give way: idle before busy, and the one that was used the longest ago; also models
- * that are open without an engine. NULL: none is left. */
+/* Idle before busy, and these before what is open and waited for, which holds little and would be
+ * opened again. */
+static int rank_victim(const ln_model_entry *entry) {
+    bool is_awaited = entry->state == LN_MODEL_OPEN && entry->first != NULL;
+    return is_awaited ? 2 : entry->n_users > 0 ? 1 : 0;
+}
+
+/* The one to give way: of the lowest rank the one that was used the longest ago; also models that
+ * are open without an engine. NULL: none is left. */
 static ln_model_entry *choose_victim(const ln_registry *registry, const ln_model_entry *except) {
     ln_model_entry *victim = NULL;
     for (size_t i = 0; i < registry->n_entries; i++) {
@@ -337,8 +345,8 @@ static ln_model_entry *choose_victim(const ln_registry *registry, const ln_model
         bool is_there = entry->state == LN_MODEL_LOADED || entry->state == LN_MODEL_OPEN;
         if (entry == except || !is_there || entry->leave != LN_LEAVE_NONE)
             continue;
-        if (victim == NULL || (entry->n_users == 0 && victim->n_users > 0) ||
-            ((entry->n_users == 0) == (victim->n_users == 0) && entry->used_ms < victim->used_ms))
+        int lead = victim != NULL ? rank_victim(victim) - rank_victim(entry) : 1;
+        if (lead > 0 || (lead == 0 && entry->used_ms < victim->used_ms))
             victim = entry;
     }
     return victim;
@@ -424,7 +432,9 @@ static void expire(ln_registry *registry) {
     int64_t next_ms = -1;
     for (size_t i = 0; i < registry->n_entries; i++) {
         ln_model_entry *entry = &registry->entries[i];
-        if (entry->state != LN_MODEL_LOADED || entry->n_users > 0 || entry->first != NULL)
+        bool is_open = entry->state == LN_MODEL_OPEN && !entry->is_asleep;
+        bool is_there = entry->state == LN_MODEL_LOADED || is_open;
+        if (!is_there || entry->n_users > 0 || entry->first != NULL)
             continue;
         int64_t rest_ms = ln_model_rest_ms(entry);
         if (rest_ms == 0)

@@ -353,6 +353,56 @@ static void keeps_as_long_as_asked(void **state) {
     server_stop(&server);
 }
 
+static void write_text(const char *path, const char *text) {
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* What the program says that does not serve. */
+static void expect_refusal(const char *list, const char *message) {
+    char command[256], line[512];
+    snprintf(command, sizeof command, "timeout 20 '%s' serve --port=0 --models '%s' 2>&1",
+             TEST_LINNET, list);
+    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): of the test's own */
+    assert_non_null(pipe);
+    bool is_said = false;
+    while (fgets(line, sizeof line, pipe) != NULL)
+        is_said |= strstr(line, message) != NULL;
+    assert_int_not_equal(pclose(pipe), 0);
+    assert_true(is_said);
+}
+
+static void refuses_lists(void **state) {
+    (void)state;
+    char path[96], text[256];
+    snprintf(path, sizeof path, "%s/none.json", folder);
+    expect_refusal(path, "linnet: unable to open");
+    snprintf(path, sizeof path, "%s/bad.json", folder);
+    snprintf(text, sizeof text,
+             "{\"models\": [{\"name\": \"q4\", \"model\": \"%s\", \"options\": "
+             "{\"max-adapters\": 2}}]}",
+             file_of("q4"));
+    write_text(path, text);
+    expect_refusal(path, "max-adapters of q4: only with a server of one model");
+}
+
+/* A folder and a file of one name are two models. */
+static void names_apart(void **state) {
+    (void)state;
+    char inner[64], same[96], file[96];
+    snprintf(inner, sizeof inner, "%s/two", folder);
+    snprintf(same, sizeof same, "%s/same", inner);
+    snprintf(file, sizeof file, "%s/same.gguf", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", "-r", "tests/golden/models/llama", same, NULL});
+    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
+    test_server server = SERVER("--threads=1", "--models", inner);
+    assert_string_equal(state_of(&server, "same"), "unloaded");
+    assert_string_equal(state_of(&server, "same.gguf"), "unloaded");
+    server_stop(&server);
+}
+
 /* A file of names and options; the end comes while a model is loaded. */
 static void reads_list(void **state) {
     (void)state;
@@ -362,9 +412,7 @@ static void reads_list(void **state) {
              "{\"models\": [{\"name\": \"q4\", \"model\": \"%s\", \"options\": {\"ctx\": 64, "
              "\"threads\": 1}, \"keep-alive\": -1}]}",
              file_of("q4"));
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+    write_text(path, text);
     test_server server = SERVER("--threads=1", "--models", path);
     expect_status(post(&server, "/v1/completions", "{\"prompt\":\"a\",\"max_tokens\":1}"), 200);
     http_response heard = get(&server, "/v1/models");
@@ -386,6 +434,8 @@ int main(void) {
         cmocka_unit_test(sleeps_and_wakes),
         cmocka_unit_test(keeps_as_long_as_asked),
         cmocka_unit_test(reads_list),
+        cmocka_unit_test(refuses_lists),
+        cmocka_unit_test(names_apart),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -103,13 +103,9 @@ static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli
 
 /* The name of a path: its last part, without ".gguf" and the number of a part. */
 static char *name_path(const char *path) {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    char *name = strndup(path + begin, end - begin);
+    size_t n_bytes;
+    const char *last = ln_path_last(path, &n_bytes);
+    char *name = strndup(last, n_bytes);
     if (name == NULL)
         return NULL;
     size_t n = strlen(name);
@@ -156,6 +152,24 @@ static bool is_model(const char *path, const char *name) {
     return !is_later && strncasecmp(name, "mmproj", 6) != 0 && strcasestr(name, "-mmproj") == NULL;
 }
 
+static bool has_name(const ln_cli_catalog *catalog, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < catalog->count; i++)
+        found |= strcmp(catalog->offers[i]->name, name) == 0;
+    return found;
+}
+
+/* Of two that would have one name, such as a folder and a file, the later keeps its whole name. */
+static linnet_status add_entry(ln_cli_catalog *catalog, const char *path, const char *name,
+                               linnet_error *err) {
+    char *own = name_path(path);
+    if (own != NULL && has_name(catalog, own)) {
+        free(own);
+        own = strdup(name);
+    }
+    return add(catalog, own, strdup(path), NULL, err);
+}
+
 static linnet_status add_folder(ln_cli_catalog *catalog, const char *folder, linnet_error *err) {
     struct dirent **entries;
     int n_entries = scandir(folder, &entries, NULL, alphasort);
@@ -167,7 +181,7 @@ static linnet_status add_folder(ln_cli_catalog *catalog, const char *folder, lin
         if (path == NULL)
             status = fail_memory(err);
         if (status == LINNET_OK && is_model(path, entries[i]->d_name))
-            status = add(catalog, name_path(path), strdup(path), NULL, err);
+            status = add_entry(catalog, path, entries[i]->d_name, err);
         free(path);
         free(entries[i]);
     }
@@ -216,7 +230,11 @@ static linnet_status read_options(ln_cli_offer *offer, const char *file, const j
     if (ln_cli_parse(&ln_cli_engine_argp, argc, offer->arguments, &offer->spec.options) != 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: the options of %s are wrong", file,
                        offer->name);
-    return LINNET_OK;
+    if (offer->spec.options.max_adapters > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: max-adapters of %s: only with a server of one model", file,
+                       offer->name);
+    return ln_cli_resolve_model(&offer->spec.options.draft_model, err);
 }
 
 static linnet_status read_template(ln_cli_offer *offer, const char *path, linnet_error *err) {
@@ -258,7 +276,9 @@ static linnet_status add_file(ln_cli_catalog *catalog, const char *file, linnet_
     const json_t *models = json_object_get(root, "models");
     linnet_status status = LINNET_OK;
     size_t index;
-    if (root == NULL)
+    if (root == NULL && why.line < 0) /* it was not read; the text names the file */
+        status = ln_fail(err, LINNET_ERR_IO, "%s", why.text);
+    else if (root == NULL)
         status = ln_fail(err, LINNET_ERR_FORMAT, "%s, line %d: %s", file, why.line, why.text);
     else if (!json_is_array(models))
         status = ln_fail(err, LINNET_ERR_FORMAT, "%s: \"models\" is missing or not a list", file);

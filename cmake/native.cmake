@@ -22,4 +22,6 @@ if(LINNET_CPU STREQUAL native AND NOT CMAKE_CROSSCOMPILING AND EXISTS /proc/cpui
     endif()
   endforeach()
   message(STATUS "CPU kernels: scalar, ${NATIVE_SETS}")
+elseif(LINNET_FUZZ) # no fuzz target computes anything
+  set(NATIVE_SETS avx2)
 endif()

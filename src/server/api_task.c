@@ -122,7 +122,7 @@ static void on_refuse(ln_lease *lease, int status, const char *message) {
 
 ln_model_entry *ln_api_task_find_model(ln_api_task *task) {
     static const char *const names[] = {"model", "name", "base_model_name"};
-    const ln_registry *registry = &task->context->registry;
+    ln_registry *registry = &task->context->registry;
     const char *name = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && name == NULL; i++)
         name = json_string_value(json_object_get(task->root, names[i]));

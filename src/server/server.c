@@ -328,12 +328,12 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     return run(server, registry->entries[0].served.name, err);
 }
 
-ln_status ln_server_run_models(ln_server *server, const ln_model_spec *specs, size_t n_specs,
+ln_status ln_server_run_models(ln_server *server, const ln_model_source *source,
                                const ln_memory_need *budget, ln_error *err) {
     char what[64];
-    LN_TRY(ln_registry_init(&server->context.registry, specs, n_specs, budget, server->base,
-                            &server->log, server->created_s, err));
-    snprintf(what, sizeof what, "%zu models", n_specs);
+    LN_TRY(ln_registry_init(&server->context.registry, source, budget, server->base, &server->log,
+                            server->created_s, err));
+    snprintf(what, sizeof what, "%zu models", server->context.registry.n_entries);
     return run(server, what, err);
 }
 

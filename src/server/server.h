@@ -58,9 +58,8 @@ uint16_t ln_server_get_port(const ln_server *server);
  * of the requests ended with errors. */
 ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
                         ln_error *err);
-/* The same with models that are loaded when a request names them, within a budget of memory;
- * [n_specs], which must outlive the server. */
-ln_status ln_server_run_models(ln_server *server, const ln_model_spec *specs, size_t n_specs,
+/* The same with models that are loaded when a request names them, within a budget of memory. */
+ln_status ln_server_run_models(ln_server *server, const ln_model_source *source,
                                const ln_memory_need *budget, ln_error *err);
 /* Closes the server and destroys its engine; NULL: its models have theirs. Where that does not come
  * to an end within some seconds, because a device hangs, the program ends with `status`: nothing

@@ -403,6 +403,25 @@ static void names_apart(void **state) {
     server_stop(&server);
 }
 
+/* A model that comes into the folder while the server runs is served, too. */
+static void sees_what_comes(void **state) {
+    (void)state;
+    char inner[64], first[96], second[96];
+    snprintf(inner, sizeof inner, "%s/later", folder);
+    snprintf(first, sizeof first, "%s/first.gguf", inner);
+    snprintf(second, sizeof second, "%s/second.gguf", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", file_of("q4"), first, NULL});
+    test_server server = SERVER("--threads=1", "--ctx=64", "--models", inner);
+    const char *asked = "{\"model\":\"second\",\"prompt\":\"a\",\"max_tokens\":1}";
+    expect_status(post(&server, "/v1/completions", asked), 404);
+    run((const char *const[]){"/bin/cp", file_of("q5"), second, NULL});
+    sleep_ms(1050); /* the folder is read once in a second */
+    expect_status(post(&server, "/v1/completions", asked), 200);
+    assert_string_equal(state_of(&server, "first"), "unloaded");
+    server_stop(&server);
+}
+
 /* A file of names and options; the end comes while a model is loaded. */
 static void reads_list(void **state) {
     (void)state;
@@ -436,6 +455,7 @@ int main(void) {
         cmocka_unit_test(reads_list),
         cmocka_unit_test(refuses_lists),
         cmocka_unit_test(names_apart),
+        cmocka_unit_test(sees_what_comes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -14,7 +14,7 @@
 #include "cli/options.h"
 #include "hub/cache.h"
 
-enum { MAX_FILE_BYTES = 1 << 20, MAX_OFFERS = 4096, MAX_KEEP_S = 1000000000 };
+enum { MAX_FILE_BYTES = 1 << 20, MAX_KEEP_S = 1000000000 };
 
 static linnet_status fail_memory(linnet_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of models");
@@ -91,9 +91,9 @@ static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli
         free_offer(offer);
         return status;
     }
-    if (catalog->count == MAX_OFFERS) {
+    if (catalog->count == LN_MAX_MODELS) {
         free_offer(offer);
-        return ln_fail(err, LINNET_ERR_LIMIT, "more than %d models", MAX_OFFERS);
+        return ln_fail(err, LINNET_ERR_LIMIT, "more than %d models", LN_MAX_MODELS);
     }
     catalog->offers[catalog->count++] = offer;
     if (out != NULL)
@@ -159,6 +159,13 @@ static bool has_name(const ln_cli_catalog *catalog, const char *name) {
     return found;
 }
 
+static bool has_path(const ln_cli_catalog *catalog, const char *path) {
+    bool found = false;
+    for (size_t i = 0; i < catalog->count; i++)
+        found |= strcmp(catalog->offers[i]->path, path) == 0;
+    return found;
+}
+
 /* Of two that would have one name, such as a folder and a file, the later keeps its whole name. */
 static linnet_status add_entry(ln_cli_catalog *catalog, const char *path, const char *name,
                                linnet_error *err) {
@@ -180,7 +187,7 @@ static linnet_status add_folder(ln_cli_catalog *catalog, const char *folder, lin
         char *path = ln_path_join(folder, entries[i]->d_name);
         if (path == NULL)
             status = fail_memory(err);
-        if (status == LINNET_OK && is_model(path, entries[i]->d_name))
+        if (status == LINNET_OK && is_model(path, entries[i]->d_name) && !has_path(catalog, path))
             status = add_entry(catalog, path, entries[i]->d_name, err);
         free(path);
         free(entries[i]);
@@ -311,13 +318,17 @@ static void see(void *user, const ln_hub_entry *entry) {
         return;
     snprintf(name, sizeof name, "%s%s%s%s%s", entry->repo, *entry->tag ? ":" : "", entry->tag,
              is_main ? "" : "@", is_main ? "" : entry->revision);
-    search->status = add(search->catalog, strdup(name), strdup(entry->path), NULL, search->err);
+    if (!has_name(search->catalog, name))
+        search->status = add(search->catalog, strdup(name), strdup(entry->path), NULL, search->err);
 }
 
 linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err) {
     ln_cli_hub_environment environment;
     cache_search search = {catalog, LINNET_OK, err};
     linnet_status status = ln_cli_hub_environment_read(&environment, err);
+    if (status == LINNET_OK && catalog->cache == NULL &&
+        (catalog->cache = strdup(environment.settings.cache)) == NULL)
+        status = fail_memory(err);
     if (status == LINNET_OK)
         status = ln_hub_cache_list(environment.settings.cache, see, &search, err);
     ln_cli_hub_environment_free(&environment);
@@ -326,16 +337,10 @@ linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *er
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-ln_model_spec *ln_cli_catalog_specs(const ln_cli_catalog *catalog) {
-    ln_model_spec *specs = calloc(catalog->count, sizeof *specs);
-    for (size_t i = 0; specs != NULL && i < catalog->count; i++)
-        specs[i] = catalog->offers[i]->spec;
-    return specs;
-}
-
 void ln_cli_catalog_free(ln_cli_catalog *catalog) {
     for (size_t i = 0; i < catalog->count; i++)
         free_offer(catalog->offers[i]);
     free(catalog->offers);
+    free(catalog->cache);
     *catalog = (ln_cli_catalog){0};
 }

@@ -18,11 +18,12 @@ typedef struct ln_cli_offer {
 typedef struct ln_cli_catalog {
     ln_cli_offer **offers; /* [count], owned */
     size_t count;
+    char *cache;                  /* the hub's, once it was listed; owned */
     linnet_engine_options engine; /* of models that say nothing else */
     int64_t keep_ms;
 } ln_cli_catalog;
 
-/* Each adds to the catalog; errors name what is wrong. */
+/* Each adds to the catalog what it does not have; errors name what is wrong. */
 /* A path, or a name of the hub's cache, "hf:" and a name as well. */
 linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *model,
                                        linnet_error *err);
@@ -31,8 +32,6 @@ linnet_status ln_cli_catalog_add_path(ln_cli_catalog *catalog, const char *path,
 /* What the hub's cache has. */
 linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err);
 
-/* [catalog->count], malloc'd; they borrow from the catalog. NULL: no memory. */
-ln_model_spec *ln_cli_catalog_specs(const ln_cli_catalog *catalog);
 void ln_cli_catalog_free(ln_cli_catalog *catalog);
 
 #endif

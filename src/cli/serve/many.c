@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/file.h"
 #include "cli/output.h"
 
 void ln_cli_many_add(const struct argp_state *state, const char **list, size_t *count,
@@ -25,6 +26,27 @@ linnet_status ln_cli_many_collect(const ln_cli_many *many, const char *first,
     return LINNET_OK;
 }
 
+static size_t look(void *user) {
+    const ln_cli_many_source *source = user;
+    const ln_cli_many *many = source->many;
+    linnet_error err = {0}; /* what cannot be read now is there the next time, or it is not */
+    if (source->catalog->cache != NULL)
+        ln_cli_catalog_add_cache(source->catalog, &err);
+    for (size_t i = 0; i < many->n_lists; i++)
+        if (ln_file_is_folder(many->lists[i]))
+            ln_cli_catalog_add_path(source->catalog, many->lists[i], &err);
+    return source->catalog->count;
+}
+
+static const ln_model_spec *get(void *user, size_t i) {
+    const ln_cli_many_source *source = user;
+    return &source->catalog->offers[i]->spec;
+}
+
+ln_model_source ln_cli_many_offer(ln_cli_many_source *source) {
+    return (ln_model_source){source, look, get};
+}
+
 /* What programs can have without others being written to disk, but a tenth; 0: nobody says. */
 static size_t read_free_bytes(void) {
     FILE *file = fopen("/proc/meminfo", "re");
@@ -45,15 +67,15 @@ ln_memory_need ln_cli_many_budget(const ln_cli_many *many) {
     return budget;
 }
 
-void ln_cli_print_many(const ln_model_spec *specs, size_t n_specs, const ln_memory_need *budget,
+void ln_cli_print_many(const ln_cli_catalog *catalog, const ln_memory_need *budget,
                        const ln_server_options *server) {
     enum { MAX_SHOWN = 20 };
-    fprintf(stderr, "models    %zu, loaded when a request names them\n", n_specs);
-    for (size_t i = 0; i < n_specs && i < MAX_SHOWN; i++)
-        fprintf(stderr, "          %-48s %10s\n", specs[i].name,
-                ln_cli_size_text(specs[i].file_bytes).text);
-    if (n_specs > MAX_SHOWN)
-        fprintf(stderr, "          and %zu others\n", n_specs - MAX_SHOWN);
+    fprintf(stderr, "models    %zu, loaded when a request names them\n", catalog->count);
+    for (size_t i = 0; i < catalog->count && i < MAX_SHOWN; i++)
+        fprintf(stderr, "          %-48s %10s\n", catalog->offers[i]->name,
+                ln_cli_size_text(catalog->offers[i]->spec.file_bytes).text);
+    if (catalog->count > MAX_SHOWN)
+        fprintf(stderr, "          and %zu others\n", catalog->count - MAX_SHOWN);
     fprintf(stderr, "memory    %s for loaded models\n", ln_cli_size_text(budget->host_bytes).text);
     if (budget->device_bytes > 0)
         fprintf(stderr, "GPU       %s for loaded models\n",

@@ -29,7 +29,14 @@ linnet_status ln_cli_many_collect(const ln_cli_many *many, const char *first,
 /* The memory that models may take: as was given, or what is free. */
 ln_memory_need ln_cli_many_budget(const ln_cli_many *many);
 
-void ln_cli_print_many(const ln_model_spec *specs, size_t n_specs, const ln_memory_need *budget,
+/* The same for a server, with what comes into the folders or the cache while it runs. */
+typedef struct ln_cli_many_source {
+    const ln_cli_many *many;
+    ln_cli_catalog *catalog; /* as collected */
+} ln_cli_many_source;
+ln_model_source ln_cli_many_offer(ln_cli_many_source *source);
+
+void ln_cli_print_many(const ln_cli_catalog *catalog, const ln_memory_need *budget,
                        const ln_server_options *server);
 
 #endif

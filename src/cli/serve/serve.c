@@ -442,44 +442,45 @@ static const char *find_single_option(const serve_args *args) {
 }
 
 /* Serves several models. */
-static int serve_catalog(const serve_args *args, const ln_cli_catalog *catalog) {
+static int serve_catalog(const serve_args *args, ln_cli_catalog *catalog) {
     linnet_error err = {0};
     ln_server *server = NULL;
-    ln_model_spec *specs = ln_cli_catalog_specs(catalog);
+    ln_cli_many_source models = {&args->many, catalog};
+    const ln_model_source source = ln_cli_many_offer(&models);
     int status = 0;
-    if (specs == NULL)
-        return ln_cli_fail("out of memory");
     const ln_memory_need budget = ln_cli_many_budget(&args->many);
     ln_cli_check_gpu(&args->engine);
     if (ln_server_open(&args->server, &server, &err) == LINNET_OK) {
         if (!args->is_silent && !args->server.logs_json)
-            ln_cli_print_many(specs, catalog->count, &budget, &args->server);
+            ln_cli_print_many(catalog, &budget, &args->server);
         if (has_sandbox(args))
             ln_cli_sandbox_confine_calls();
         print_address(&args->server, ln_server_get_port(server));
-        ln_server_run_models(server, specs, catalog->count, &budget, &err);
+        ln_server_run_models(server, &source, &budget, &err);
     }
     if (err.status != LINNET_OK)
         status = ln_cli_fail_with(&err);
     if (server != NULL)
         ln_server_end(server, NULL, status);
-    free(specs);
     return status;
 }
 
 /* Serves the catalog, or where that is empty the model of the path, once the log has its thread,
  * which belongs into the sandbox as all others do. */
-static int serve_with_log(serve_args *args, const ln_cli_catalog *catalog, const char *path) {
+static int serve_with_log(serve_args *args, ln_cli_catalog *catalog, const char *path) {
     linnet_error err = {0};
     ln_log_writer *writer = NULL;
     size_t n_models = 0;
-    const char **models = calloc(2 * catalog->count + 2, sizeof *models);
+    const char **models = calloc(2 * catalog->count + args->many.n_lists + 3, sizeof *models);
     if (models == NULL)
         return ln_cli_fail("out of memory");
     for (size_t i = 0; i < catalog->count; i++) {
         models[n_models++] = catalog->offers[i]->path;
         models[n_models++] = catalog->offers[i]->spec.options.draft_model;
     }
+    for (size_t i = 0; i < args->many.n_lists; i++)
+        models[n_models++] = args->many.lists[i]; /* more models may come there */
+    models[n_models++] = catalog->cache;
     models[n_models++] = path;
     models[n_models++] = args->engine.draft_model;
     if (has_sandbox(args))

@@ -70,6 +70,7 @@ void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     const ln_registry *registry = &context->registry;
     char last[256];
+    ln_registry_look(&context->registry);
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < registry->n_entries; i++) {
@@ -109,6 +110,7 @@ void ln_endpoint_model(ln_context *context, ln_exchange *exchange) {
     const char *name = exchange->path + strlen("/v1/models/");
     linnet_adapter adapter = {.struct_bytes = sizeof adapter};
     bool is_adapter;
+    ln_registry_look(&context->registry);
     const ln_model_entry *entry = find(registry, name, &adapter, &is_adapter);
     if (entry == NULL) {
         ln_api_error error = {0};

@@ -65,6 +65,7 @@ static void put_model(const ln_model_entry *entry, ln_strbuf *out) {
 void ln_endpoint_ollama_tags(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     const ln_registry *registry = &context->registry;
+    ln_registry_look(&context->registry);
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"models\":[");
     for (size_t i = 0; i < registry->n_entries; i++) {

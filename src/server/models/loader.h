@@ -24,6 +24,17 @@ typedef struct ln_model_spec {
     int64_t keep_ms;    /* how long it stays without requests; negative: for ever */
 } ln_model_spec;
 
+enum { LN_MAX_MODELS = 4096 };
+
+/* Where models come from, some of them while the server runs. */
+typedef struct ln_model_source {
+    void *user;
+    /* Looks for models, and says how many there are: the first ones are those of the last time. */
+    size_t (*look)(void *user);
+    /* It lives as long as the server. */
+    const ln_model_spec *(*get)(void *user, size_t i);
+} ln_model_source;
+
 /* Bytes of memory; of budgets 0 is any. */
 typedef struct ln_memory_need {
     size_t host_bytes, device_bytes;

@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 
+enum { LOOK_MS = 1000 }; /* between two looks for new models */
+
 static uint64_t now_ms(void) {
     return ln_clock_ns() / 1000000;
 }
@@ -18,9 +20,22 @@ static bool has_adapter(const ln_model_entry *entry, const char *name) {
            ln_served_model_adapter(&entry->served, name, &adapter);
 }
 
-ln_model_entry *ln_registry_find(const ln_registry *registry, const char *name) {
-    if (name == NULL)
-        return registry->n_entries == 1 ? &registry->entries[0] : NULL;
+void ln_registry_look(ln_registry *registry) {
+    uint64_t now = now_ms();
+    if (registry->is_fixed || (registry->looked_ms > 0 && now - registry->looked_ms < LOOK_MS))
+        return;
+    registry->looked_ms = now;
+    size_t n_models = registry->source.look(registry->source.user);
+    for (; registry->n_entries < n_models && registry->n_entries < LN_MAX_MODELS;
+         registry->n_entries++) {
+        ln_model_entry *entry = &registry->entries[registry->n_entries];
+        entry->spec = *registry->source.get(registry->source.user, registry->n_entries);
+        entry->served.name = entry->spec.name;
+        entry->keep_ms = entry->spec.keep_ms;
+    }
+}
+
+static ln_model_entry *find(const ln_registry *registry, const char *name) {
     for (size_t i = 0; i < registry->n_entries; i++)
         if (strcmp(registry->entries[i].served.name, name) == 0)
             return &registry->entries[i];
@@ -28,6 +43,16 @@ ln_model_entry *ln_registry_find(const ln_registry *registry, const char *name) 
         if (has_adapter(&registry->entries[i], name))
             return &registry->entries[i];
     return NULL;
+}
+
+ln_model_entry *ln_registry_find(ln_registry *registry, const char *name) {
+    if (name == NULL)
+        return registry->n_entries == 1 ? &registry->entries[0] : NULL;
+    ln_model_entry *found = find(registry, name);
+    if (found != NULL)
+        return found;
+    ln_registry_look(registry);
+    return find(registry, name);
 }
 
 ln_model_entry *ln_registry_latest(const ln_registry *registry) {
@@ -479,11 +504,10 @@ bool ln_registry_free(ln_registry *registry, ln_model_entry *entry, bool sleeps,
 
 /* ---- begin and end ---------------------------------------------------------------------- */
 
-static ln_status allocate(ln_registry *registry, size_t n_entries, ln_error *err) {
-    *registry = (ln_registry){.entries = calloc(n_entries, sizeof *registry->entries)};
+static ln_status allocate(ln_registry *registry, size_t most, ln_error *err) {
+    *registry = (ln_registry){.entries = calloc(most, sizeof *registry->entries)};
     if (registry->entries == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the models");
-    registry->n_entries = n_entries;
     return LINNET_OK;
 }
 
@@ -492,6 +516,7 @@ ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *mode
                                  ln_error *err) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     LN_TRY(allocate(registry, 1, err));
+    registry->n_entries = 1;
     registry->is_fixed = true;
     registry->created_s = created_s;
     linnet_engine_get_memory(engine, &plan);
@@ -506,18 +531,16 @@ ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *mode
     return LINNET_OK;
 }
 
-ln_status ln_registry_init(ln_registry *registry, const ln_model_spec *specs, size_t n_specs,
+ln_status ln_registry_init(ln_registry *registry, const ln_model_source *source,
                            const ln_memory_need *budget, struct event_base *base, ln_log *log,
                            int64_t created_s, ln_error *err) {
-    LN_TRY(allocate(registry, n_specs, err));
+    /* so many that they need not move; pages that nobody touches take no memory */
+    LN_TRY(allocate(registry, LN_MAX_MODELS, err));
+    registry->source = *source;
     registry->budget = *budget;
     registry->log = log;
     registry->created_s = created_s;
-    for (size_t i = 0; i < n_specs; i++) {
-        registry->entries[i].spec = specs[i];
-        registry->entries[i].served.name = specs[i].name;
-        registry->entries[i].keep_ms = specs[i].keep_ms;
-    }
+    ln_registry_look(registry);
     registry->look_event = event_new(base, -1, 0, on_look, registry);
     registry->idle_timer = evtimer_new(base, on_look, registry);
     if (registry->look_event == NULL || registry->idle_timer == NULL)

@@ -60,9 +60,11 @@ struct ln_model_entry {
 };
 
 typedef struct ln_registry {
-    ln_model_entry *entries; /* [n_entries], owned */
+    ln_model_entry *entries; /* [n_entries], owned; they stay where they are */
     size_t n_entries;
     bool is_fixed; /* one model, loaded from start to end */
+    ln_model_source source;
+    uint64_t looked_ms; /* when the source was asked for models */
     ln_memory_need budget;
     ln_loader loader;
     ln_log *log;
@@ -76,18 +78,20 @@ typedef struct ln_registry {
 ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *model,
                                  linnet_engine *engine, const char *name, int64_t created_s,
                                  ln_error *err);
-/* Models that are loaded when asked for, [n_specs], which must outlive the registry. */
-ln_status ln_registry_init(ln_registry *registry, const ln_model_spec *specs, size_t n_specs,
+/* Models that are loaded when asked for. */
+ln_status ln_registry_init(ln_registry *registry, const ln_model_source *source,
                            const ln_memory_need *budget, struct event_base *base, ln_log *log,
                            int64_t created_s, ln_error *err);
+/* Takes what the source has now, unless it was asked within the last second. */
+void ln_registry_look(ln_registry *registry);
 /* Refuses what waits, from now on; what is granted stays so. */
 void ln_registry_end(ln_registry *registry);
 /* Frees models and engines, none of which is leased any more; a zeroed registry is fine. */
 void ln_registry_stop(ln_registry *registry);
 
-/* The model of this name, or the one that has an adapter of this name; NULL: there is none. With
- * name NULL the only model, if it is the only one. */
-ln_model_entry *ln_registry_find(const ln_registry *registry, const char *name);
+/* The model of this name, or the one that has an adapter of this name; NULL: there is none, nor has
+ * one come. With name NULL the only model, if it is the only one. */
+ln_model_entry *ln_registry_find(ln_registry *registry, const char *name);
 /* The loaded model that was used last, or NULL. */
 ln_model_entry *ln_registry_latest(const ln_registry *registry);
 

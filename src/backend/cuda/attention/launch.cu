@@ -1,10 +1,10 @@
 /* Launches the kernels of an attention. Sequences that bring one token (decode) and those that
  * bring more (prefill) may come in one step; each kernel skips the others' sequences.
  *
- *     decode   sm90_decode_q8 (Hopper, int8 and E4M3), with its merge
- *              sm90_decode_f16 (Hopper, f16 and bf16), mma_decode; then the merge of mma_decode
+ *     decode   sm90_decode_q8 (Hopper, int8 and E4M3), with its merge or merge
+ *              sm90_decode_f16 (Hopper, f16 and bf16), mma_decode; then merge
  *     prefill  sm90_prefill (Hopper), mma_prefill
- *     latents  sm90_mla (Hopper, f16 and bf16); then the merge of mma_decode
+ *     latents  sm90_mla (Hopper, f16 and bf16); then merge
  *     else     reference
  *
  * The fused decode kernel has an attention of its own: fused/decode_attention.cuh.
@@ -12,6 +12,7 @@
  * All kernels on tensor cores but sm90_mla have the bits of the mma_ ones. */
 #include "backend/cuda/attention/launch.cuh"
 
+#include "backend/cuda/attention/merge.cuh"
 #include "backend/cuda/attention/mma_decode.cuh"
 #include "backend/cuda/attention/mma_prefill.cuh"
 #include "backend/cuda/attention/reference.cuh"
@@ -24,12 +25,17 @@
 static int decode(const ln_mma_attention_args &args, const ln_qkv_args *qkv,
                   const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream) {
     size_t n_seqs = step->batch.n_seqs;
-    if (ln_takes_sm90_decode_q8(&args, step))
-        return ln_attention_sm90_decode_q8(&args, step, to, stream);
-    int code = ln_takes_sm90_decode_f16(&args, step)
+    int code;
+    bool merges = args.n_splits > 1;
+    if (ln_takes_sm90_decode_q8(&args, step)) {
+        merges = ln_attention_merges_apart(&args, n_seqs);
+        code = ln_attention_sm90_decode_q8(&args, step, !merges, to, stream);
+    } else {
+        code = ln_takes_sm90_decode_f16(&args, step)
                    ? ln_attention_sm90_decode_f16(&args, qkv, step, stream)
                    : ln_attention_mma_decode(&args, n_seqs, stream);
-    return code != 0 || args.n_splits == 1 ? code : ln_attention_merge(&args, n_seqs, to, stream);
+    }
+    return code != 0 || !merges ? code : ln_attention_merge(&args, n_seqs, to, stream);
 }
 
 int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,

@@ -1,22 +1,15 @@
 /* Split-KV decode attention (flash decoding) by mma.sync: sequences that bring one token, caches of
  * f16, bf16, int8 or E4M3, head dims of 16 to 256, up to 16 query heads to a KV head.
  *
- * decode: a warp computes one KV split of one KV head; the query heads that share it are the 16
+ * A warp computes one KV split of one KV head; the query heads that share it are the 16
  * rows of the MMA tile. Two pipeline stages, a tile of K and one of V, by cp.async: V arrives
  * during Q K^T, the next K during the softmax. Grid (KV heads, sequences, KV splits), block 32: the
  * last splits, which are short, come last and fill the tail. Shared memory: the two tiles. Bytes
- * moved: K and V once. What earlier steps cached is prefetched ahead of the PDL wait.
- *
- * merge: partial results in order of positions. Grid (columns / 512, sequences), block 128, four
- * columns a thread. */
+ * moved: K and V once. What earlier steps cached is prefetched ahead of the PDL wait. */
 #include "backend/cuda/attention/mma_decode.cuh"
 
-#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/attention/mma_tile.cuh"
-#include "backend/cuda/attention/split_kv.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
-
-enum { MERGE_THREADS = 128 };
 
 /* What a block computes: a KV split of a KV head, tiles from key `first` to key `stop`. */
 typedef struct kv_split {
@@ -163,62 +156,6 @@ static __global__ void __launch_bounds__(LN_WARP)
     }
 }
 
-/* ---- merge ----------------------------------------------------------------------------------- */
-
-typedef struct merge_args {
-    ln_mma_attention_args mma;
-    bool converts; /* for the next linear */
-    ln_act_view to;
-} merge_args;
-
-/* Merges the splits of four columns of a token that sees keys [begin, end), as ln_merge_splits. */
-template <int D>
-static __device__ __forceinline__ void merge_four(const ln_mma_attention_args &p, size_t seq,
-                                                  size_t begin, size_t end, unsigned col,
-                                                  float merged[4]) {
-    size_t head = col / D;
-    float row_max, row_sum;
-    ln_merge_init(p, head, &row_max, &row_sum);
-    unsigned last = (unsigned)(end - 1) / p.split_keys;
-    merged[0] = merged[1] = merged[2] = merged[3] = 0.0f;
-#pragma unroll 4
-    for (unsigned split = (unsigned)begin / p.split_keys; split <= last; split++) {
-        size_t at = (seq * p.a.n_heads + head) * p.n_splits + split;
-        float2 stats = p.partial_stats[at];
-        float4 partial = *(const float4 *)(p.partial_out + at * D + col % D);
-        float keep, add;
-        ln_merge_scales(&row_max, stats.x, &keep, &add);
-        row_sum = ln_merge(row_sum, keep, stats.y, add);
-        merged[0] = ln_merge(merged[0], keep, partial.x, add);
-        merged[1] = ln_merge(merged[1], keep, partial.y, add);
-        merged[2] = ln_merge(merged[2], keep, partial.z, add);
-        merged[3] = ln_merge(merged[3], keep, partial.w, add);
-    }
-    float normalizer = ln_normalizer(row_sum);
-    for (int i = 0; i < 4; i++)
-        merged[i] *= normalizer;
-}
-
-template <int D>
-static __global__ void __launch_bounds__(MERGE_THREADS)
-    merge_splits(const __grid_constant__ merge_args m) {
-    const ln_mma_attention_args &p = m.mma;
-    unsigned seq = blockIdx.y, col = 4 * (blockIdx.x * MERGE_THREADS + threadIdx.x);
-    ln_pdl_launch_dependents();
-    size_t token = (size_t)p.a.seq_starts[seq], n_cols = p.a.n_heads * D, begin, end;
-    bool is_single = p.a.seq_starts[seq + 1] - (int32_t)token == 1;
-    ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
-    ln_pdl_wait();
-    if (!is_single || col >= n_cols)
-        return;
-    float merged[4];
-    merge_four<D>(p, seq, begin, end, col, merged);
-    *(float4 *)(p.a.out + token * n_cols + col) =
-        make_float4(merged[0], merged[1], merged[2], merged[3]);
-    if (m.converts)
-        ln_act_store(m.to, token, col, merged);
-}
-
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE>
@@ -251,28 +188,5 @@ int ln_attention_mma_decode(const ln_mma_attention_args *args, size_t n_seqs, cu
     case 96: return launch_dtype<96>(*args, n_seqs, stream);
     case 128: return launch_dtype<128>(*args, n_seqs, stream);
     default: return launch_dtype<256>(*args, n_seqs, stream);
-    }
-}
-
-template <int D>
-static int launch_merge(const merge_args &merge, size_t n_seqs, cudaStream_t stream) {
-    dim3 grid(ln_ceil_div(merge.mma.a.n_heads * D, 4 * MERGE_THREADS), (unsigned)n_seqs);
-    return ln_pdl_launch(merge_splits<D>, grid, MERGE_THREADS, 0, stream, merge);
-}
-
-int ln_attention_merge(const ln_mma_attention_args *args, size_t n_seqs, const ln_act_view *to,
-                       cudaStream_t stream) {
-    merge_args merge = {*args, to != NULL, {}};
-    if (to != NULL)
-        merge.to = *to;
-    switch (args->a.kv.v_dim) {
-    case 16: return launch_merge<16>(merge, n_seqs, stream);
-    case 32: return launch_merge<32>(merge, n_seqs, stream);
-    case 64: return launch_merge<64>(merge, n_seqs, stream);
-    case 80: return launch_merge<80>(merge, n_seqs, stream);
-    case 96: return launch_merge<96>(merge, n_seqs, stream);
-    case 128: return launch_merge<128>(merge, n_seqs, stream);
-    case 256: return launch_merge<256>(merge, n_seqs, stream);
-    default: return launch_merge<512>(merge, n_seqs, stream);
     }
 }

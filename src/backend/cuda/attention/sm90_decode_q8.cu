@@ -7,8 +7,8 @@
  * of its next split while it computes this one. Elements become f16 in registers where mma.sync
  * reads them, and scales are applied to S and P. With up to 8 query heads O is computed transposed,
  * which halves MMAs and accumulators. Partial results go to memory; the warp that finishes the last
- * split of a sequence's KV head merges them in order. Bits are those of mma_decode.cu. (16-bit
- * caches are faster in one-warp blocks: sm90_decode_f16.cu.)
+ * split of a sequence's KV head merges them in order, unless merge.cu does. Bits are those of
+ * mma_decode.cu. (16-bit caches are faster in one-warp blocks: sm90_decode_f16.cu.)
  *
  * Keys and values of earlier steps are prefetched ahead of the PDL wait.
  *
@@ -49,6 +49,7 @@ typedef struct decode_args {
     ln_mma_attention_args mma;
     unsigned n_seqs;
     bool all_single; /* no sequence brings more than one token */
+    bool merges;     /* else another kernel does */
     bool converts;   /* the result is converted for the next linear, too */
     ln_act_view to;
 } decode_args;
@@ -411,11 +412,9 @@ static __device__ void merge(const decode_args &m, const seq_splits &s, unsigned
     }
 }
 
-/* Stores the partial results of an item; true if all splits of its sequence and KV head are there
- * now. */
+/* Stores the partial results of an item. */
 template <int D, int ROWS>
-static __device__ __forceinline__ bool store_partials(const decode_args &m, const seq_splits &s,
-                                                      const kv_split &item,
+static __device__ __forceinline__ void store_partials(const decode_args &m, const kv_split &item,
                                                       const accumulators<D, ROWS> &sums) {
     const ln_mma_attention_args &p = m.mma;
     unsigned lane = threadIdx.x % LN_WARP;
@@ -433,6 +432,12 @@ static __device__ __forceinline__ bool store_partials(const decode_args &m, cons
             store_partial_row<D>(
                 sums, (int)i, p.partial_out + ((first_head + row) * p.n_splits + item.split) * D);
     }
+}
+
+/* Whether all splits of an item's sequence and KV head are stored now. */
+static __device__ __forceinline__ bool is_last_split(const ln_mma_attention_args &p,
+                                                     const seq_splits &s, const kv_split &item) {
+    unsigned lane = threadIdx.x % LN_WARP;
     unsigned n = (s.end - 1) / LN_KV_SPLIT - s.begin / LN_KV_SPLIT, before = 0;
     unsigned *word = p.arrival_counts + item.seq * p.a.kv.n_heads + item.kv_head;
     __threadfence();
@@ -501,7 +506,8 @@ static __device__ __forceinline__ void consume(const decode_args &p, const work_
             load_next<SHAPE>(p, work, pipe, next);
             advance<SHAPE>(stage);
         }
-        if (store_partials<D>(p, seq, item, sums))
+        store_partials<D>(p, item, sums);
+        if (p.merges && is_last_split(p.mma, seq, item))
             merge<D>(p, seq, item.seq, item.kv_head);
     }
 }
@@ -555,13 +561,14 @@ static __global__ void __launch_bounds__(pipeline_shape<D, DTYPE, ROWS>::THREADS
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE, int ROWS>
-static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step,
+static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step, bool merges,
                   const ln_act_view *to, cudaStream_t stream) {
     typedef pipeline_shape<D, DTYPE, ROWS> shape;
     decode_args p = {};
     p.mma = *args;
     p.n_seqs = (unsigned)step->batch.n_seqs;
     p.all_single = step->least_tokens == 1 && step->most_tokens == 1;
+    p.merges = merges;
     p.converts = to != NULL;
     if (to != NULL)
         p.to = *to;
@@ -580,10 +587,10 @@ static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step,
 }
 
 template <int D, int DTYPE>
-static int launch_rows(const ln_mma_attention_args *args, const ln_cuda_step *step,
+static int launch_rows(const ln_mma_attention_args *args, const ln_cuda_step *step, bool merges,
                        const ln_act_view *to, cudaStream_t stream) {
-    return args->heads_per_kv <= 8 ? launch<D, DTYPE, 1>(args, step, to, stream)
-                                   : launch<D, DTYPE, 2>(args, step, to, stream);
+    return args->heads_per_kv <= 8 ? launch<D, DTYPE, 1>(args, step, merges, to, stream)
+                                   : launch<D, DTYPE, 2>(args, step, merges, to, stream);
 }
 
 bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step) {
@@ -593,11 +600,11 @@ bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_st
 }
 
 int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,
-                                const ln_act_view *to, cudaStream_t stream) {
+                                bool merges, const ln_act_view *to, cudaStream_t stream) {
     bool is_small = args->a.kv.k_dim == 64;
     if (args->a.kv.dtype == LN_KV_FP8)
-        return is_small ? launch_rows<64, LN_KV_FP8>(args, step, to, stream)
-                        : launch_rows<128, LN_KV_FP8>(args, step, to, stream);
-    return is_small ? launch_rows<64, LN_KV_Q8_0>(args, step, to, stream)
-                    : launch_rows<128, LN_KV_Q8_0>(args, step, to, stream);
+        return is_small ? launch_rows<64, LN_KV_FP8>(args, step, merges, to, stream)
+                        : launch_rows<128, LN_KV_FP8>(args, step, merges, to, stream);
+    return is_small ? launch_rows<64, LN_KV_Q8_0>(args, step, merges, to, stream)
+                    : launch_rows<128, LN_KV_Q8_0>(args, step, merges, to, stream);
 }

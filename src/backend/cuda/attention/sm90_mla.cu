@@ -9,9 +9,9 @@
  * so that the tensor cores have work while this one's results are stored or merged.
  *
  * KV splits have LN_MLA_SPLIT keys and merge in order of positions. Where few sequences bring
- * one token each, block y computes splits y, y + gridDim.y .. and the merge of mma_decode.cu
- * follows. Else a block computes all splits of its rows and merges them, with what it keeps in
- * `out`. Both ways give a row the same bits.
+ * one token each, block y computes splits y, y + gridDim.y .. and merge.cu follows. Else a block
+ * computes all splits of its rows and merges them, with what it keeps in `out`. Both ways give a
+ * row the same bits.
  *
  * Grid (tiles of rows, the last first, which see the most keys; shares of splits; sequences), block
  * 384. Shared memory: Q, two stages of a KV tile, P, swizzled in rows of 128 bytes; 226 KB. Bytes
@@ -19,7 +19,7 @@
 #include "backend/cuda/attention/sm90_mla.cuh"
 
 #include "backend/cuda/attention/kv_tensor_map.cuh"
-#include "backend/cuda/attention/mma_decode.cuh"
+#include "backend/cuda/attention/merge.cuh"
 #include "backend/cuda/attention/sm90_mla_rows.cuh"
 #include "backend/cuda/ptx/setmaxnreg.cuh"
 #include "backend/cuda/runtime/pdl.cuh"

@@ -476,6 +476,9 @@ static void what_the_step_or_device_forbids_is_apart(void **state) {
         {"a cache of q8_0",
          {.layout = LN_LAYOUT_BF16, .n_rows = 1, .kv = LN_KV_Q8_0},
          "e D4 q A> D8 q A> D6"},
+        {"a long context",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .context = 32768},
+         "e D4 A2> D8 A2> D6"},
         {"prefixes shared in the step",
          {.layout = LN_LAYOUT_BF16, .n_rows = 2, .shares_prefix = true},
          "e D4 q A> D8 q A> D6"},
@@ -492,6 +495,8 @@ static void reasons_are_given(void **state) {
     } cases[] = {
         {{.layout = LN_LAYOUT_F8_ROW, .n_rows = 1}, "f8 row scales have no fused decode kernel"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .kv = LN_KV_Q8_0}, "the cache is not f16"},
+        {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .context = 32768},
+         "the cache is long, which a kernel of its own reads faster"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 256}, "more than 64 rows have no fused kernel"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .one_by_one = true}, "no fused kernels run here"},
     };

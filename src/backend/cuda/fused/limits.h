@@ -17,6 +17,7 @@ enum {
     LN_DECODE_MAX_STAGES = 16,
     LN_DECODE_WARPS = 16,
     LN_DECODE_MAX_HEADS = 16,            /* query heads to a KV head */
+    LN_DECODE_MAX_SPLITS = 264,          /* KV splits of a layer: two for each SM */
     LN_DECODE_DECLARED_BYTES = 36 * 128, /* of shared memory that the kernel declares, at most */
     LN_DECODE_SHARED_BYTES = 227 * 1024 - LN_DECODE_DECLARED_BYTES,
     LN_DECODE_PLAN_BYTES = 640,   /* the next KV split, found ahead */

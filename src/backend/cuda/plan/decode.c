@@ -236,6 +236,8 @@ static const char *add_attention(decode *d, size_t at) {
     ln_attention_split split = ln_attention_find_split(kv, p->n_heads, d->p->step);
     if (!split.uses_split_kv || split.heads_per_kv > LN_DECODE_MAX_HEADS)
         return "too many heads share K and V";
+    if (d->n_rows * kv->n_heads * split.n_splits > LN_DECODE_MAX_SPLITS)
+        return "the cache is long, which a kernel of its own reads faster";
     why = make_room(d, ln_decode_attention_work_bytes(kv->k_dim, split.heads_per_kv));
     if (why != NULL)
         return why;

@@ -118,6 +118,7 @@ typedef enum ln_role {
 typedef enum ln_part {
     LN_PART_ALL = 0,
     LN_PART_QKV,                /* all of q, then all of k, then all of v */
+    LN_PART_QVK_BY_FOURTH,      /* for each fourth of the heads: all of q, then v, then k */
     LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
     LN_PART_GATE_UP,            /* all of gate, then all of up */
     LN_PART_GATE_UP_BY_ROW,     /* a row of gate, a row of up, ... */
@@ -201,6 +202,7 @@ struct ln_family {
     const char *qk_norm_key;    /* a flag that says whether they are there; NULL: they are */
     size_t gguf_qk_norm_layers; /* GGUF's readers want them with so many layers, never with fewer */
     ln_activation activation;   /* when the checkpoint does not say */
+    bool gelu_is_tanh;          /* config.json means the approximation by "gelu" */
     bool fixed_activation;      /* whatever the checkpoint says */
     bool plain_ffn;             /* no gate */
     ln_positions positions;
@@ -243,6 +245,7 @@ struct ln_family {
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
+    const char *output_gate_key; /* a flag that says whether it is there; NULL: it is */
     ln_query_scale_rule query_scale;
     bool xielu; /* the activation when the checkpoint does not say */
     bool scale_expert_inputs;
@@ -252,6 +255,8 @@ struct ln_family {
     bool averages_shared;      /* a shared expert and the others count half each, unless config.json
                                   says that they are summed */
     size_t n_shared_experts;   /* when the checkpoint does not say */
+    bool experts_of_pictures;  /* folders may have as many experts again, and a row of the router's
+                                  bias, which text does not meet */
     bool gguf_dense_first;     /* GGUF has keys for dense layers before mixtures */
     bool gguf_dense_by_router; /* GGUF: layers without a router are dense, whatever keys say */
     bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */

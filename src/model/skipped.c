@@ -22,6 +22,10 @@ static const char *const parts[] = {
     "vision_language_adapter",
     "vit_large_projector",
     "patch_merger",
+    "embed_tokens_extend",
+    "layerwise_projectors",
+    "resampler_model",
+    "spatial_projectors",
     "connector",
     "embed_vision",
     "audio_tower",
@@ -94,6 +98,17 @@ static bool layer_of(const ln_spec *spec, const char *name, size_t *layer) {
     return false;
 }
 
+/* Whether a tensor of layer `layer` is of experts that text does not meet. */
+static bool is_of_pictures(const ln_spec *spec, size_t layer, const char *name) {
+    static const char experts[] = ".mlp.experts.", router[] = ".mlp.gate.weight_1";
+    const char *found = strstr(name, experts);
+    if (!spec->family->experts_of_pictures || layer >= spec->n_layers)
+        return false;
+    if (found == NULL)
+        return strstr(name, router) != NULL;
+    return strtoul(found + sizeof experts - 1, NULL, 10) >= spec->layers[layer].ffn.moe.n_experts;
+}
+
 const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec,
                             const ln_tensor *tensor) {
     static const char base[] = "model.", thinker[] = "thinker.";
@@ -104,6 +119,8 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
                        spec->n_prediction_layers > 0
                    ? "prediction layers"
                    : NULL;
+    if (layer_of(spec, name, &layer) && is_of_pictures(spec, layer, name))
+        return "experts of pictures";
     if (layer_of(spec, name, &layer))
         return layer >= spec->n_layers && has_prediction_layers(checkpoint, spec)
                    ? "prediction layers"

@@ -134,6 +134,12 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         source.row_begin = id.role == LN_ROLE_Q ? 0 : id.role == LN_ROLE_K ? q : q + k;
         *stored_rows = q + k + v;
         break;
+    case LN_PART_QVK_BY_FOURTH:
+        source.run_rows = n_rows / 4;
+        source.run_stride = (q + k + v) / 4;
+        source.row_begin = id.role == LN_ROLE_Q ? 0 : id.role == LN_ROLE_V ? q / 4 : (q + v) / 4;
+        *stored_rows = q + k + v;
+        break;
     case LN_PART_QKV_BY_GROUP:
         source.row_begin = id.role == LN_ROLE_Q   ? 0
                            : id.role == LN_ROLE_K ? group_q
@@ -331,7 +337,10 @@ ln_status ln_source_vector(const ln_checkpoint *checkpoint, const ln_spec *spec,
         bool optional = binding != NULL && binding->optional;
         return optional || id.is_bias ? LINNET_OK : missing(checkpoint, spec, id, err);
     }
-    LN_TRY(ln_source_check_vector(checkpoint, tensor, n, err));
+    bool is_first_row = spec->family->experts_of_pictures && id.role == LN_ROLE_ROUTER_BIAS &&
+                        tensor->n_dims == 2 && tensor->dims[0] == 2 && tensor->dims[1] == n;
+    if (!is_first_row)
+        LN_TRY(ln_source_check_vector(checkpoint, tensor, n, err));
     ln_weight_source source = {.tensor = tensor, .n_rows = n, .run_rows = n};
     *request =
         (ln_weight_request){.n_sources = 1, .sources = {source}, .n_cols = 1, .as_f32 = true};

@@ -103,6 +103,15 @@ static ln_status read_qk_norm(const ln_config *config, const ln_family *family, 
     return LINNET_OK;
 }
 
+static ln_status read_gate(const ln_config *config, const ln_family *family, ln_output_gate *gate,
+                           ln_error *err) {
+    bool is_there = true;
+    if (family->output_gate_key != NULL)
+        LN_TRY(ln_config_flag(config, (ln_key){family->output_gate_key, ""}, &is_there, err));
+    *gate = is_there ? family->output_gate : LN_GATE_NONE;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, bool encoder,
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
@@ -125,7 +134,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(ln_spec_read_latent(config, attention, err));
     LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;
-    attention->gate = spec->family->output_gate;
+    LN_TRY(read_gate(config, spec->family, &attention->gate, err));
     attention->norm_after_rope = spec->family->norm_after_rope;
     attention->rope = -1;
     double v_scale = 1.0;

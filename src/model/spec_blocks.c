@@ -74,7 +74,17 @@ static ln_status read_expert_size(const ln_config *config, const ln_family *fami
     ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
                                                        : "moe_intermediate_size",
                      "expert_feed_forward_length"};
-    LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
+    ln_meta_value list, item;
+    if (family->experts_of_pictures && ln_config_find(config, hidden, &list, NULL) &&
+        list.kind == LN_META_ARRAY) { /* those of text come first */
+        if (!ln_meta_item(&list, 0, &item) || item.kind != LN_META_INT || item.integer < 1 ||
+            item.integer > LN_MAX_DIM)
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key moe_intermediate_size has no number",
+                           ln_checkpoint_path(config->checkpoint));
+        moe->n_hidden = (size_t)item.integer;
+    } else {
+        LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
+    }
     return ln_config_size(config, (ln_key){"moe_latent_size", "moe_latent_size"}, 1, LN_MAX_DIM,
                           &moe->n_latent, err);
 }

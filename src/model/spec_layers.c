@@ -54,7 +54,7 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
                                  ln_error *err) {
     static const ln_key key = {
         "hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
-        "mlp_hidden_act|ffn_config.ffn_act_fn.name",
+        "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn",
         ""};
     ln_meta_value value;
     char name[128];
@@ -71,8 +71,11 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
         return LINNET_OK;
     }
     if (value.kind == LN_META_STRING &&
-        find_activation(value.string.data, value.string.bytes, activation))
+        find_activation(value.string.data, value.string.bytes, activation)) {
+        if (family->gelu_is_tanh && *activation == LN_ACT_GELU)
+            *activation = LN_ACT_GELU_TANH;
         return LINNET_OK;
+    }
     return unknown_activation(config, name, err);
 }
 

@@ -15,13 +15,15 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aria|aya_vision|cohere2_vision|deepseek_vl|deepseek_vl_hybrid|exaone4_5|fast_vlm|gemma3|"
+    "aria|aya_vision|cohere2_vision|deepseek_vl|deepseek_vl_hybrid|ernie4_5_vl_moe|exaone4_5|fast_"
+    "vlm|gemma3|"
     "gemma3n|gemma4|gemma4_unified|glm46v|glm4v|glm4v_moe|glm_ocr|glmga|got_ocr2|"
-    "granite_docling|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
-    "internvl|janus|kimi_k25|lfm2_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|"
+    "granite4_vision|granite_docling|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
+    "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|"
     "llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|mistral3|nemotron_h_omni|ovis2|"
-    "paddleocr_vl|perception_lm|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|"
-    "qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|smolvlm|"
+    "paddleocr_vl|paligemma|perception_lm|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|"
+    "qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|shieldgemma2|"
+    "smolvlm|"
     "step3p7|video_llama_3|video_llava|vipllava|voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,
@@ -123,6 +125,10 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
     if (!family->by_layer && ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key per_layer_config is not supported",
                        ln_checkpoint_path(config->checkpoint));
+    ln_config outer = *config; /* PaliGemma's prompts see both ways with pictures alone */
+    outer.nest = "";
+    if (*config->nest != '\0' && ln_config_is(&outer, (ln_key){"model_type", ""}, "paligemma"))
+        return LINNET_OK;
     if (!family->bidirectional && family->direction_key == NULL)
         LN_TRY(check_flags(config, "!is_causal", err));
     return check_flags(config, family->refused, err);

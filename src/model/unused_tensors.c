@@ -50,19 +50,36 @@ static bool ends_in_any(const char *name, const char *const *endings, size_t n) 
 
 /* Tables that modelling code once saved although it can make them, and what is known about a
  * quantised tensor beside its numbers: shapes, the order of columns (read with the numbers), and
- * scales of activations and of the cache, which stay unquantised here. */
+ * scales of activations and of the cache, which stay unquantised here; and adapters that count for
+ * pictures and sounds alone. */
 static bool is_by_product(const ln_tensor *tensor) {
     static const char *const endings[] = {
-        ".inv_freq",         ".masked_bias",  ".position_ids",
-        ".weight_shape",     ".g_idx",        ".input_scale",
-        ".activation_scale", ".output_scale", ".k_scale",
-        ".v_scale",          ".kv_scale",     ".input_zero_point",
-        ".cos_cached",       ".sin_cached",   ".attn_rot_embd.weight",
-        ".slope_rate",       ".query_decay",  ".key_decay",
+        ".inv_freq",
+        ".masked_bias",
+        ".position_ids",
+        ".weight_shape",
+        ".g_idx",
+        ".input_scale",
+        ".activation_scale",
+        ".output_scale",
+        ".k_scale",
+        ".v_scale",
+        ".kv_scale",
+        ".input_zero_point",
+        ".cos_cached",
+        ".sin_cached",
+        ".attn_rot_embd.weight",
+        ".slope_rate",
+        ".query_decay",
+        ".key_decay",
         ".diagonal_decay",
+        ".lora_A.vision.weight",
+        ".lora_B.vision.weight",
+        ".lora_A.speech.weight",
+        ".lora_B.speech.weight",
     };
-    static const char *const masks[] = {".attn.bias", ".attention.bias"};
-    bool is_mask = tensor->n_dims == 4 && ends_in_any(tensor->name, masks, 2);
+    static const char *const masks[] = {".attn.bias", ".attention.bias", ".attn.causal_mask"};
+    bool is_mask = tensor->n_dims == 4 && ends_in_any(tensor->name, masks, 3);
     return is_mask || ends_in_any(tensor->name, endings, sizeof endings / sizeof *endings);
 }
 

@@ -273,6 +273,38 @@ VARIANTS = {
             "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 1, 1]}),
         vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
                            num_attention_heads=1, max_image_size=32)),
+    "codegen": lambda: hf.CodeGenConfig(
+        vocab_size=40, bos_token_id=1, eos_token_id=2, n_embd=32, n_layer=2, n_head=4, rotary_dim=4,
+        n_inner=40, n_positions=512, n_ctx=512),
+    "openai_gpt": lambda: hf.AutoConfig.for_model(
+        "openai-gpt", vocab_size=40, n_embd=32, n_layer=2, n_head=4, n_positions=512),
+    "lfm3": lambda: hf.AutoConfig.for_model(
+        "lfm3", **dict(TINY, num_hidden_layers=4), head_dim=8, conv_L_cache=7, sliding_window=16,
+        layer_types=["conv", "sliding_attention", "full_attention", "conv"]),
+    "ernie4_5_vl_moe": lambda: hf.Ernie4_5_VLMoeConfig(
+        text_config=dict(TINY, moe_k=2, moe_num_experts=4, moe_num_shared_experts=1,
+                         moe_intermediate_size=[16, 8],
+                         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                          "mrope_section": [1, 1, 2]}),
+        vision_config=dict(depth=1, hidden_size=8, num_heads=1, intermediate_size=8, patch_size=2)),
+    "paligemma": lambda: hf.PaliGemmaConfig(
+        text_config=dict(TINY, model_type="gemma2", head_dim=8, query_pre_attn_scalar=8,
+                         sliding_window=16),
+        vision_config=dict(model_type="siglip_vision_model", hidden_size=8, intermediate_size=8,
+                           num_hidden_layers=1, num_attention_heads=1, image_size=28,
+                           patch_size=14),
+        projection_dim=32, image_token_index=300),
+    "phi4_multimodal": lambda: hf.AutoConfig.for_model(
+        "phi4_multimodal", **TINY, original_max_position_embeddings=512,
+        rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0,
+                         "partial_rotary_factor": 0.5, "short_factor": [1.2, 1.5],
+                         "long_factor": [4.0, 4.5]},
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=2,
+                           num_attention_heads=1, crop_size=28, patch_size=14, feature_layer=-1,
+                           image_token_id=1),
+        audio_config=dict(hidden_size=8, intermediate_size=8, num_blocks=1, num_attention_heads=1,
+                          ext_pw_out_channel=8, depthwise_separable_out_channel=8,
+                          nemo_conv_channels=8, audio_token_id=1)),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

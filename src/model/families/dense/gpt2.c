@@ -1,4 +1,5 @@
-/* GPT-2: learned positions, LayerNorm, matrices stored [in][out] in Hugging Face folders. */
+/* GPT-2: learned positions, LayerNorm, matrices stored [in][out] in Hugging Face folders. The first
+ * GPT: the same with norms behind the blocks, and none at the end. */
 #include "model/family.h"
 
 #define QKV(r)                                                                                     \
@@ -44,4 +45,39 @@ const ln_family ln_family_gpt2 = {
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,
     LN_BINDINGS(bindings),
+};
+
+#define FIRST_QKV(r)                                                                               \
+    {                                                                                              \
+        .role = r, .hf = "transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV,                   \
+        .hf_transposed = true                                                                      \
+    }
+
+static const ln_binding first_bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.tokens_embed"},
+    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.positions_embed"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    FIRST_QKV(LN_ROLE_Q),
+    FIRST_QKV(LN_ROLE_K),
+    FIRST_QKV(LN_ROLE_V),
+    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj", .hf_transposed = true},
+    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
+    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc", .hf_transposed = true},
+    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj", .hf_transposed = true},
+};
+
+const ln_family ln_family_openai_gpt = {
+    .name = "openai-gpt",
+    .hf_types = "openai-gpt",
+    .hf_prefix = "transformer.",
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_AFTER,
+    .activation = LN_ACT_GELU_TANH,
+    .gelu_is_tanh = true,
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_LEARNED,
+    .tied_by_default = true,
+    LN_BINDINGS(first_bindings),
 };

@@ -1,5 +1,6 @@
 /* GPT-J: one LayerNorm feeds attention and feed-forward in parallel, interleaved rotation of the
- * first rotary_dim dimensions. */
+ * first rotary_dim dimensions. CodeGen: the same, with q, v and k of each fourth of the heads in
+ * one tensor. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
@@ -29,4 +30,34 @@ const ln_family ln_family_gptj = {
     .plain_ffn = true,
     .hf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),
+};
+
+#define QVK(r)                                                                                     \
+    { .role = r, .hf = "transformer.h.%d.attn.qkv_proj", .hf_part = LN_PART_QVK_BY_FOURTH }
+
+static const ln_binding codegen_bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    QVK(LN_ROLE_Q),
+    QVK(LN_ROLE_K),
+    QVK(LN_ROLE_V),
+    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.out_proj"},
+    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.fc_in"},
+    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.fc_out"},
+};
+
+const ln_family ln_family_codegen = {
+    .name = "codegen",
+    .hf_types = "codegen",
+    .hf_prefix = "transformer.",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PARALLEL,
+    .activation = LN_ACT_GELU_TANH,
+    .plain_ffn = true,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    LN_BINDINGS(codegen_bindings),
 };

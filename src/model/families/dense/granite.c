@@ -9,7 +9,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 
 
 const ln_family ln_family_granite = {
     .name = "granite",
-    .hf_types = "granite|granite_docling_text",
+    .hf_types = "granite|granite4_vision_text|granite_docling_text",
     .gguf = "granite",
     .defaults = defaults,
     .refused = "",

@@ -1,4 +1,5 @@
-/* Phi 3 and 3.5: llama with q, k and v in one tensor, gate and up in another, longrope. */
+/* Phi 3, 3.5 and 4: llama with q, k and v in one tensor, gate and up in another, longrope. Phi 4
+ * Multimodal: its text, with which the adapters for pictures and sounds do not count. */
 #include "model/family.h"
 
 #define QKV(r)                                                                                     \
@@ -12,6 +13,10 @@
         .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
     }
 
+/* As published of Phi 4 Multimodal, with adapters beside it. */
+#define BASE(r, hf_name, p)                                                                        \
+    { .role = r, .hf = "model.layers.%d." hf_name ".base_layer", .hf_part = p }
+
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
@@ -22,6 +27,13 @@ static const ln_binding bindings[] = {
     GATE_UP(LN_ROLE_GATE),
     GATE_UP(LN_ROLE_UP),
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+    BASE(LN_ROLE_Q, "self_attn.qkv_proj", LN_PART_QKV),
+    BASE(LN_ROLE_K, "self_attn.qkv_proj", LN_PART_QKV),
+    BASE(LN_ROLE_V, "self_attn.qkv_proj", LN_PART_QKV),
+    BASE(LN_ROLE_O, "self_attn.o_proj", LN_PART_ALL),
+    BASE(LN_ROLE_GATE, "mlp.gate_up_proj", LN_PART_GATE_UP),
+    BASE(LN_ROLE_UP, "mlp.gate_up_proj", LN_PART_GATE_UP),
+    BASE(LN_ROLE_DOWN, "mlp.down_proj", LN_PART_ALL),
 };
 
 static const ln_config_default defaults[] = {
@@ -29,7 +41,7 @@ static const ln_config_default defaults[] = {
 
 const ln_family ln_family_phi3 = {
     .name = "phi3",
-    .hf_types = "phi3",
+    .hf_types = "phi3|phi4_multimodal|phi4mm",
     .gguf = "phi3",
     .defaults = defaults,
     .refused = "",

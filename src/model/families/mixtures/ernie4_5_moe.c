@@ -1,5 +1,6 @@
 /* ERNIE 4.5 with a mixture of experts: softmax with a bias that counts for the choice alone, shared
- * experts, dense layers before and between. */
+ * experts, dense layers before and between. ERNIE 4.5 VL: its text, which has experts of its own.
+ */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
@@ -7,6 +8,7 @@ static const ln_binding bindings[] = {
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .hf_either = true},
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
     {.role = LN_ROLE_ROUTER_BIAS,
@@ -27,7 +29,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4
 
 const ln_family ln_family_ernie4_5_moe = {
     .name = "ernie4_5_moe",
-    .hf_types = "ernie4_5_moe",
+    .hf_types = "ernie4_5_moe|ernie4_5_vl_moe|ernie4_5_vl_moe_text",
     .gguf = "ernie4_5-moe",
     .defaults = defaults,
     .refused = "",
@@ -40,6 +42,7 @@ const ln_family ln_family_ernie4_5_moe = {
     .tied_by_default = true,
     .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
+    .experts_of_pictures = true,
     .gguf_dense_first = true,
     .gguf_dense_between = true,
     LN_BINDINGS(bindings),

@@ -1,0 +1,59 @@
+/* LFM3: LFM2 with norms behind the blocks, layers that see a window, and a gate by head of what
+ * attention gives. */
+#include "model/family.h"
+
+#define THIRD(r)                                                                                   \
+    { .role = r, .hf = "model.layers.%d.conv.in_proj", .hf_part = LN_PART_MIXER_THIRDS }
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.embedding_norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.operator_norm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM,
+     .hf = "model.layers.%d.post_operator_norm",
+     .optional = true},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.ffn_norm"},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_ffn_norm", .optional = true},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.gate_proj"},
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.g_proj"},
+    THIRD(LN_ROLE_MIXER_IN_GATE),
+    THIRD(LN_ROLE_MIXER_GATE),
+    THIRD(LN_ROLE_MIXER_IN),
+    {.role = LN_ROLE_MIXER_CONV, .hf = "model.layers.%d.conv.conv"},
+    {.role = LN_ROLE_MIXER_OUT, .hf = "model.layers.%d.conv.out_proj"},
+    {.role = LN_ROLE_GATE, .hf = "model.layers.%d.feed_forward.w1"},
+    {.role = LN_ROLE_UP, .hf = "model.layers.%d.feed_forward.w3"},
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.feed_forward.w2"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("conv_L_cache", 7),
+                                             LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("sliding_window", 256),
+                                             LN_DEFAULT("norm_eps", 1e-5),
+                                             LN_DEFAULT("rope_theta", 1000000),
+                                             LN_DEFAULT("max_position_embeddings", 128000),
+                                             {0}};
+
+const ln_family ln_family_lfm3 = {
+    .name = "lfm3",
+    .hf_types = "lfm3",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .local_theta = 10000.0,
+    .output_gate = LN_GATE_BY_HEAD,
+    .output_gate_key = "use_attention_gate",
+    .mixer = LN_MIXER_CONV,
+    .mixer_word = "conv",
+    .tied_by_default = true,
+    LN_BINDINGS(bindings),
+};

@@ -508,6 +508,7 @@ typedef struct ln_op_scan {
     size_t q_stride, k_stride, v_stride; /* floats from row to row */
     const float *a;                      /* [n_tokens][n_decays], or NULL with LN_DECAY_FIXED */
     const float *b;                      /* [n_tokens][n_heads] or NULL: no delta rule */
+    bool doubles_b;                      /* updates count twice sigmoid(b) */
     ln_decay decay;
     const float *rate;   /* [n_heads], or [k_dim][v_dim] */
     const float *a_bias; /* [n_decays] or NULL */

@@ -280,17 +280,20 @@ struct ln_family {
     bool mixers_beside;     /* every layer has one beside attention */
     const char *mixer_word; /* for them in a list of layers; NULL: all layers are recurrent */
     bool least_time_step;   /* folders limit steps by time_step_min alone, not time_step_limit */
-    bool one_block;         /* a layer is a mixer, or attention, or a feed-forward */
-    bool mixer_norm_groups; /* a norm for each head of keys */
-    bool gguf_tiled_heads;  /* head h has the keys of head h % n_k_heads */
-    bool gguf_folds_scales; /* GGUF: weights contain what results are multiplied with */
-    bool gguf_rope_flag;    /* GGUF: rope.scaling.finetuned says whether layers rotate */
-    bool still_latents;     /* what rotates in latent attention elsewhere does not turn */
-    double norm_eps;        /* folders: of norms, whatever config.json says; 0: as it says */
-    double latent_eps;      /* folders: of the norms of latents; 0: as of all others */
-    bool unit_scale;        /* attention scores are q.k as they are */
-    bool tied_by_default;   /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits; /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    bool mixers_normed_first; /* layers that are recurrent have norms before the blocks, others
+                                 behind them */
+    bool one_block;           /* a layer is a mixer, or attention, or a feed-forward */
+    bool mixer_norm_groups;   /* a norm for each head of keys */
+    bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */
+    bool gguf_folds_scales;   /* GGUF: weights contain what results are multiplied with */
+    bool gguf_rope_flag;      /* GGUF: rope.scaling.finetuned says whether layers rotate */
+    bool still_latents;       /* what rotates in latent attention elsewhere does not turn */
+    double norm_eps;          /* folders: of norms, whatever config.json says; 0: as it says */
+    double latent_eps;        /* folders: of the norms of latents; 0: as of all others */
+    double mixer_eps;         /* of the norm behind a recurrent layer; 0: as of all others */
+    bool unit_scale;          /* attention scores are q.k as they are */
+    bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
     size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
     bool gguf_clips;          /* GGUF has keys for limits of q, k and v, and for ALiBi's */
     size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */

@@ -203,17 +203,29 @@ static ln_status kept_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
     return ln_load_scaled_norm(l, LN_ROLE_FFN_NORM, i, dim, layer->ffn_keep, &w->ffn_kept);
 }
 
+/* The norms before blocks and behind them; layers that have but one kind may have its names for the
+ * other. */
+static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
+                             ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    bool differs = l->spec->family->mixers_normed_first;
+    bool has_block = layer->attention.n_heads > 0 || layer->mixer.kind != LN_MIXER_NONE;
+    bool has_ffn = layer->ffn.n_hidden > 0 || layer->ffn.moe.n_experts > 0;
+    bool has_first = !differs || layer->placement == LN_PLACE_PRE;
+    bool has_post = !differs || layer->placement == LN_PLACE_POST;
+    if (has_first && has_block)
+        LN_TRY(first_norms(l, layer, i, w));
+    if (has_post)
+        LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
+    if (has_first && has_ffn)
+        LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
+    return has_post ? ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm) : LINNET_OK;
+}
+
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
                                ln_layer_weights *w) {
-    size_t dim = l->spec->dim;
     *w = (ln_layer_weights){0};
-    bool has_ffn = layer->ffn.n_hidden > 0 || layer->ffn.moe.n_experts > 0;
-    if (layer->attention.n_heads > 0 || layer->mixer.kind != LN_MIXER_NONE)
-        LN_TRY(first_norms(l, layer, i, w));
-    LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
-    if (has_ffn)
-        LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
-    LN_TRY(ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm));
+    LN_TRY(block_norms(l, layer, i, w));
     if (layer->placement == LN_PLACE_NORMED)
         LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)

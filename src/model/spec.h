@@ -104,7 +104,7 @@ typedef struct ln_mixer_spec {
     size_t n_norm_groups; /* the output's norm is over so many parts of a row */
     float norm_eps;       /* of this norm */
     bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
-    bool tiled;                              /* ln_op_scan */
+    bool tiled, doubles_b;                   /* ln_op_scan */
     float dt_min, dt_max;
     float bound;                    /* KDA: of decays, as LN_DECAY_BOUNDED has it; 0: none */
     float in_scale;                 /* of what the layer reads */

@@ -468,6 +468,8 @@ static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i
     LN_TRY(kv_group_of(config, spec, LN_KV_TAIL, 0, &layer->mixer.tail_group, err));
     if (!spec->family->mixers_beside)
         layer->attention = (ln_attention_spec){.rope = -1};
+    if (spec->family->mixers_normed_first)
+        layer->placement = LN_PLACE_PRE;
     return LINNET_OK;
 }
 

@@ -44,6 +44,7 @@ static const struct {
     {"minicpm3", "minicpm3"},
     {"minimax", "minimax"},
     {"nanochat", "nanochat"},
+    {"olmo_hybrid", "olmo_hybrid"},
     {"olmoe_clip", "limits of queries"},
     {"openai_gpt", "openai-gpt"},
     {"opt", "opt"},

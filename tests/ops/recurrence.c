@@ -107,7 +107,8 @@ static void step_head(const head_state *h, size_t row, double *out) {
     const recurrent_data *d = h->d;
     const float *q = d->qkv + row * d->width, *k = q + c->n_k_heads * c->k_dim;
     const float *v = k + c->n_k_heads * c->k_dim + h->head * c->v_dim;
-    double beta = keep(h, 1 / (1 + exp(-(double)d->b[row * c->n_heads + h->head])));
+    double beta =
+        keep(h, (c->doubles_b ? 2 : 1) / (1 + exp(-(double)d->b[row * c->n_heads + h->head])));
     double dt = c->scales_v && !is_selective(c) ? step_of(h, row, h->head) : 1.0;
     read_head(h, q + h->k_head * c->k_dim, h->q);
     read_head(h, k + h->k_head * c->k_dim, h->k);

@@ -12,8 +12,8 @@ typedef struct recurrent_case {
     const char *name;
     size_t n_heads, n_k_heads, k_dim, v_dim, conv_dim, n_taps;
     ln_decay decay;
-    bool is_delta, scales_v, has_skip, is_unit, is_tiled; /* of the scan */
-    bool has_bias, has_silu;                              /* of the convolution */
+    bool is_delta, doubles_b, scales_v, has_skip, is_unit, is_tiled; /* of the scan */
+    bool has_bias, has_silu;                                         /* of the convolution */
     bool has_no_drafts;
     float q_scale;
     float rate; /* of decay, about */

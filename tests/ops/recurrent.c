@@ -123,6 +123,7 @@ static void place_layer(layer *l, side *s, const recurrent_case *c, const recurr
                            .dt_max = 2.5f,
                            .bound = RECURRENT_BOUND,
                            .q_scale = c->q_scale,
+                           .doubles_b = c->doubles_b,
                            .unit_qk = c->is_unit,
                            .scales_v = c->scales_v,
                            .tiled = c->is_tiled,
@@ -391,6 +392,22 @@ static void large_heads_are_the_recurrence(void **state) {
             check_case(&large_cases[i]);
 }
 
+static void doubled_updates_are_the_recurrence(void **state) {
+    static const recurrent_case doubled = {.name = "gated delta rule with doubled updates",
+                                           .n_heads = 4,
+                                           .n_k_heads = 2,
+                                           .k_dim = 32,
+                                           .v_dim = 48,
+                                           .is_delta = true,
+                                           .doubles_b = true,
+                                           .is_unit = true,
+                                           .q_scale = 0.177f,
+                                           .rate = 0.05f};
+    (void)state;
+    if (ops_takes_case())
+        check_case(&doubled);
+}
+
 /* ---- gated norm ----------------------------------------------------------------------------- */
 
 enum { GATED_ROWS = 7 };
@@ -469,5 +486,6 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(gated_norm_is_precise),
     cmocka_unit_test(selective_scans_are_the_recurrence),
     cmocka_unit_test(large_heads_are_the_recurrence),
+    cmocka_unit_test(doubled_updates_are_the_recurrence),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

@@ -305,6 +305,11 @@ VARIANTS = {
         audio_config=dict(hidden_size=8, intermediate_size=8, num_blocks=1, num_attention_heads=1,
                           ext_pw_out_channel=8, depthwise_separable_out_channel=8,
                           nemo_conv_channels=8, audio_token_id=1)),
+    "olmo_hybrid": lambda: hf.AutoConfig.for_model(
+        "olmo_hybrid", **dict(TINY, num_hidden_layers=3, num_key_value_heads=4),
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8,
+        linear_value_head_dim=16, rope_parameters=None),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

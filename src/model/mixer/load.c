@@ -80,6 +80,15 @@ static ln_status load_ones(ln_loader *l, size_t n, const float **out) {
     return status;
 }
 
+/* Whether q has a third of the stored channels, whatever it is wide: transformers saves OLMo Hybrid
+ * so, with what is left over in v. */
+static bool are_thirds(const ln_loader *l, size_t layer, size_t n_channels, size_t n_taps) {
+    const ln_binding *binding;
+    ln_tensor_id id = {.role = LN_ROLE_MIXER_CONV_Q, .layer = layer};
+    const ln_tensor *tensor = ln_family_find(l->spec->family, l->checkpoint, id, &binding);
+    return tensor != NULL && tensor->n_elems == (n_channels + 2) / 3 * n_taps;
+}
+
 static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
                            ln_mixer_weights *w) {
     static const ln_role whole[] = {LN_ROLE_MIXER_CONV};
@@ -90,6 +99,10 @@ static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     ln_tensor_id id = {.role = LN_ROLE_MIXER_CONV, .layer = layer};
     if (spec->n_taps == 0)
         return LINNET_OK;
+    if (are_thirds(l, layer, n_channels, spec->n_taps)) {
+        n_rows[0] = n_rows[1] = (n_channels + 2) / 3;
+        n_rows[2] = n_channels - 2 * n_rows[0];
+    }
     if (spec->kind == LN_MIXER_LIGHTNING)
         return load_ones(l, n_channels, &w->conv);
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) == NULL)

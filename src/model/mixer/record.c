@@ -78,6 +78,7 @@ static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln
         .v_stride = width,
         .a = is_fixed ? NULL : a->decay,
         .b = has_delta ? a->beta : NULL,
+        .doubles_b = spec->doubles_b,
         .decay = is_fixed                     ? LN_DECAY_FIXED
                  : spec->bound > 0            ? LN_DECAY_BOUNDED
                  : spec->kind == LN_MIXER_KDA ? LN_DECAY_CHANNEL

@@ -259,6 +259,9 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     LN_TRY(read_sizes(config, spec->dim, mixer, err));
     mixer->has_norm = true;
     mixer->n_norm_groups = mixer->n_heads;
+    if (family->mixer_eps > 0)
+        mixer->norm_eps = (float)family->mixer_eps;
+    LN_TRY(ln_config_flag(config, (ln_key){"linear_allow_neg_eigval", ""}, &mixer->doubles_b, err));
     if (mixer->kind == LN_MIXER_KDA)
         LN_TRY(read_kda(config, mixer, err));
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;

@@ -214,7 +214,7 @@ static void scan_token(head_scan *h, size_t position) {
     float scale = 1.0f;
     if (p->b != NULL) {
         apply_memory(h, key, at, at, h->from_k);
-        scale = 1.0f / (1.0f + expf(-p->b[row * s->n_heads + h->head]));
+        scale = (p->doubles_b ? 2.0f : 1.0f) / (1.0f + expf(-p->b[row * s->n_heads + h->head]));
     } else if (p->scales_v) {
         scale = ln_scan_step_size(p, row, s->n_decays, h->head);
     }

@@ -321,7 +321,8 @@ static void finish_token(scan_head *h, size_t row, size_t position, size_t t) {
     float *out = p->out + (row * s->n_heads + h->head) * v_dim;
     token_scales scales = {1.0f, p->q_scale, p->skip != NULL ? p->skip[h->head] : 0.0f};
     if (p->b != NULL)
-        scales.update = 1.0f / (1.0f + expf(-p->b[row * s->n_heads + h->head]));
+        scales.update =
+            (p->doubles_b ? 2.0f : 1.0f) / (1.0f + expf(-p->b[row * s->n_heads + h->head]));
     else if (p->scales_v)
         scales.update = ln_scan_step_size(p, row, s->n_decays, h->head);
     weigh_updates(h, h->queries + t * s->k_dim, at);

@@ -63,7 +63,8 @@ static __device__ __forceinline__ size_t key_head(const scan_args &args, size_t 
 static __device__ __forceinline__ float value_scale(const scan_args &args, size_t row,
                                                     size_t head) {
     if (args.p.b != NULL)
-        return 1.0f / (1.0f + expf(-args.p.b[row * args.state.shape.n_heads + head]));
+        return (args.p.doubles_b ? 2.0f : 1.0f) /
+               (1.0f + expf(-args.p.b[row * args.state.shape.n_heads + head]));
     return args.p.scales_v ? step_size(args, row, head) : 1.0f;
 }
 

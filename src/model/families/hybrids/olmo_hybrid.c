@@ -1,0 +1,57 @@
+/* OLMo Hybrid: most layers are gated delta nets with norms before the blocks, the others OLMo 2's
+ * attention with norms behind them, which may have no positions. */
+#include "model/family.h"
+
+#define MIXER "model.layers.%d.linear_attn"
+
+/* transformers saves norms behind attention by the name of those before a feed-forward. */
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.attention_layer_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.feedforward_layer_norm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.feedforward_layer_norm"},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_MIXER_Q, .hf = MIXER ".q_proj"},
+    {.role = LN_ROLE_MIXER_K, .hf = MIXER ".k_proj"},
+    {.role = LN_ROLE_MIXER_V, .hf = MIXER ".v_proj"},
+    {.role = LN_ROLE_MIXER_CONV_Q, .hf = MIXER ".q_conv1d"},
+    {.role = LN_ROLE_MIXER_CONV_K, .hf = MIXER ".k_conv1d"},
+    {.role = LN_ROLE_MIXER_CONV_V, .hf = MIXER ".v_conv1d"},
+    {.role = LN_ROLE_MIXER_A, .hf = MIXER ".a_proj"},
+    {.role = LN_ROLE_MIXER_B, .hf = MIXER ".b_proj"},
+    {.role = LN_ROLE_MIXER_GATE, .hf = MIXER ".g_proj"},
+    {.role = LN_ROLE_MIXER_RATE, .hf = MIXER ".A_log", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_A_BIAS, .hf = MIXER ".dt_bias", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_NORM, .hf = MIXER ".o_norm"},
+    {.role = LN_ROLE_MIXER_OUT, .hf = MIXER ".o_proj"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("linear_conv_kernel_dim", 4),
+                                             LN_DEFAULT("max_position_embeddings", 65536),
+                                             LN_DEFAULT_FLAG("linear_allow_neg_eigval", true),
+                                             {0}};
+
+const ln_family ln_family_olmo_hybrid = {
+    .name = "olmo_hybrid",
+    .hf_types = "olmo_hybrid",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_POST,
+    .mixers_normed_first = true,
+    .qk_norm = LN_QK_NORM_FULL,
+    .activation = LN_ACT_SILU,
+    .positions = LN_POSITIONS_NONE,
+    .rope_key = "rope_parameters.rope_theta|rope_theta",
+    .hf_rope = LN_ROPE_HALF,
+    .mixer = LN_MIXER_DELTA,
+    .mixer_word = "linear_attention",
+    .mixer_eps = 1e-5,
+    LN_BINDINGS(bindings),
+};

@@ -250,6 +250,9 @@ static void takes_malformed_calls_as_text(void **state) {
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, false,
                  "<tool_call>{\"name\": \"f\", \"arguments\": {\"x");
     expect_whole(SAYS_CALL("f", "{\"input\": \"y\"}"), "f", false, "|fy");
+    expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"input\": \"a\\n\\u00e", "f", true,
+                 "|fa\n");
+    expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"inp", "f", true, "|f{\"inp");
     expect_whole(SAYS_CALL("f", "{\"output\": \"y\"}"), "f", false,
                  SAYS_CALL("f", "{\"output\": \"y\"}"));
 }

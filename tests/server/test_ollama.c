@@ -185,10 +185,46 @@ static void errors_have_its_shape(void **state) {
     expect_error(post(&shared, "/api/embed", "{\"model\":\"demo\",\"input\":1}"), 400, "input");
     expect_error(post(&shared, "/api/embeddings", "{}"), 400, "prompt");
     expect_error(get(&shared, "/api/chat"), 405, "GET");
+    expect_error(post(&shared, "/api/pull", "{\"model\":\"demo\"}"), 404, "/api/pull");
+    expect_error(
+        post(&shared, "/api/generate", "{\"prompt\":\"a\",\"raw\":true,\"logprobs\":true}"), 400,
+        "logprobs");
     expect_error(post(&shared, "/api/chat",
                       "{\"messages\":[{\"role\":\"user\",\"content\":\"a\","
                       "\"images\":[\"AAAA\"]}]}"),
                  400, "images");
+}
+
+/* A line or more: each token has its logprobs once. */
+static void tells_logprobs(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"prompt\":\"2+3=\",\"logprobs\":true,\"top_logprobs\":2,\"stream\":false}",
+        "{\"prompt\":\"2+3=\",\"logprobs\":true,\"top_logprobs\":2}",
+        "{\"messages\":[" SUM "],\"logprobs\":true}", "{\"messages\":[" SUM "]}"};
+    static const size_t n_top[] = {2, 2, 0, 0};
+    for (size_t i = 0; i < 4; i++) {
+        http_response heard = post(&shared, i < 2 ? "/api/generate" : "/api/chat", bodies[i]);
+        assert_int_equal(heard.status, 200);
+        size_t n_logprobs = 0;
+        json_int_t n_tokens = 0;
+        for (char *line = strtok(heard.body, "\n"); line; line = strtok(NULL, "\n")) {
+            json_t *root = json_loads(line, 0, NULL), *item;
+            size_t k;
+            assert_non_null(root);
+            json_array_foreach(json_object_get(root, "logprobs"), k, item) {
+                assert_true(json_is_string(json_object_get(item, "token")));
+                assert_true(json_number_value(json_object_get(item, "logprob")) <= 0);
+                assert_int_equal(json_array_size(json_object_get(item, "top_logprobs")), n_top[i]);
+            }
+            n_logprobs += json_array_size(json_object_get(root, "logprobs"));
+            n_tokens += json_integer_value(json_object_get(root, "eval_count"));
+            json_decref(root);
+        }
+        assert_true(n_tokens > 0);
+        assert_int_equal(n_logprobs, i < 3 ? n_tokens : 0);
+        response_free(&heard);
+    }
 }
 
 /* What clients that tokenise by the server ask it: as vLLM answers. */
@@ -221,6 +257,7 @@ int main(void) {
         cmocka_unit_test(tells_its_model),
         cmocka_unit_test(errors_have_its_shape),
         cmocka_unit_test(tells_its_tokenizer),
+        cmocka_unit_test(tells_logprobs),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

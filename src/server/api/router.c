@@ -74,7 +74,10 @@ bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
     }
     const ln_route *found = find_route(router, exchange);
     exchange->route = NULL;
-    exchange->dialect = found != NULL ? (int)found->dialect : LN_DIALECT_OPENAI;
+    bool is_ollama = strncmp(exchange->path, "/api/", strlen("/api/")) == 0;
+    exchange->dialect = found != NULL ? (int)found->dialect
+                        : is_ollama   ? LN_DIALECT_OLLAMA
+                                      : LN_DIALECT_OPENAI;
     if (found == NULL || found->method != exchange->method || !may_call(router, found, exchange))
         return false;
     exchange->route = found;

@@ -7,19 +7,36 @@
 #include "base/grow.h"
 #include "base/siphash.h"
 
-/* The arguments of a custom call are {"input": TEXT}; those that are cut stay as they are. */
+/* {"input": TEXT} of which the end was cut, with what there is of the text; NULL: it is no such. */
+static json_t *complete(const ln_strbuf *raw) {
+    enum { MAX_PART = 12 }; /* of a character, or two escapes of one */
+    json_t *arguments = NULL;
+    ln_strbuf text;
+    for (size_t cut = 0; cut <= MAX_PART && cut < raw->len && arguments == NULL; cut++) {
+        ln_strbuf_init(&text);
+        ln_strbuf_append(&text, raw->data, raw->len - cut);
+        if (ln_strbuf_puts(&text, "\"}"))
+            arguments = json_loadb(text.data, text.len, JSON_ALLOW_NUL, NULL);
+        ln_strbuf_free(&text);
+    }
+    return arguments;
+}
+
+/* The arguments of a custom call are {"input": TEXT}; others stay as they are. */
 static void close_custom(ln_chat_answer *answer) {
     ln_answer_part *last = answer->n_parts > 0 ? &answer->parts[answer->n_parts - 1] : NULL;
     if (last == NULL || last->raw.len == 0)
         return;
     json_t *arguments = json_loadb(last->raw.data, last->raw.len, JSON_ALLOW_NUL, NULL);
+    last->is_malformed = !json_is_string(json_object_get(arguments, "input"));
+    if (arguments == NULL)
+        arguments = complete(&last->raw);
     const json_t *input = json_object_get(arguments, "input");
     if (json_is_string(input))
         answer->failed |=
             !ln_strbuf_append(&last->text, json_string_value(input), json_string_length(input));
     else
         answer->failed |= !ln_strbuf_append(&last->text, last->raw.data, last->raw.len);
-    last->is_malformed = !json_is_string(input);
     json_decref(arguments);
     ln_strbuf_clear(&last->raw);
 }

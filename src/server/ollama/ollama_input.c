@@ -101,9 +101,12 @@ static bool add_format(ln_chat_builder *builder, const ln_fields *fields) {
     const json_t *format = ln_fields_get(fields, "format");
     if (format == NULL || (json_is_string(format) && json_string_length(format) == 0))
         return true;
-    if (json_is_object(format))
+    if (json_is_object(format)) { /* Ollama's answers have no other members than the schema's */
         ln_chat_builder_set_schema(builder, format);
-    else if (json_is_string(format) && strcmp(json_string_value(format), "json") == 0)
+        json_t *named =
+            json_object_get(json_object_get(builder->body, "response_format"), "json_schema");
+        ln_chat_builder_put(builder, named, "strict", json_true());
+    } else if (json_is_string(format) && strcmp(json_string_value(format), "json") == 0)
         ln_chat_builder_put(builder, builder->body, "response_format",
                             json_pack("{s:s}", "type", "json_object"));
     else
@@ -123,8 +126,12 @@ static bool add_common(ln_chat_builder *builder, const ln_fields *fields, bool i
         ln_chat_builder_put(builder, builder->body, "model",
                             ln_ollama_input_model(ln_fields_get(fields, "model")));
     }
-    if (!is_raw)
-        ln_chat_builder_copy(builder, fields, "think", "think");
+    if (is_raw && ln_fields_get(fields, "logprobs") != NULL)
+        return ln_api_fail(fields->error, 400, "logprobs", "logprobs and raw exclude each other");
+    if (!is_raw) {
+        static const char *const same[] = {"think", "logprobs", "top_logprobs", NULL};
+        ln_chat_builder_copy_all(builder, fields, same);
+    }
     return add_options(builder, fields, is_raw) && add_format(builder, fields);
 }
 
@@ -183,9 +190,9 @@ static bool add_message(ln_chat_builder *builder, const json_t *message, size_t 
 }
 
 json_t *ln_ollama_input_translate_chat(const ln_fields *fields, bool *is_empty) {
-    static const char *const known[] = {
-        "model", "messages", "tools", "format",    "options",       "stream", "keep_alive",
-        "think", "truncate", "shift", "!logprobs", "!top_logprobs", NULL};
+    static const char *const known[] = {"model",    "messages",     "tools", "format",   "options",
+                                        "stream",   "keep_alive",   "think", "truncate", "shift",
+                                        "logprobs", "top_logprobs", NULL};
     enum { MAX_MESSAGES = 10000 };
     const json_t *messages = ln_fields_get(fields, "messages");
     size_t index;
@@ -217,7 +224,7 @@ json_t *ln_ollama_input_translate_generate(const ln_fields *fields, ln_ollama_ki
     static const char *const known[] = {
         "model",     "prompt",   "system",     "format",      "options",       "stream",
         "raw",       "think",    "keep_alive", "suffix=\"\"", "template=\"\"", "context",
-        "images=[]", "truncate", "shift",      "!logprobs",   "!top_logprobs", NULL};
+        "images=[]", "truncate", "shift",      "logprobs",    "top_logprobs",  NULL};
     const char *system = NULL, *prompt = NULL;
     bool is_raw = false;
     ln_chat_builder builder;

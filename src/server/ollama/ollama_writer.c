@@ -101,6 +101,20 @@ static void put_said(const ln_choice *choice, bool is_chat, ln_strbuf *out) {
     }
 }
 
+/* Those of tokens that were not sent; with them a chunk may have no text. */
+static bool has_logprobs(const ln_answer_writer *writer, const ln_choice *choice) {
+    return writer->request->options.logprobs && choice->logprobs[LN_LOGPROBS_TOKENS].len > 0;
+}
+
+static void put_logprobs(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+    const ln_strbuf *column = &choice->logprobs[LN_LOGPROBS_TOKENS];
+    if (!has_logprobs(writer, choice))
+        return;
+    ln_strbuf_puts(out, ",\"logprobs\":[");
+    ln_strbuf_append(out, column->data, column->len);
+    ln_strbuf_putc(out, ']');
+}
+
 /* ---- answers ---------------------------------------------------------------------------- */
 
 static void put_done(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
@@ -147,10 +161,14 @@ static void note_sent(ln_choice *choice) {
 static void put_chunk(const ln_answer_writer *writer, ln_choice *choice, bool is_chat,
                       ln_strbuf *out) {
     choice->is_dirty = false;
-    if (!has_unsent(choice))
+    bool is_over = choice->finish != LINNET_FINISH_NONE;
+    if (!has_unsent(choice) && !(is_over && has_logprobs(writer, choice)))
         return;
     put_head(writer, out);
     put_said(choice, is_chat, out);
+    put_logprobs(writer, choice, out);
+    ln_strbuf_clear(&choice->logprobs[LN_LOGPROBS_TOKENS]);
+    choice->n_logprobs = 0;
     ln_strbuf_puts(out, ",\"done\":false}\n");
     note_sent(choice);
 }
@@ -172,6 +190,7 @@ static void put_all(const ln_answer_writer *writer, const ln_choice *choice, boo
                     ln_strbuf *out) {
     put_head(writer, out);
     put_said(choice, is_chat, out);
+    put_logprobs(writer, choice, out);
     put_done(writer, choice, out);
 }
 

@@ -31,7 +31,8 @@ static bool check_background(ln_api_task *task, const ln_responses_request *kept
                            "background and stream exclude each "
                            "other here");
     if (kept->store == NULL)
-        return ln_api_fail(&task->error, 400, "background", "background needs store to be true");
+        return ln_api_fail(&task->error, 400, "background",
+                           "background can only be used when `store` is true");
     task->request.is_detached = true;
     return true;
 }
@@ -70,7 +71,7 @@ static void take_id(const ln_exchange *exchange, char *id) {
 
 static void reply_missing(ln_exchange *exchange, const char *id) {
     ln_api_error error = {0};
-    ln_api_fail(&error, 404, "response_id", "there is no response '%s'", id);
+    ln_api_fail(&error, 404, "response_id", "Response with id '%s' not found.", id);
     ln_reply_error(exchange, &error);
 }
 
@@ -129,7 +130,7 @@ void ln_endpoint_cancel_response(ln_context *context, ln_exchange *exchange) {
     if (json == NULL)
         reply_missing(exchange, id);
     else if (strstr(json, "\"background\":true") == NULL)
-        reply_bad(exchange, "response_id", "only responses in the background can be cancelled");
+        reply_bad(exchange, "response_id", "Cannot cancel a synchronous response.");
     else
         reply_text(context, exchange, json);
     free(json);

@@ -63,35 +63,38 @@ static bool is_spelled(const ln_token_text *text, const ln_token_text *other) {
            (text->n_bytes == 0 || memcmp(text->data, other->data, text->n_bytes) == 0);
 }
 
-/* {"text": logprob} of the likeliest tokens and, at the end, of the one that came. Tokens that are
+static void put_pair(const ln_answer_writer *writer, ln_strbuf *out, int32_t token,
+                     const ln_token_text *text, float logprob) {
+    put_name(writer, out, token, text);
+    ln_strbuf_putc(out, ':');
+    ln_json_put_number(out, (double)logprob);
+}
+
+/* Whether two tokens have one name. */
+static bool are_same(const ln_answer_writer *writer, int32_t token, int32_t other) {
+    const ln_token_text text = spell(writer, token), other_text = spell(writer, other);
+    return writer->request->names_ids ? token == other : is_spelled(&text, &other_text);
+}
+
+/* {"text": logprob} of the token that came and, behind it, the likeliest ones. Tokens that are
  * spelled alike keep the best one. */
 static void put_top(const ln_answer_writer *writer, ln_strbuf *out, const linnet_logprob *top,
                     size_t n_top, int32_t token, float logprob) {
-    bool names_ids = writer->request->names_ids, is_first = true, has_chosen = false;
     const ln_token_text chosen = spell(writer, token);
+    size_t same = 0;
+    while (same < n_top && !are_same(writer, top[same].id, token))
+        same++;
     ln_strbuf_putc(out, '{');
+    put_pair(writer, out, token, &chosen, same < n_top ? top[same].logprob : logprob);
     for (size_t i = 0; i < n_top; i++) {
-        bool is_known = false;
-        ln_token_text text = spell(writer, top[i].id);
-        for (size_t j = 0; j < i && !is_known; j++) {
-            ln_token_text better = spell(writer, top[j].id);
-            is_known = !names_ids && is_spelled(&text, &better);
-        }
-        has_chosen = has_chosen || (names_ids ? top[i].id == token : is_spelled(&text, &chosen));
+        const ln_token_text text = spell(writer, top[i].id);
+        bool is_known = are_same(writer, top[i].id, token);
+        for (size_t j = 0; j < i && !is_known; j++)
+            is_known = are_same(writer, top[i].id, top[j].id);
         if (is_known)
             continue;
-        if (!is_first)
-            ln_strbuf_putc(out, ',');
-        is_first = false;
-        put_name(writer, out, top[i].id, &text);
-        ln_strbuf_putc(out, ':');
-        ln_json_put_number(out, (double)top[i].logprob);
-    }
-    if (!has_chosen) {
-        ln_strbuf_puts(out, is_first ? "" : ",");
-        put_name(writer, out, token, &chosen);
-        ln_strbuf_putc(out, ':');
-        ln_json_put_number(out, (double)logprob);
+        ln_strbuf_putc(out, ',');
+        put_pair(writer, out, top[i].id, &text, top[i].logprob);
     }
     ln_strbuf_putc(out, '}');
 }

@@ -45,8 +45,8 @@ static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
     json_t *messages = stored != NULL ? json_loads(stored, JSON_ALLOW_NUL, NULL) : NULL;
     free(stored);
     if (messages == NULL) {
-        ln_api_fail(fields->error, 404, "previous_response_id", "there is no response '%.128s'",
-                    id);
+        ln_api_fail(fields->error, 404, "previous_response_id",
+                    "Previous response with id '%.128s' not found.", id);
         fields->error->code = "previous_response_not_found";
         return false;
     }

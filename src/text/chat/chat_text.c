@@ -27,7 +27,7 @@ static void flush(ln_chat_text *c) {
 }
 
 static void emit(ln_chat_text *c, ln_chat_piece_kind kind, const char *text, size_t n_bytes) {
-    if (n_bytes == 0)
+    if (n_bytes == 0 || c->drops_message)
         return;
     if (kind != c->pending_kind)
         flush(c);
@@ -260,6 +260,7 @@ static void take_header(ln_chat_text *c, ln_message_kind kind, const ln_message_
     c->state = kind == LN_MESSAGE_CALLS ? IN_CONTENT : IN_MESSAGE;
     c->message_kind = kind == LN_MESSAGE_REASONING ? LN_PIECE_REASONING : LN_PIECE_CONTENT;
     c->skips_newline = true;
+    c->drops_message = kind == LN_MESSAGE_NOTE;
     if (kind == LN_MESSAGE_CALL) {
         take_call(c, header->name, header->n_bytes);
         c->message_kind = LN_PIECE_ARGUMENTS;
@@ -299,6 +300,7 @@ static void step_message(ln_chat_text *c, char byte) {
     if (found < 0)
         return;
     c->skips_newline = true;
+    c->drops_message = false;
     c->message_kind = LN_PIECE_CONTENT;
     if ((size_t)found < n_begins)
         begin_header(c, marks[found]);

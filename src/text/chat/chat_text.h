@@ -52,6 +52,7 @@ typedef struct ln_chat_text {
     ln_strbuf pending;                    /* text of a kind, handed on at the end of a feed */
     ln_chat_piece_kind pending_kind;
     ln_chat_piece_kind message_kind; /* of the message that goes on */
+    bool drops_message;
     size_t n_calls;
     bool skips_newline; /* after reasoning, calls */
     const char *mark;   /* that began the calls; "": none did */

@@ -46,7 +46,7 @@ static ln_message_header read_channel(const char *text, size_t n_bytes) {
 /* <|start|>assistant to=NAME<|message|>, whose first part the prompt may end with. */
 static ln_message_header read_address(const char *text, size_t n_bytes) {
     static const char *const begins[] = {
-        " to=", "to=", "<|start|>assistant to=", "<|start|>assistant<|message|>"};
+        " to=", "to=", "<|start|>assistant to=", "<|start|>assistant<|message|>", header_end};
     ln_message_header header = {.kind = LN_MESSAGE_NONE};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
         size_t n_begin = strlen(begins[i]);
@@ -57,9 +57,10 @@ static ln_message_header read_address(const char *text, size_t n_bytes) {
     if (header.kind == LN_MESSAGE_NONE || !ends_with(text, n_bytes, header_end))
         return header;
     find_recipient(text, n_bytes - (sizeof header_end - 1), &header);
-    header.kind = header.n_bytes == 0 || is_name(&header, "user") ? LN_MESSAGE_TEXT
-                  : is_name(&header, "self")                      ? LN_MESSAGE_REASONING
-                                                                  : LN_MESSAGE_CALLS;
+    header.kind = header.n_bytes == 0 || is_name(&header, "self") ? LN_MESSAGE_REASONING
+                  : is_name(&header, "user") || is_name(&header, "commentary") ? LN_MESSAGE_TEXT
+                  : is_name(&header, "developer")                              ? LN_MESSAGE_NOTE
+                                                                               : LN_MESSAGE_CALLS;
     header.without_tools = header.kind == LN_MESSAGE_CALLS ? LN_MESSAGE_TEXT : header.kind;
     return header;
 }

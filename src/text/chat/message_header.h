@@ -17,6 +17,7 @@ typedef enum ln_message_kind {
     LN_MESSAGE_NONE,      /* what was read is no header but text */
     LN_MESSAGE_TEXT,      /* to the user */
     LN_MESSAGE_REASONING, /* to itself */
+    LN_MESSAGE_NOTE,      /* to nobody who reads it here */
     LN_MESSAGE_CALL,      /* to a tool, whose arguments it is */
     LN_MESSAGE_CALLS      /* to a tool: the syntax of calls follows */
 } ln_message_kind;

@@ -278,6 +278,14 @@ static const struct {
     {"muse", "muse", " to=user<|message|>Say <atem:function_calls><|eot|>",
      "Say <atem:function_calls>"},
     {"muse", "muse", "to be plain", "to be plain"},
+    {"muse", "muse",
+     "<|message|>Hm.<|eom|><|start|>assistant to=developer<|message|>a note<|eom|><|start|>"
+     "assistant to=commentary<|message|>I look.<|start|>assistant to=user<|message|>Yes.<|eot|>",
+     "<R:Hm.>I look.Yes."},
+    {"minimax_m3", "minimax_m3",
+     MM "<tool_call>" MM "<invoke name=\"f\">" MM "<a>" MM "<b>1" MM "</b>" MM "<c>2" MM "</c>" MM
+        "<b>3" MM "</b>" MM "</a>" MM "</invoke>" MM "</tool_call>",
+     "<C:f><A:{\"a\": {\"b\": [1, 3], \"c\": 2}}>"},
     {"recipients", "recipients", "all\nI look. >>> 1\n>>>f\n{\"a\": \"x\"}>>>g\n{}",
      "I look. >>> 1\n<C:f><A:{\"a\": \"x\"}><C:g><A:{}>"},
     {"recipients", "recipients", "Hello\nworld", "Hello\nworld"},

@@ -1,7 +1,9 @@
 /* Values that are elements themselves, each tag behind the syntax's mark: <KEY>VALUE</KEY> makes an
  * object of them, <item>VALUE</item> a list. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "text/chat/calls/forms.h"
 #include "text/chat/calls/literal.h"
 
@@ -78,25 +80,70 @@ static bool put_member(nested *v, const element *e) {
     return done;
 }
 
-/* All elements of a value. */
-static bool put_elements(nested *v, bool is_list, const char *at, const char *end) {
-    element e;
-    bool is_first = true;
-    ln_strbuf_putc(v->json, is_list ? '[' : '{');
-    for (at = skip_space(at, end); at < end; at = skip_space(e.after, end)) {
-        if (!find_element(v, at, end, &e))
-            return false;
-        if (!is_first)
-            ln_strbuf_puts(v->json, ", ");
-        is_first = false;
-        if (!is_list) {
-            ln_literal_put_string(v->json, e.name, e.n_name);
-            ln_strbuf_puts(v->json, ": ");
-        }
-        if (!put_member(v, &e))
+static bool are_alike(const element *a, const element *b) {
+    return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
+}
+
+/* A member of an object; what has its name comes with it, as a list, unless there is too much to
+ * compare. */
+static bool put_named(nested *v, const element *all, size_t n, size_t index) {
+    enum { MAX_COMPARED = 256 };
+    const element *e = &all[index];
+    size_t n_alike = 1;
+    for (size_t i = 0; i < index && n <= MAX_COMPARED; i++)
+        if (are_alike(&all[i], e))
+            return true; /* it was a member of that */
+    if (index > 0)
+        ln_strbuf_puts(v->json, ", ");
+    ln_literal_put_string(v->json, e->name, e->n_name);
+    ln_strbuf_puts(v->json, ": ");
+    for (size_t i = index + 1; i < n && n <= MAX_COMPARED; i++)
+        n_alike += are_alike(&all[i], e);
+    if (n_alike == 1)
+        return put_member(v, e);
+    for (size_t i = index, n_put = 0; i < n; i++) {
+        if (!are_alike(&all[i], e))
+            continue;
+        ln_strbuf_puts(v->json, n_put++ == 0 ? "[" : ", ");
+        if (!put_member(v, &all[i]))
             return false;
     }
-    return ln_strbuf_putc(v->json, is_list ? ']' : '}');
+    return ln_strbuf_putc(v->json, ']');
+}
+
+static bool put_list(nested *v, const element *all, size_t n) {
+    ln_strbuf_putc(v->json, '[');
+    for (size_t i = 0; i < n; i++) {
+        ln_strbuf_puts(v->json, i > 0 ? ", " : "");
+        if (!put_member(v, &all[i]))
+            return false;
+    }
+    return ln_strbuf_putc(v->json, ']');
+}
+
+static bool put_object(nested *v, const element *all, size_t n) {
+    ln_strbuf_putc(v->json, '{');
+    for (size_t i = 0; i < n; i++)
+        if (!put_named(v, all, n, i))
+            return false;
+    return ln_strbuf_putc(v->json, '}');
+}
+
+/* All elements of a value. */
+static bool put_elements(nested *v, bool is_list, const char *at, const char *end) {
+    element *all = NULL;
+    size_t n = 0, capacity = 0;
+    bool done = true;
+    for (at = skip_space(at, end); at < end && done; at = skip_space(all[n - 1].after, end)) {
+        done = ln_grow((void **)&all, &capacity, n + 1, sizeof *all) &&
+               find_element(v, at, end, &all[n]);
+        if (!done)
+            break;
+        n++;
+    }
+    done = done && (is_list ? put_list(v, all, n) : put_object(v, all, n));
+    free(all);
+    return done;
 }
 
 /* Elements, where the type is not text and there are such; else the value as it stands. */

@@ -403,6 +403,11 @@ static void speaks_native(void **state) {
                            json_object_get(choice_of(expected, 0), "token_ids")));
     assert_string_equal(json_string_value(json_object_get(root, "stop_type")), "limit");
     assert_true(number_of(root, "tokens_predicted") == 9);
+    const json_t *timings = json_object_get(root, "timings");
+    assert_true(number_of(timings, "predicted_n") == 9);
+    assert_true(number_of(timings, "prompt_n") + number_of(timings, "cache_n") ==
+                number_of(root, "tokens_evaluated"));
+    assert_true(json_number_value(json_object_get(timings, "predicted_per_second")) > 0);
     http_response heard =
         post(&shared, "/completion",
              "{\"prompt\":\"Once upon\",\"n_predict\":9,\"temperature\":0,\"stream\":true}");

@@ -1,5 +1,6 @@
 #include "server/native/native_writer.h"
 
+#include "base/clock.h"
 #include "server/json/out.h"
 #include "server/json/reply.h"
 
@@ -24,6 +25,27 @@ static void put_counts(const ln_answer_writer *writer, const ln_choice *choice, 
                      choice->n_output_tokens, usage->n_prompt_tokens);
 }
 
+/* How long the prompt and what came after its first token took, and the rates of both. */
+static void put_timings(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+    const ln_usage *usage = writer->usage;
+    uint64_t now_ns = ln_clock_ns();
+    uint64_t first_ns = writer->first_token_ns > 0 ? writer->first_token_ns : now_ns;
+    size_t n_read = usage->n_prompt_tokens - usage->n_cached_tokens;
+    size_t n_rest = choice->n_output_tokens > 0 ? choice->n_output_tokens - 1 : 0;
+    double read_ms = (double)(first_ns - writer->begin_ns) / 1e6;
+    double rest_ms = (double)(now_ns - first_ns) / 1e6;
+    ln_strbuf_printf(out,
+                     ",\"timings\":{\"cache_n\":%zu,\"prompt_n\":%zu,\"prompt_ms\":%.3f,"
+                     "\"prompt_per_token_ms\":%.6f,\"prompt_per_second\":%.6f,"
+                     "\"predicted_n\":%zu,\"predicted_ms\":%.3f,"
+                     "\"predicted_per_token_ms\":%.6f,\"predicted_per_second\":%.6f}",
+                     usage->n_cached_tokens, n_read, read_ms,
+                     n_read > 0 ? read_ms / (double)n_read : 0.0,
+                     read_ms > 0 ? 1e3 * (double)n_read / read_ms : 0.0, choice->n_output_tokens,
+                     rest_ms, n_rest > 0 ? rest_ms / (double)n_rest : 0.0,
+                     n_rest > 0 && rest_ms > 0 ? 1e3 * (double)n_rest / rest_ms : 0.0);
+}
+
 /* An answer, or its last chunk. */
 static void put_last(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
     const char *word = choice->stop_index >= 0 ? writer->request->stop[choice->stop_index] : "";
@@ -35,6 +57,7 @@ static void put_last(const ln_answer_writer *writer, const ln_choice *choice, ln
     ln_json_put_text(out, word);
     ln_strbuf_puts(out, ",\"model\":");
     ln_json_put_text(out, writer->model);
+    put_timings(writer, choice, out);
     ln_strbuf_putc(out, '}');
 }
 

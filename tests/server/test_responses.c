@@ -329,6 +329,31 @@ static void keeps_the_newest(void **state) {
     server_stop(&server);
 }
 
+/* As the prompt of the same body has, and with what came before. */
+static void counts_tokens(void **state) {
+    (void)state;
+    json_t *response = ask_response(&shared, "\"input\":\"2+3=\"");
+    const json_t *usage = json_object_get(response, "usage");
+    json_int_t expected = json_integer_value(json_object_get(usage, "input_tokens"));
+    char body[256];
+    snprintf(body, sizeof body, "{\"input\":\"2+3=\",\"previous_response_id\":\"%s\"}",
+             text_of(response, "id"));
+    const char *const bodies[] = {"{\"input\":\"2+3=\",\"unknown\":1}", body};
+    for (size_t i = 0; i < 2; i++) {
+        json_t *counted = read_body(post(&shared, PATH "/input_tokens", bodies[i]));
+        json_int_t n = json_integer_value(json_object_get(counted, "input_tokens"));
+        assert_string_equal(text_of(counted, "object"), "response.input_tokens");
+        assert_true(i == 0 ? n == expected : n > expected);
+        json_decref(counted);
+    }
+    json_t *counted =
+        read_body(post(&shared, "/v1/chat/completions/input_tokens",
+                       "{\"unknown\":1,\"messages\":[{\"role\":\"user\",\"content\":\"2+3=\"}]}"));
+    assert_int_equal(json_integer_value(json_object_get(counted, "input_tokens")), expected);
+    json_decref(counted);
+    json_decref(response);
+}
+
 /* A response that goes on without its client. */
 static void runs_in_the_background(void **state) {
     (void)state;
@@ -362,6 +387,7 @@ int main(void) {
         cmocka_unit_test(stores),
         cmocka_unit_test(keeps_the_newest),
         cmocka_unit_test(runs_in_the_background),
+        cmocka_unit_test(counts_tokens),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

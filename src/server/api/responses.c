@@ -37,14 +37,22 @@ static bool check_background(ln_api_task *task, const ln_responses_request *kept
     return true;
 }
 
-static bool generate(ln_api_task *task, const ln_fields *fields) {
+/* The body as that of a chat; NULL with the error set. */
+static json_t *translate(ln_api_task *task, const ln_fields *fields) {
     ln_responses_request *kept = calloc(1, sizeof *kept);
-    if (kept == NULL)
-        return ln_api_fail(&task->error, 503, NULL, "out of memory");
+    if (kept == NULL) {
+        ln_api_fail(&task->error, 503, NULL, "out of memory");
+        return NULL;
+    }
     task->request.extra = kept;
     task->request.free_extra = free_kept;
     task->request.keeps_text = true;
-    json_t *body = ln_responses_input_translate(fields, task->context->responses, kept);
+    return ln_responses_input_translate(fields, task->context->responses, kept);
+}
+
+static bool generate(ln_api_task *task, const ln_fields *fields) {
+    json_t *body = translate(task, fields);
+    const ln_responses_request *kept = task->request.extra;
     bool done = body != NULL && check_background(task, kept, fields) &&
                 ln_chat_request_generate(task, body, "input");
     json_decref(body);
@@ -57,6 +65,23 @@ void ln_endpoint_responses(ln_context *context, ln_exchange *exchange) {
                                      .format = &ln_responses_format,
                                      .read = generate,
                                      .answer = ln_generation_begin};
+    ln_api_task_push(context, exchange, &work);
+}
+
+/* /v1/responses/input_tokens */
+static bool count(ln_api_task *task, const ln_fields *fields) {
+    json_t *body = translate(task, fields);
+    bool done = ln_chat_request_count(task, body);
+    json_decref(body);
+    if (done)
+        ln_strbuf_printf(&task->reply,
+                         "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}",
+                         task->request.prompts[0].n_ids);
+    return done;
+}
+
+void ln_endpoint_response_tokens(ln_context *context, ln_exchange *exchange) {
+    static const ln_api_work work = {.read = count, .answer = ln_api_task_reply};
     ln_api_task_push(context, exchange, &work);
 }
 

@@ -33,11 +33,18 @@ static int set_default(json_t *context, const char *name, const char *text) {
     return json_object_set_new(context, name, json_string(text));
 }
 
+/* The tools as text: indented, unless that is much longer than what came. */
+static char *write_functions(const json_t *tools) {
+    size_t n_compact = json_dumpb(tools, NULL, 0, JSON_COMPACT);
+    size_t n_indented = json_dumpb(tools, NULL, 0, JSON_INDENT(2));
+    return json_dumps(tools, n_indented / 8 > n_compact ? JSON_COMPACT : JSON_INDENT(2));
+}
+
 /* What templates of Llama 3.1, FireFunction and their like expect beside the usual variables: the
  * date in two forms, and the tools as text. The caller's own win. */
 static int set_defaults(json_t *context, const json_t *tools, const struct tm *now) {
     char date[32], date_time[64];
-    char *functions = tools != NULL ? json_dumps(tools, JSON_INDENT(2)) : NULL;
+    char *functions = tools != NULL ? write_functions(tools) : NULL;
     strftime(date, sizeof date, "%d %b %Y", now);
     strftime(date_time, sizeof date_time, "%b %d %Y %H:%M:%S", now);
     int failed = set_default(context, "date_string", date);

@@ -198,17 +198,34 @@ static char *prompt_of(const char *fields, const char *expected) {
 #define VARIABLES "\"chat_template\":\"{{ date_string }}|{{ datetime }}|{{ functions }}|{##}\""
 #define GREETING  "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
 
-/* What templates of peers take for granted; what a client says wins. */
-static void templates_have_the_date_and_functions(void **state) {
-    (void)state;
-    char today[32], *prompt;
+static void put_date(char *date, size_t n_bytes) {
     time_t seconds = time(NULL);
     struct tm now;
     localtime_r(&seconds, &now);
-    strftime(today, sizeof today, "%d %b %Y|", &now);
+    strftime(date, n_bytes, "%d %b %Y|", &now);
+}
+
+/* Lists within lists, [[...[1,1,...]...]], whose lines would be far longer than the text. */
+static void put_deep(char *text) {
+    enum { DEPTH = 60, WIDTH = 60 };
+    for (size_t i = 0; i < DEPTH; i++)
+        *text++ = '[';
+    for (size_t i = 0; i < WIDTH; i++, text += 2)
+        memcpy(text, "1,", 2);
+    text[-1] = ']';
+    for (size_t i = 1; i < DEPTH; i++)
+        *text++ = ']';
+    *text = '\0';
+}
+
+/* What templates of peers take for granted; what a client says wins. */
+static void templates_have_the_date_and_functions(void **state) {
+    (void)state;
+    char today[32], later[32], deep[256], fields[1024], *prompt;
+    put_date(today, sizeof today);
     prompt = prompt_of(GREETING VARIABLES, NULL);
-    time_t later = time(NULL);
-    if (seconds / 86400 == later / 86400) /* no midnight in between */
+    put_date(later, sizeof later);
+    if (strcmp(today, later) == 0) /* no midnight in between */
         assert_int_equal(strncmp(prompt, today, strlen(today)), 0);
     assert_non_null(strstr(prompt, "||")); /* no functions */
     free(prompt);
@@ -216,6 +233,14 @@ static void templates_have_the_date_and_functions(void **state) {
         GREETING "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]," VARIABLES,
         NULL);
     assert_non_null(strstr(prompt, "|[\n  {\n"));
+    free(prompt);
+    put_deep(deep);
+    snprintf(fields, sizeof fields,
+             GREETING "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                      "\"parameters\":{\"x\":%s}}}]," VARIABLES,
+             deep);
+    prompt = prompt_of(fields, NULL);
+    assert_non_null(strstr(prompt, "{\"x\":[[["));
     free(prompt);
     free(prompt_of(GREETING "\"chat_template_kwargs\":{\"date_string\":\"1\",\"datetime\":\"2\","
                             "\"functions\":\"3\"}," VARIABLES,

@@ -267,11 +267,16 @@ static void take_header(ln_chat_text *c, ln_message_kind kind, const ln_message_
     }
 }
 
-/* What was read is text, not a header. */
+/* What was read is text, not a header; or a part of arguments, which may have such a mark in them.
+ */
 static void refuse_header(ln_chat_text *c, const ln_strbuf *text) {
     c->state = IN_MESSAGE;
-    c->message_kind = LN_PIECE_CONTENT;
     c->skips_newline = false;
+    if (c->message_kind == LN_PIECE_ARGUMENTS) {
+        emit(c, LN_PIECE_ARGUMENTS, text->data, text->len);
+        return;
+    }
+    c->message_kind = LN_PIECE_CONTENT;
     emit_content(c, text->data, text->len);
 }
 
@@ -284,11 +289,12 @@ static void step_header(ln_chat_text *c, char byte) {
     ln_message_kind kind = c->syntax != NULL ? header.kind : header.without_tools;
     ln_strbuf text = c->blank;
     ln_strbuf_init(&c->blank);
-    if (header.kind == LN_MESSAGE_NONE || kind == LN_MESSAGE_NONE)
+    bool is_refused = header.kind == LN_MESSAGE_NONE || kind == LN_MESSAGE_NONE;
+    if (is_refused)
         refuse_header(c, &text);
     else
         take_header(c, kind, &header);
-    if (header.n_left > 0 && c->message_kind == LN_PIECE_ARGUMENTS)
+    if (header.n_left > 0 && !is_refused)
         step(c, byte);
     ln_strbuf_free(&text);
 }
@@ -301,9 +307,10 @@ static void step_message(ln_chat_text *c, char byte) {
         return;
     c->skips_newline = true;
     c->drops_message = false;
-    c->message_kind = LN_PIECE_CONTENT;
     if ((size_t)found < n_begins)
         begin_header(c, marks[found]);
+    else
+        c->message_kind = LN_PIECE_CONTENT;
 }
 
 /* ---- the parser ------------------------------------------------------------------------- */
@@ -389,7 +396,8 @@ ln_status ln_chat_text_finish(ln_chat_text *c, ln_error *err) {
     case IN_REASONING: emit_text(c, LN_PIECE_REASONING, c->held.data, c->held.len); break;
     case IN_MESSAGE: emit(c, c->message_kind, c->held.data, c->held.len); break;
     case IN_HEADER:
-        if (c->style == LN_MESSAGES_RECIPIENTS) /* a word may be all of an answer */
+        if (c->style == LN_MESSAGES_RECIPIENTS && c->message_kind != LN_PIECE_ARGUMENTS)
+            /* a word may be all of an answer */
             emit(c, LN_PIECE_CONTENT, c->blank.data, c->blank.len);
         break;
     case AT_BEGINNING:

@@ -288,6 +288,8 @@ static const struct {
      "<C:f><A:{\"a\": {\"b\": [1, 3], \"c\": 2}}>"},
     {"recipients", "recipients", "all\nI look. >>> 1\n>>>f\n{\"a\": \"x\"}>>>g\n{}",
      "I look. >>> 1\n<C:f><A:{\"a\": \"x\"}><C:g><A:{}>"},
+    {"recipients", "recipients", "f\n{\"a\": \">>> 1 >>>g\"}>>>g\n{}",
+     "<C:f><A:{\"a\": \">>> 1 >>>g\"}><C:g><A:{}>"},
     {"recipients", "recipients", "Hello\nworld", "Hello\nworld"},
     {"recipients", "recipients", "Hello", "Hello"},
     {"none", "recipients", "all\nHello", "Hello"},

@@ -85,6 +85,7 @@ typedef struct ln_guard {
 typedef struct ln_expr {
     ln_expr_kind kind;
     bool counts;                  /* BYTES, CHARS: a character of a counted rule begins here */
+    bool is_escaped;              /* it is what stands in a JSON string (json_rules.h) */
     struct ln_expr *next;         /* among the parts of the sequence or choice that holds it */
     struct ln_expr *first, *last; /* parts; of REPEAT one */
     uint32_t min, max;            /* REPEAT; max may be LN_NO_LIMIT */

@@ -10,6 +10,15 @@ static void replace(ln_expr *expr, const ln_expr *made) {
     ln_expr *next = expr->next;
     *expr = *made;
     expr->next = next;
+    expr->is_escaped = true;
+}
+
+/* An escape, which counts at its last byte: all begin alike, and so does that of a quotation mark.
+ */
+static ln_expr *escape_of(ln_grammar_builder *b, const char *escape, size_t n_bytes, bool counts) {
+    ln_expr *last = ln_expr_bytes(b, escape + n_bytes - 1, 1);
+    last->counts = counts;
+    return ln_expr_sequence(b, ln_expr_bytes(b, escape, n_bytes - 1), last, NULL);
 }
 
 /* How many bytes stand in a JSON string as they are. */
@@ -28,17 +37,32 @@ static void escape_bytes(ln_grammar_builder *b, ln_expr *expr) {
         return;
     for (size_t at = 0; at < n_bytes;) {
         char escape[LN_JSON_MAX_ESCAPE];
+        bool counts = expr->counts && at == 0;
         size_t n = count_plain(expr->bytes + at, n_bytes - at);
-        if (n > 0)
-            ln_expr_add(b, list, ln_expr_bytes(b, expr->bytes + at, n));
-        at += n;
-        if (at < n_bytes) {
+        if (n > 0) {
+            ln_expr *plain = ln_expr_bytes(b, expr->bytes + at, n);
+            plain->counts = counts;
+            ln_expr_add(b, list, plain);
+            at += n;
+        } else {
             n = ln_json_escape_char((unsigned char)expr->bytes[at++], escape);
-            ln_expr_add(b, list, ln_expr_bytes(b, escape, n));
+            ln_expr_add(b, list, escape_of(b, escape, n, counts));
         }
     }
     if (b->status == LINNET_OK)
         replace(expr, list);
+}
+
+static void escape_chars(ln_grammar_builder *b, ln_expr *expr) {
+    ln_expr *made = ln_json_chars(b, expr->ranges, expr->count, false);
+    for (ln_expr *part = made->first; part != NULL && b->status == LINNET_OK; part = part->next) {
+        if (part->kind == LN_EXPR_BYTES)
+            replace(part, escape_of(b, part->bytes, part->count, expr->counts));
+        else
+            part->counts = expr->counts;
+    }
+    if (b->status == LINNET_OK)
+        replace(expr, made);
 }
 
 /* An automaton's edges anew: those of bytes that are escaped become paths. */
@@ -72,7 +96,7 @@ static void add_escaped(graph_maker *g, const ln_graph_edge *edge, uint32_t *n_e
         for (size_t i = 0; i < n; i++) {
             uint32_t to = i + 1 < n ? g->n_states++ : edge->to;
             unsigned byte = (unsigned char)escape[i];
-            add_edge(g, from, to, byte, byte, edge->counts && i == 0);
+            add_edge(g, from, to, byte, byte, edge->counts && i + 1 == n);
             from = to;
         }
         *n_edges += (uint32_t)n;
@@ -106,15 +130,13 @@ static void escape_graph(ln_grammar_builder *b, ln_expr *expr) {
     expr->graph = made;
 }
 
+/* Rules may share an expression, which is escaped once. */
 static void escape_expr(ln_grammar_builder *b, ln_expr *expr) {
-    switch (b->status == LINNET_OK ? expr->kind : LN_EXPR_EMPTY) {
+    bool is_done = expr->is_escaped;
+    expr->is_escaped = true;
+    switch (b->status == LINNET_OK && !is_done ? expr->kind : LN_EXPR_EMPTY) {
     case LN_EXPR_BYTES: escape_bytes(b, expr); return;
-    case LN_EXPR_CHARS: {
-        ln_expr *made = ln_json_chars(b, expr->ranges, expr->count, false);
-        if (b->status == LINNET_OK)
-            replace(expr, made);
-        return;
-    }
+    case LN_EXPR_CHARS: escape_chars(b, expr); return;
     case LN_EXPR_GRAPH: escape_graph(b, expr); return;
     case LN_EXPR_SEQUENCE:
     case LN_EXPR_CHOICE:

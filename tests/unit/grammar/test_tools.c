@@ -374,6 +374,39 @@ static void custom_tools_have_grammars(void **state) {
     }
 }
 
+/* Characters of JSON within a JSON string count as before. */
+static void custom_tools_count_characters(void **state) {
+    (void)state;
+    static const char source[] =
+        "{\"syntax\": \"hermes\", \"custom\": [\"f\"], \"tools\": [{\"function\": {\"name\": "
+        "\"f\", "
+        "\"parameters\": {\"type\": \"object\", \"required\": [\"input\"], \"properties\": "
+        "{\"input\": {\"type\": \"string\", \"grammar\": {\"syntax\": \"lark\", \"definition\": "
+        "\"start: %json {\\\"type\\\": \\\"string\\\", \\\"minLength\\\": 2, \\\"maxLength\\\": "
+        "2}\"}}}}}}]}";
+    static const struct {
+        const char *text;
+        bool fits;
+    } texts[] = {
+        {CALL("\\\"a\\\\n\\\""), true},     {CALL("\\\"a\\\\u0041\\\""), true},
+        {CALL("\\\"\\\\n\\\\n\\\""), true}, {CALL("\\\"abc\\\""), false},
+        {CALL("\\\"a\\\""), false},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        char text[256];
+        bool complete;
+        size_t n_accepted;
+        ln_error err = {0};
+        int n = snprintf(text, sizeof text, "<tool_call>\n%s\n</tool_call>", texts[i].text);
+        assert_int_equal(ln_grammar_match(grammar, text, (size_t)n, &n_accepted, &complete, &err),
+                         LINNET_OK);
+        if ((n_accepted == (size_t)n && complete) != texts[i].fits)
+            fail_msg("%s: %zu of %d", text, n_accepted, n);
+        ln_grammar_release(grammar);
+    }
+}
+
 static void refusals(void **state) {
     (void)state;
     static const struct {
@@ -459,6 +492,7 @@ int main(void) {
         cmocka_unit_test(every_syntax_can_be_forced),
         cmocka_unit_test(forces_nested_values),
         cmocka_unit_test(custom_tools_have_grammars),
+        cmocka_unit_test(custom_tools_count_characters),
         cmocka_unit_test(refusals),
         cmocka_unit_test(special_tokens_are_marked),
         cmocka_unit_test(reasoning_comes_first),

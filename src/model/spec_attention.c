@@ -112,6 +112,21 @@ static ln_status read_gate(const ln_config *config, const ln_family *family, ln_
     return LINNET_OK;
 }
 
+static ln_status check_heads(const ln_config *config, const ln_family *family,
+                             const ln_attention_spec *attention, ln_error *err) {
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    const ln_binding *q =
+        ln_family_binding(family, LN_FORMAT_HF, (ln_tensor_id){.role = LN_ROLE_Q}, 0);
+    bool in_fourths = q != NULL && q->hf_part == LN_PART_QVK_BY_FOURTH;
+    if (attention->n_heads % attention->n_kv_heads != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                       path, attention->n_heads, attention->n_kv_heads);
+    if (in_fourths && attention->n_kv_heads % 4 != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu KV heads are no multiple of 4", path,
+                       attention->n_kv_heads);
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, bool encoder,
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
@@ -119,9 +134,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(read_heads(config, is_alone, encoder, &attention->n_heads, err));
     LN_TRY(read_kv_heads(config, spec->family->mixer != LN_MIXER_NONE, attention->n_heads,
                          &attention->n_kv_heads, err));
-    if (attention->n_heads % attention->n_kv_heads != 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
-                       path, attention->n_heads, attention->n_kv_heads);
+    LN_TRY(check_heads(config, spec->family, attention, err));
     attention->k_dim = spec->dim / attention->n_heads;
     LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,
                           LN_MAX_DIM, &attention->k_dim, err));

@@ -269,6 +269,7 @@ static const struct {
     {"minimax", "\"sliding_window\": null", "\"sliding_window\": 16", NULL},
     {"minimax", "\"layer_types\"", "\"nothing\"", "layers.0.self_attn.q_proj.weight"},
     {"falcon_mamba", "\"conv_kernel\": 3", "\"conv_kernel\": 33", "key conv_kernel"},
+    {"codegen", "\"n_head\": 4", "\"n_head\": 2", "2 KV heads are no multiple of 4"},
 };
 
 static void bad_values_are_refused_by_name(void **state) {

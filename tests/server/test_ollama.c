@@ -91,8 +91,9 @@ static void chats(void **state) {
 /* The same text in pieces and whole, and the options that bound it. */
 static void generates(void **state) {
     (void)state;
-    static const char fields[] = "\"prompt\":\"Once upon\",\"raw\":true,\"options\":{\"seed\":3,"
-                                 "\"temperature\":0.5,\"num_predict\":12,\"repeat_penalty\":1.1}";
+    static const char fields[] =
+        "\"prompt\":\"Once upon\",\"raw\":true,\"logprobs\":false,\"options\":{\"seed\":3,"
+        "\"temperature\":0.5,\"num_predict\":12,\"repeat_penalty\":1.1}";
     json_t *root = ask_whole("/api/generate", fields);
     assert_string_equal(text_of(root, "done_reason"), "length");
     assert_int_equal(count_of(root, "eval_count"), 12);

@@ -126,7 +126,8 @@ static bool add_common(ln_chat_builder *builder, const ln_fields *fields, bool i
         ln_chat_builder_put(builder, builder->body, "model",
                             ln_ollama_input_model(ln_fields_get(fields, "model")));
     }
-    if (is_raw && ln_fields_get(fields, "logprobs") != NULL)
+    const json_t *logprobs = ln_fields_get(fields, "logprobs");
+    if (is_raw && logprobs != NULL && !json_is_false(logprobs))
         return ln_api_fail(fields->error, 400, "logprobs", "logprobs and raw exclude each other");
     if (!is_raw) {
         static const char *const same[] = {"think", "logprobs", "top_logprobs", NULL};

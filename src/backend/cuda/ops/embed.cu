@@ -19,6 +19,8 @@ typedef struct table {
 typedef struct embed_args {
     table tokens_table, learned, types_table;
     size_t learned_offset, dim;
+    bool is_part; /* the table begins with row part_begin of a larger one */
+    size_t part_begin;
     float scale;
     const int32_t *tokens, *positions, *types; /* types NULL: all are the first */
     const ln_adapter_target *targets;          /* by slot, or NULL: no token has an adapter */
@@ -56,10 +58,12 @@ static __global__ void embed(const __grid_constant__ embed_args p) {
     size_t token = blockIdx.x;
     ln_pdl_launch_dependents();
     float *out = p.out + token * p.dim;
-    size_t id = (size_t)p.tokens[token];
-    id = id < p.tokens_table.n_rows ? id : 0;
-    add_row(p.tokens_table, id, p.dim, p.scale, false, out);
-    if (p.targets != NULL)
+    size_t id = (size_t)p.tokens[token] - p.part_begin; /* of a token ahead of a part: too large */
+    bool is_there = id < p.tokens_table.n_rows;
+    id = is_there ? id : 0;
+    is_there |= !p.is_part;
+    add_row(p.tokens_table, id, p.dim, is_there ? p.scale : 0.0f, false, out);
+    if (p.targets != NULL && is_there)
         add_adapted(p, token, id, out);
     if (p.types_table.data != NULL) {
         size_t type = p.types != NULL ? (size_t)p.types[token] : 0;
@@ -90,6 +94,8 @@ int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     args.types_table = table_of(p->types);
     args.learned_offset = p->learned_offset;
     args.dim = p->table->n_cols;
+    args.is_part = p->is_part;
+    args.part_begin = p->is_part ? p->part_begin : 0;
     args.scale = p->scale;
     args.tokens = batch->tokens;
     args.positions = batch->positions;

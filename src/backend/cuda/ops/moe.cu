@@ -230,10 +230,17 @@ int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
 
 enum { MAX_GROUP_WARPS = 16, GROUP_SHARED = 48 * 1024 };
 
+/* A row's expert among those that are sorted, or -1. */
+static __device__ int expert_of(const ln_op_group &p, size_t row) {
+    size_t expert = (size_t)p.experts[row] - p.first_expert;
+    return expert < p.n_experts ? (int)expert : -1;
+}
+
 /* Counts one warp's rows begin .. end - 1 by expert. */
 static __device__ void count_rows(const ln_op_group &p, size_t begin, size_t end, int *counts) {
     for (size_t row = begin + threadIdx.x % LN_WARP; row < end; row += LN_WARP)
-        atomicAdd(&counts[p.experts[row]], 1);
+        if (expert_of(p, row) >= 0)
+            atomicAdd(&counts[expert_of(p, row)], 1);
 }
 
 /* Prefix sum: counts [n_warps][n_experts] become where each warp's rows of each expert begin; by
@@ -271,7 +278,7 @@ static __device__ void sort_rows(const ln_op_group &p, size_t begin, size_t end,
     unsigned lane = threadIdx.x % LN_WARP;
     for (size_t first = begin; first < end; first += LN_WARP) {
         size_t row = first + lane;
-        int expert = row < end ? p.experts[row] : -1;
+        int expert = row < end ? expert_of(p, row) : -1;
         unsigned alike = __match_any_sync(0xffffffffu, expert);
         unsigned before = __popc(alike & ((1u << lane) - 1));
         int at = expert >= 0 ? next[expert] + (int)before : 0;
@@ -331,6 +338,9 @@ static __global__ void combine(const __grid_constant__ ln_op_combine p) {
     float sum = 0.0f;
     for (size_t choice = 0; choice < p.n_used; choice++) {
         size_t row = token * p.n_used + choice;
+        size_t expert = p.experts != NULL ? (size_t)p.experts[row] - p.first_expert : 0;
+        if (p.experts != NULL && expert >= p.n_experts)
+            continue;
         sum = fmaf(p.weights != NULL ? p.weights[row] : 1.0f, p.x[row * p.dim + i], sum);
     }
     if (p.shared != NULL) {
@@ -351,6 +361,8 @@ int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream st
         part.x += done * p->n_used * p->dim;
         if (p->weights != NULL)
             part.weights += done * p->n_used;
+        if (p->experts != NULL)
+            part.experts += done * p->n_used;
         part.out += done * p->dim;
         if (p->shared != NULL)
             part.shared += done * p->dim;

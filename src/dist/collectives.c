@@ -32,6 +32,13 @@ static ln_status fail(ln_collectives *c, ln_transport_status status, const ln_me
     return c->failure.status;
 }
 
+void ln_collectives_lose(ln_collectives *group, size_t rank) {
+    ln_collectives *c = group->all != NULL ? group->all : group;
+    const ln_message e = {.to = LN_NO_RANK, .from = group->first + rank};
+    if (c->failure.status == LINNET_OK)
+        (void)fail(c, LN_TRANSPORT_TIMEOUT, &e, NULL);
+}
+
 ln_status ln_collectives_check(ln_collectives *c, ln_error *err) {
     const ln_message none = {.to = LN_NO_RANK, .from = LN_NO_RANK};
     bool has_watch = c->transport != NULL && c->transport->find_lost != NULL;
@@ -109,7 +116,7 @@ static size_t largest_part(size_t n_ranks, size_t n) {
     return (n + n_ranks - 1) / n_ranks;
 }
 
-static bool is_small(size_t n_ranks, size_t n) {
+bool ln_collectives_is_small(size_t n_ranks, size_t n) {
     return n <= SMALL_FLOATS || n < n_ranks;
 }
 
@@ -174,8 +181,8 @@ static ln_status reduce_large(ln_collectives *c, float *x, size_t n, float *part
 ln_status ln_all_reduce(ln_collectives *c, float *x, size_t n, float *scratch, ln_error *err) {
     if (c->n_ranks == 1 || n == 0)
         return LINNET_OK;
-    return is_small(c->n_ranks, n) ? reduce_small(c, x, n, scratch, err)
-                                   : reduce_large(c, x, n, scratch, err);
+    return ln_collectives_is_small(c->n_ranks, n) ? reduce_small(c, x, n, scratch, err)
+                                                  : reduce_large(c, x, n, scratch, err);
 }
 
 /* ---- gathering and telling ------------------------------------------------------------------- */

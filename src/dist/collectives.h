@@ -16,7 +16,9 @@ struct ln_collectives {
     ln_transport *transport; /* owned; NULL: one rank, which has nobody to wait for */
     ln_collectives *all;     /* of a group: all ranks, whose transport and failure it has */
     size_t first;            /* of a group: which of all its first rank is */
-    size_t rank, n_ranks, n_local;
+    size_t rank, n_ranks;
+    size_t n_local, local_rank; /* on this machine */
+    void *device; /* of a backend on a device, which runs the operations of these ranks; or NULL */
     uint64_t timeout_ns; /* until a rank that is there, but does not come, is lost; 0: never */
     ln_error failure;    /* status LINNET_OK: none yet */
 };
@@ -26,6 +28,10 @@ ln_collectives ln_collectives_single(void);
 /* The ranks that MPI has started, which must be n_ranks. Errors: UNSUPPORTED, ARGUMENT. */
 ln_status ln_collectives_open_mpi(size_t n_ranks, ln_collectives *out, ln_error *err);
 void ln_collectives_close(ln_collectives *c);
+
+/* Says that a rank does not answer, as something other than a message has found out; of a group, as
+ * the group counts. */
+void ln_collectives_lose(ln_collectives *c, size_t rank);
 
 /* A rank that has ended or is silent is a failure, also while nobody waits for it. */
 ln_status ln_collectives_check(ln_collectives *c, ln_error *err);
@@ -38,6 +44,9 @@ ln_collectives ln_collectives_group(ln_collectives *all, size_t first, size_t n)
 
 /* Floats of scratch that all_reduce and gather of up to n floats need. */
 size_t ln_collectives_scratch(size_t n_ranks, size_t n);
+
+/* Whether each rank sums all of n floats; else it sums a part and tells the others. */
+bool ln_collectives_is_small(size_t n_ranks, size_t n);
 
 /* x[n] becomes the sum of all ranks' x, on all of them. scratch [ln_collectives_scratch]. */
 ln_status ln_all_reduce(ln_collectives *c, float *x, size_t n, float *scratch, ln_error *err);

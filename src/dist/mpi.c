@@ -246,15 +246,17 @@ static const char *init_mpi(void) {
     return why;
 }
 
-static int count_local(void) {
+static void count_local(ln_transport *base) {
     MPI_Comm local;
-    int n = 1;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local) !=
-        MPI_SUCCESS)
-        return n;
-    MPI_Comm_size(local, &n);
-    MPI_Comm_free(&local);
-    return n;
+    int n = 1, rank = 0;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local) ==
+        MPI_SUCCESS) {
+        MPI_Comm_size(local, &n);
+        MPI_Comm_rank(local, &rank);
+        MPI_Comm_free(&local);
+    }
+    base->n_local = (size_t)n;
+    base->local_rank = (size_t)rank;
 }
 
 /* The host's name, and that of the processes' numbers, which containers have of their own. */
@@ -348,7 +350,6 @@ ln_transport *ln_transport_open(char *why, size_t why_bytes) {
     *self = (mpi_transport){.base = {.name = "mpi",
                                      .rank = (size_t)rank,
                                      .n_ranks = (size_t)n_ranks,
-                                     .n_local = (size_t)count_local(),
                                      .exchange = exchange,
                                      .find_lost = find_lost,
                                      .watch = watch,
@@ -356,6 +357,7 @@ ln_transport *ln_transport_open(char *why, size_t why_bytes) {
                             .calls = PTHREAD_MUTEX_INITIALIZER,
                             .watcher = PTHREAD_MUTEX_INITIALIZER,
                             .lost = LN_NO_RANK};
+    count_local(&self->base);
     if (start_watching(self))
         return &self->base;
     snprintf(why, why_bytes, "no thread can watch over the ranks: %s", strerror(errno));

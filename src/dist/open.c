@@ -21,6 +21,7 @@ ln_status ln_collectives_open_mpi(size_t n_ranks, ln_collectives *out, ln_error 
                             .rank = transport->rank,
                             .n_ranks = transport->n_ranks,
                             .n_local = transport->n_local,
+                            .local_rank = transport->local_rank,
                             .timeout_ns = patience_ns};
     if (out->n_ranks == n_ranks)
         return LINNET_OK;

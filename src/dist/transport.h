@@ -27,7 +27,7 @@ typedef struct ln_message {
 typedef struct ln_transport {
     const char *name;
     size_t rank, n_ranks;
-    size_t n_local; /* ranks on this machine */
+    size_t n_local, local_rank; /* ranks on this machine, and which of them this one is */
     /* Messages between two ranks arrive in the order in which they were sent. */
     ln_transport_status (*exchange)(struct ln_transport *self, const ln_message *exchange);
     /* The first rank that is known to have ended or to be silent, or LN_NO_RANK; then exchanges

@@ -186,6 +186,19 @@ static void names_a_rank_that_is_lost(void **state) {
     assert_int_equal(ln_collectives_check(&c, &err), LINNET_OK);
 }
 
+/* What a GPU has found out; of a group, as it counts. */
+static void keeps_what_others_find_out(void **state) {
+    ln_transport transport = {.n_ranks = 4, .exchange = exchange};
+    ln_collectives c = {.transport = &transport, .n_ranks = 4, .rank = 2};
+    ln_collectives pair = ln_collectives_group(&c, 2, 2);
+    ln_error err = {0};
+    (void)state;
+    ln_collectives_lose(&pair, 1);
+    ln_collectives_lose(&c, 0); /* the first stays */
+    assert_int_equal(ln_collectives_check(&c, &err), LINNET_ERR_COMPUTE);
+    assert_string_equal(err.message, "rank 3 of 4 does not answer");
+}
+
 static void keeps_the_first_failure(void **state) {
     (void)state;
     rank_job *jobs = run_all(2, 8, 1);
@@ -212,6 +225,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_in_order),
         cmocka_unit_test(names_a_rank_that_is_lost),
+        cmocka_unit_test(keeps_what_others_find_out),
         cmocka_unit_test(keeps_the_first_failure),
         cmocka_unit_test(one_rank_waits_for_nobody),
     };

@@ -1,7 +1,7 @@
 # linnet-cuda.so: the CUDA backend as a module that the program loads at run time
 # (src/backend/cuda/module.h), and what program and module must agree in.
-file(GLOB shared_headers CONFIGURE_DEPENDS include/*.h src/base/*.h src/format/*.h src/backend/*.h
-  src/backend/cuda/module.h)
+file(GLOB shared_headers CONFIGURE_DEPENDS include/*.h src/base/*.h src/format/*.h src/dist/*.h
+  src/backend/*.h src/backend/cuda/module.h)
 set(module_id ${PROJECT_BINARY_DIR}/generated/base/module_id.h)
 add_custom_command(OUTPUT ${module_id}
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
@@ -13,7 +13,7 @@ target_include_directories(ln_base PRIVATE ${PROJECT_BINARY_DIR}/generated)
 # What plans launches needs no CUDA, and is tested everywhere.
 file(GLOB_RECURSE cuda_c CONFIGURE_DEPENDS src/backend/cuda/*.c)
 set(planner ${cuda_c})
-list(FILTER planner INCLUDE REGEX "/backend/cuda/(plan/|activations/form|attention/select)")
+list(FILTER planner INCLUDE REGEX "/backend/cuda/(plan/|activations/form|attention/select|ranks/(arena|card))")
 list(REMOVE_ITEM cuda_c ${planner})
 add_library(ln_cuda_plan OBJECT EXCLUDE_FROM_ALL ${planner})
 target_link_libraries(ln_cuda_plan PUBLIC linnet_flags)

@@ -2,7 +2,7 @@
 # of other sources is refused.
 # usage: cmake -DSOURCE=.. -DVERSION=.. -DOUT=.. -P module_id.cmake
 file(GLOB headers ${SOURCE}/include/*.h ${SOURCE}/src/base/*.h ${SOURCE}/src/format/*.h
-  ${SOURCE}/src/backend/*.h ${SOURCE}/src/backend/cuda/module.h)
+  ${SOURCE}/src/dist/*.h ${SOURCE}/src/backend/*.h ${SOURCE}/src/backend/cuda/module.h)
 list(SORT headers)
 set(all "")
 foreach(header ${headers})

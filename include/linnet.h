@@ -295,9 +295,9 @@ typedef struct linnet_engine_options {
      * side, CPU or GPU. */
     size_t max_adapters, max_adapter_rank;
     /* Tensor parallelism: this process has a part of the model, as one of so many ranks that MPI
-     * has started, all with the same model and options, on the CPU. Rank 0 takes requests; the
-     * others call linnet_engine_follow. 0 or 1: there is one. docs/scaling.md says what is divided.
-     */
+     * has started, all with the same model and options, on CPUs or on GPUs, with all layers
+     * there. Rank 0 takes requests; the others call linnet_engine_follow. 0 or 1: there is one.
+     * docs/scaling.md says what is divided. */
     size_t n_ranks;
     /* Whose memory linnet_plan_memory plans, below the number of ranks; an engine asks MPI who it
      * is. */

@@ -10,6 +10,7 @@
 #include "backend/weight_source.h"
 #include "base/error.h"
 #include "base/pool.h"
+#include "dist/mesh.h"
 
 enum { LN_GROUPED_COLUMNS = 256 };
 
@@ -30,6 +31,7 @@ typedef struct ln_step_limits {
     size_t max_experts;
     size_t max_state_dim; /* rows or columns of a recurrent head's state */
     bool has_adapters;    /* rows may have adapters */
+    ln_mesh mesh;         /* of no ranks: there is one */
 } ln_step_limits;
 
 typedef struct ln_backend_options {
@@ -40,6 +42,7 @@ typedef struct ln_backend_options {
     bool adapts; /* a run that is too small to be shared out uses one of the threads */
     bool lazy;   /* weights may stay in their file until a run needs them */
     bool lets_rows_vary; /* the bits of a row may depend on the other rows, where that is faster */
+    size_t n_local, local_rank; /* ranks on this machine, which share its devices; 0: one */
 } ln_backend_options;
 
 typedef struct ln_backend ln_backend;
@@ -58,6 +61,11 @@ typedef struct ln_transfer {
     const void *host;
     size_t bytes;
 } ln_transfer;
+
+/* The ranks of an engine, and the groups of them that operations name (dist/mesh.h). */
+typedef struct ln_rank_groups {
+    ln_collectives *all, *stage, *tensor;
+} ln_rank_groups;
 
 /* The operations of a backend. */
 typedef struct ln_backend_vtable {
@@ -106,6 +114,11 @@ typedef struct ln_backend_vtable {
 
     /* Measures the machine for a fraction of a second. NULL: not offered. */
     ln_status (*measure)(ln_backend *backend, ln_ceilings *ceilings, ln_error *err);
+
+    /* What all ranks call together, behind reserve_scratch and ahead of the first run: connects the
+     * devices of `ranks` for the operations of rank_ops.h. One that fails lets the others fail.
+     * NULL: those operations call the collectives themselves. */
+    ln_status (*join_ranks)(ln_backend *backend, const ln_rank_groups *ranks, ln_error *err);
 
     /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);

@@ -46,7 +46,7 @@ ln_status ln_backend_create(const char *name, const ln_backend_options *options,
         const ln_cuda_module *cuda = load_cuda(wants_cuda ? err : NULL);
         if (wants_cuda && cuda == NULL)
             return LINNET_ERR_UNSUPPORTED;
-        if (wants_cuda || (cuda != NULL && cuda->is_usable()))
+        if (wants_cuda || (cuda != NULL && cuda->is_usable(options)))
             return cuda->create(options, backend, err);
     }
     if (any || strcmp(name, "cpu") == 0)

@@ -81,7 +81,8 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
                .swap = (ln_kv_layer *)(void *)(base + at->swap_layers)},
         .layers = {ln_kv_layer_index(spec, plan->cpu_layers.n_layers), all.end},
         .ops = (ln_op *)(void *)(base + at->ops),
-        .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->draft_tokens == 0,
+        .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->draft_tokens == 0 &&
+                           plan->n_ranks == 1, /* others do not know what is sampled */
     };
     ln_engine_plan_lay_out_kv(spec, plan, executor->layers, plan->kv_shape.n_blocks, &kv,
                               executor->kv.layers, engine->kv.memory);
@@ -199,13 +200,15 @@ static ln_status plan_rank(const linnet_model *model, const linnet_engine_option
                            ln_collectives *ranks, ln_backend **backend, ln_engine_plan *plan,
                            ln_error *err) {
     linnet_engine_options own = *options;
+    const ln_rank_place place = {ranks->n_local, ranks->local_rank};
     uint64_t ctx_tokens = 0;
     ln_status status = LINNET_OK;
     own.rank = ranks->rank;
     if (own.n_threads == 0)
         own.n_threads = ln_engine_plan_rank_threads(ranks->n_local);
     if (ranks->rank == 0) {
-        status = ln_engine_plan_make(model, &own, sizeof(linnet_engine), backend, plan, err);
+        status =
+            ln_engine_plan_make(model, &own, &place, sizeof(linnet_engine), backend, plan, err);
         ctx_tokens = status == LINNET_OK ? plan->ctx_tokens : 0;
     }
     LN_TRY(ln_broadcast(ranks, &ctx_tokens, sizeof ctx_tokens, true,
@@ -214,7 +217,7 @@ static ln_status plan_rank(const linnet_model *model, const linnet_engine_option
         return status;
     if (ctx_tokens > 0)
         own.ctx_tokens = (size_t)ctx_tokens;
-    LN_TRY(ln_engine_plan_make(model, &own, sizeof(linnet_engine), backend, plan, err));
+    LN_TRY(ln_engine_plan_make(model, &own, &place, sizeof(linnet_engine), backend, plan, err));
     if (ctx_tokens > 0)
         return LINNET_OK;
     ln_engine_plan_free(plan, *backend); /* else it would have failed here for the same reason */
@@ -229,7 +232,7 @@ static ln_status plan_engine(const linnet_model *model, const linnet_engine_opti
     const ln_mesh mesh = ln_engine_plan_mesh(options);
     const size_t n_ranks = ln_mesh_count(&mesh);
     if (n_ranks <= 1)
-        return ln_engine_plan_make(model, options, sizeof(linnet_engine), backend, plan, err);
+        return ln_engine_plan_make(model, options, NULL, sizeof(linnet_engine), backend, plan, err);
     LN_TRY(ln_engine_plan_check_options(model, options, err));
     LN_TRY(ln_collectives_open_mpi(n_ranks, ranks, err));
     if (mesh.n_stages > 1) /* a stage waits for all that others compute; beats tell who is lost */
@@ -245,6 +248,21 @@ static void group_ranks(linnet_engine *engine, const ln_mesh *mesh) {
     size_t rank = mesh->rank, n_tensor = mesh->n_tensor, in_stage = ln_mesh_in_stage(mesh);
     engine->tensor_ranks = ln_collectives_group(all, rank - ln_mesh_tensor_rank(mesh), n_tensor);
     engine->stage_ranks = ln_collectives_group(all, rank - ln_mesh_rank_in_stage(mesh), in_stage);
+}
+
+/* All compute alike, and those on GPUs connect these. */
+static ln_status join_ranks(linnet_engine *engine, ln_error *err) {
+    const ln_backend_vtable *vtable = engine->backend->vtable;
+    const ln_rank_groups groups = {&engine->ranks, &engine->stage_ranks, &engine->tensor_ranks};
+    size_t other;
+    LN_TRY(ln_ranks_find_other(&engine->ranks, vtable->on_device, &other, err));
+    if (other < engine->ranks.n_ranks)
+        return ln_fail(
+            err, LINNET_ERR_UNSUPPORTED,
+            "rank %zu computes on %s, and rank %zu does not: --backend says where all do",
+            engine->ranks.rank, vtable->on_device ? "a GPU" : "the CPU", other);
+    return vtable->join_ranks != NULL ? vtable->join_ranks(engine->backend, &groups, err)
+                                      : LINNET_OK;
 }
 
 ln_status ln_engine_create(const linnet_model *model, const linnet_engine_options *options,
@@ -273,6 +291,8 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
     if (getrandom(secret, sizeof plan.kv_shape.secret, 0) != (ssize_t)sizeof plan.kv_shape.secret)
         secret[0] ^= ln_clock_ns() ^ (uintptr_t)engine;
     status = ln_ranks_agree(&engine->ranks, fill(engine, err), err);
+    if (status == LINNET_OK && plan.n_ranks > 1)
+        status = ln_ranks_agree(&engine->ranks, join_ranks(engine, err), err);
     if (status == LINNET_OK)
         status = start_threads(engine, err);
     if (status == LINNET_OK && engine->ranks.rank == 0)

@@ -195,17 +195,32 @@ void ln_rank_link_adapter(const ln_rank_link *link, size_t *slot, const char **p
 
 enum { MAX_RANKS = 1024 };
 
-ln_status ln_ranks_agree(ln_collectives *ranks, ln_status own, ln_error *err) {
-    int32_t statuses[MAX_RANKS], mine = own;
-    if (ranks->n_ranks == 1)
-        return own;
+/* Every rank's number. Loading takes its time, and not the same on all ranks. */
+static ln_status gather_numbers(ln_collectives *ranks, int32_t own, int32_t all[MAX_RANKS],
+                                ln_error *err) {
     LN_BUG_ON(ranks->n_ranks > MAX_RANKS);
-    /* loading takes its time, and not the same on all ranks */
     uint64_t timeout_ns = ranks->timeout_ns;
     ranks->timeout_ns = 0;
-    ln_status status =
-        ln_all_gather(ranks, &mine, sizeof mine, statuses, own == LINNET_OK ? err : NULL);
+    ln_status status = ln_all_gather(ranks, &own, sizeof own, all, err);
     ranks->timeout_ns = timeout_ns;
+    return status;
+}
+
+ln_status ln_ranks_find_other(ln_collectives *ranks, bool own, size_t *other, ln_error *err) {
+    int32_t all[MAX_RANKS];
+    *other = ranks->n_ranks;
+    LN_TRY(gather_numbers(ranks, own, all, err));
+    for (size_t rank = ranks->n_ranks; rank-- > 0;)
+        if (all[rank] != own)
+            *other = rank;
+    return LINNET_OK;
+}
+
+ln_status ln_ranks_agree(ln_collectives *ranks, ln_status own, ln_error *err) {
+    int32_t statuses[MAX_RANKS];
+    if (ranks->n_ranks == 1)
+        return own;
+    ln_status status = gather_numbers(ranks, (int32_t)own, statuses, own == LINNET_OK ? err : NULL);
     if (own != LINNET_OK || status != LINNET_OK)
         return own != LINNET_OK ? own : status;
     for (size_t rank = 0; rank < ranks->n_ranks; rank++)

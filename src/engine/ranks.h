@@ -43,6 +43,9 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
                             ln_block_copy *copies, size_t max_copies, size_t *n_copies,
                             ln_error *err);
 
+/* All ranks: the first one whose answer is not `own`; as many as there are: all answer alike. */
+ln_status ln_ranks_find_other(ln_collectives *ranks, bool own, size_t *other, ln_error *err);
+
 /* All ranks: fails on all of them when one has failed, with *err where that is another. */
 ln_status ln_ranks_agree(ln_collectives *ranks, ln_status own, ln_error *err);
 

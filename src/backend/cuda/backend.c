@@ -10,6 +10,7 @@
 #include "backend/cuda/gemm/cublaslt.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/plan/plan.h"
+#include "backend/cuda/ranks/link.h"
 #include "backend/cuda/runtime/batch_upload.h"
 #include "backend/cuda/runtime/graph.h"
 #include "backend/cuda/runtime/split_k.h"
@@ -31,7 +32,10 @@ typedef struct started_run {
 typedef struct cuda_backend {
     ln_backend base;
     ln_cuda_device_info device;
+    int index;        /* of the device */
+    size_t n_sharers; /* ranks that share it */
     char arch[16];
+    ln_cuda_link link; /* to other ranks */
     ln_cuda_stream stream;
     ln_cuda_stream side_stream; /* of `send` */
     ln_cuda_upload upload;
@@ -50,6 +54,7 @@ typedef struct cuda_backend {
     ln_cuda_plan plan;  /* of the step that was planned last */
     void *readback;     /* [readback_bytes] page-locked: what the host reads */
     size_t readback_bytes;
+    ln_cuda_event ran;     /* of a run of several ranks */
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
     char *small_results; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked, of started runs */
@@ -71,6 +76,13 @@ static ln_status fail_to_run(cuda_backend *self, int code, const char *what, ln_
 
 static bool is_lost(const ln_backend *backend) {
     return ((const cuda_backend *)backend)->is_lost;
+}
+
+/* Every thread works with device 0 until it says something else. */
+static cuda_backend *enter(const ln_backend *backend) {
+    cuda_backend *self = (cuda_backend *)(uintptr_t)backend;
+    (void)ln_cuda_device_use(self->index); /* what follows fails if this does */
+    return self;
 }
 
 static void free_scratch(cuda_backend *self) {
@@ -95,6 +107,7 @@ static void free_scratch(cuda_backend *self) {
     if (self->has_fused_kernels)
         atomic_flag_clear(&fused_kernels_are_taken);
     self->has_fused_kernels = false;
+    ln_cuda_link_free(&self->link);
     self->batch_upload = (ln_cuda_batch_upload){0};
     self->x = (ln_converted_act){0};
     self->scratch = NULL;
@@ -106,7 +119,8 @@ static void free_scratch(cuda_backend *self) {
 }
 
 static void destroy(ln_backend *backend) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
+    ln_cuda_link_leave(&self->link);
     if (self->stream != NULL) {
         (void)ln_cuda_stream_synchronize(self->stream);
         ln_cuda_stream_destroy(self->stream);
@@ -119,6 +133,8 @@ static void destroy(ln_backend *backend) {
     for (size_t i = 0; i < LN_MAX_STARTED; i++)
         if (self->started[i].done != NULL)
             ln_cuda_event_destroy(self->started[i].done);
+    if (self->ran != NULL)
+        ln_cuda_event_destroy(self->ran);
     free(self->events);
     ln_cuda_plan_free(&self->plan);
     ln_cuda_upload_free(&self->upload);
@@ -131,9 +147,11 @@ static void destroy(ln_backend *backend) {
 /* ---- memory ------------------------------------------------------------------------------- */
 
 static size_t available_bytes(const ln_backend *backend) {
-    size_t bytes;
-    (void)backend;
-    return ln_cuda_device_free_bytes(&bytes) == 0 ? bytes : SIZE_MAX;
+    const cuda_backend *self = enter(backend);
+    size_t bytes, share = self->device.total_bytes / self->n_sharers;
+    if (ln_cuda_device_free_bytes(&bytes) != 0)
+        return SIZE_MAX;
+    return bytes < share ? bytes : share;
 }
 
 /* Names the bytes that are free if memory ran out. */
@@ -149,18 +167,17 @@ static ln_status fail_to_reserve(const cuda_backend *self, int code, size_t byte
 
 static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, void **memory,
                          ln_error *err) {
+    const cuda_backend *self = enter(backend);
     *memory = NULL;
     if (bytes == 0)
         return LINNET_OK;
     int code = ln_cuda_malloc(bytes, memory);
-    if (code == 0)
-        return LINNET_OK;
-    return fail_to_reserve((const cuda_backend *)backend, code, bytes, what, err);
+    return code == 0 ? LINNET_OK : fail_to_reserve(self, code, bytes, what, err);
 }
 
 static void release(ln_backend *backend, void *memory, size_t bytes) {
     (void)bytes;
-    (void)ln_cuda_stream_synchronize(((cuda_backend *)backend)->stream);
+    (void)ln_cuda_stream_synchronize(enter(backend)->stream);
     if (memory != NULL)
         ln_cuda_free(memory);
 }
@@ -168,7 +185,7 @@ static void release(ln_backend *backend, void *memory, size_t bytes) {
 /* Page-locked: the device reads and writes it by itself. */
 static ln_status reserve_host(ln_backend *backend, size_t bytes, const char *what, void **memory,
                               ln_error *err) {
-    const cuda_backend *self = (const cuda_backend *)backend;
+    const cuda_backend *self = enter(backend);
     *memory = NULL;
     if (bytes == 0)
         return LINNET_OK;
@@ -185,7 +202,7 @@ static ln_status reserve_host(ln_backend *backend, size_t bytes, const char *wha
 
 static void release_host(ln_backend *backend, void *memory, size_t bytes) {
     (void)bytes;
-    (void)ln_cuda_stream_synchronize(((cuda_backend *)backend)->stream);
+    (void)ln_cuda_stream_synchronize(enter(backend)->stream);
     if (memory != NULL)
         ln_cuda_free_host(memory);
 }
@@ -202,7 +219,7 @@ static int send_bytes(cuda_backend *self, void *memory, const void *host, size_t
 }
 
 static void upload(ln_backend *backend, void *memory, const void *host, size_t bytes) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     int code = send_bytes(self, memory, host, bytes);
     if (self->upload_code == 0)
         self->upload_code = code;
@@ -211,7 +228,7 @@ static void upload(ln_backend *backend, void *memory, const void *host, size_t b
 /* Waits for what was started, and queues nothing behind it: the thread that runs steps may just be
  * capturing. Threads share the side stream, and wait for more than their own copies. */
 static ln_status send(ln_backend *backend, const ln_transfer *transfers, size_t n, ln_error *err) {
-    const cuda_backend *self = (const cuda_backend *)backend;
+    const cuda_backend *self = enter(backend);
     int code = 0;
     for (size_t i = 0; i < LN_MAX_STARTED && code == 0; i++)
         code = ln_cuda_event_synchronize(self->started[i].done);
@@ -225,7 +242,7 @@ static ln_status send(ln_backend *backend, const ln_transfer *transfers, size_t 
 
 static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
                            ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     LN_BUG_ON(bytes > self->readback_bytes);
     *host = self->readback;
     if (bytes == 0)
@@ -250,7 +267,7 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     LN_TRY(ln_cuda_prepare_weight(request, &self->use, &self->upload, self->stream, memory, weight,
                                   err));
     if (ln_cuda_has_plain_rows(request, &self->use))
@@ -295,7 +312,8 @@ static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limi
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_batch_upload_bytes(limits) + kernel_scratch(self, limits) +
            x_bytes(self, limits) + workspace_bytes(self) + blas_bytes(self, limits) +
-           raw_floats(limits) * sizeof(float) + ln_fused_workspace_bytes(self->device.n_sms);
+           raw_floats(limits) * sizeof(float) + ln_fused_workspace_bytes(self->device.n_sms) +
+           ln_ipc_arena_bytes(&limits->mesh);
 }
 
 /* Ends the loading of weights, ahead of the first step, and frees the upload's buffers. */
@@ -337,17 +355,20 @@ static ln_status reserve_parts(cuda_backend *self, const ln_step_limits *limits,
     LN_TRY(reserve_part(self, ln_fused_workspace_bytes(self->device.n_sms),
                         "workspace of fused kernels", &memory, err));
     self->fused_workspace = memory;
+    int code = ln_cuda_link_reserve(&self->link, &limits->mesh, self->index);
+    if (code != 0)
+        return fail_to_reserve(self, code, ln_ipc_arena_bytes(&limits->mesh), "ranks", err);
     self->x.blas = self->blas;
-    int code = self->blas == NULL
-                   ? 0
-                   : ln_cublaslt_reserve(self->blas, limits->max_tokens, limits->max_width);
+    code = self->blas == NULL
+               ? 0
+               : ln_cublaslt_reserve(self->blas, limits->max_tokens, limits->max_width);
     return code == 0
                ? LINNET_OK
                : fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
 }
 
 static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     enum { MAX_OPS = 4096 }; /* of a step; the first larger one allocates */
     void *host = NULL, *small_results = NULL;
     free_scratch(self);
@@ -479,6 +500,12 @@ static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
     return code;
 }
 
+/* Waits for what was queued before the event; with ranks for no lost one. */
+static int wait_for(cuda_backend *self, ln_cuda_event done) {
+    int code = ln_cuda_event_record(done, self->stream);
+    return code == 0 ? ln_cuda_link_wait(&self->link, done) : code;
+}
+
 /* Queues ops[n_ops], at least one; a profile waits for them. */
 static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_error *err) {
     ln_cuda_step step;
@@ -509,12 +536,12 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
         explain(self, ops, n_ops, &step);
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
-    else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))
+    else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops) && ln_cuda_link_suits(&self->link))
         code = ln_cuda_graphs_run(&self->graphs, ops, n_ops, &step, launch_all, self, self->stream);
     else if (code == 0)
         code = launch_all(self, ops, n_ops, &step);
     if (code == 0 && profiles)
-        code = ln_cuda_stream_synchronize(self->stream);
+        code = wait_for(self, self->ran);
     if (code != 0)
         return fail_to_run(self, code, "a step", err);
     if (profiles)
@@ -523,17 +550,18 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
 }
 
 static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     if (n_ops == 0)
         return LINNET_OK;
     LN_TRY(queue(self, ops, n_ops, err));
-    int code = ln_cuda_stream_synchronize(self->stream);
+    int code = self->link.vtable == NULL ? ln_cuda_stream_synchronize(self->stream)
+                                         : wait_for(self, self->ran);
     return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
 }
 
 static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
                        size_t bytes, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     size_t turn = self->n_started % LN_MAX_STARTED,
            n_under_way = self->n_started - self->n_finished;
     started_run *run = &self->started[turn];
@@ -554,12 +582,16 @@ static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void
 }
 
 static ln_status finish(ln_backend *backend, void **host, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+    cuda_backend *self = enter(backend);
     LN_BUG_ON(self->n_finished == self->n_started);
     const started_run *run = &self->started[self->n_finished++ % LN_MAX_STARTED];
     *host = run->host;
-    int code = ln_cuda_event_synchronize(run->done);
+    int code = ln_cuda_link_wait(&self->link, run->done);
     return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
+}
+
+static ln_status join_ranks(ln_backend *backend, const ln_rank_groups *ranks, ln_error *err) {
+    return ln_cuda_link_join(&enter(backend)->link, ranks, err);
 }
 
 /* ---- creation ----------------------------------------------------------------------------- */
@@ -584,17 +616,22 @@ static const ln_backend_vtable vtable = {
     .read_back = read_back,
     .start = start,
     .finish = finish,
+    .join_ranks = join_ranks,
     .is_lost = is_lost,
 };
 
-static ln_status open_device(ln_cuda_device_info *device, ln_error *err) {
+/* Ranks of a machine take its devices in turn. */
+static ln_status open_device(const ln_backend_options *options, cuda_backend *self, ln_error *err) {
     enum { MIN_MAJOR = 8 };
+    ln_cuda_device_info *device = &self->device;
     int count;
     int code = ln_cuda_device_count(&count);
     if (code != 0 || count == 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "no NVIDIA GPU can be used: %s",
                        code != 0 ? ln_cuda_error_text(code) : "the driver lists none");
-    code = ln_cuda_device_open(0, device);
+    self->index = ln_card_device(options->local_rank, count);
+    self->n_sharers = ln_card_sharers(options->n_local, options->local_rank, count);
+    code = ln_cuda_device_open(self->index, device);
     if (code != 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the GPU cannot be used: %s",
                        ln_cuda_error_text(code));
@@ -605,9 +642,9 @@ static ln_status open_device(ln_cuda_device_info *device, ln_error *err) {
     return LINNET_OK;
 }
 
-bool ln_cuda_is_usable(void) {
-    ln_cuda_device_info device;
-    return open_device(&device, NULL) == LINNET_OK;
+bool ln_cuda_is_usable(const ln_backend_options *options) {
+    cuda_backend probe = {0};
+    return open_device(options, &probe, NULL) == LINNET_OK;
 }
 
 static ln_status open_blas(cuda_backend *self, ln_error *err) {
@@ -623,14 +660,15 @@ static ln_status open_blas(cuda_backend *self, ln_error *err) {
 ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
     enum { MAX_THREADS = 16 }; /* more do not load faster */
     size_t n_threads = options->n_threads < MAX_THREADS ? options->n_threads : MAX_THREADS;
-    ln_cuda_device_info device = {0};
-    LN_TRY(open_device(&device, err));
     cuda_backend *self = calloc(1, sizeof *self);
     if (self == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
+    if (open_device(options, self, err) != LINNET_OK) {
+        free(self);
+        return LINNET_ERR_UNSUPPORTED;
+    }
     self->base.vtable = &vtable;
-    self->device = device;
-    snprintf(self->arch, sizeof self->arch, "sm_%d%d", device.major, device.minor);
+    snprintf(self->arch, sizeof self->arch, "sm_%d%d", self->device.major, self->device.minor);
     self->base.arch = self->arch;
     self->use.exact = options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
@@ -639,6 +677,8 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
         self->stream = NULL;
     else if (status == LINNET_OK)
         code = ln_cuda_stream_create(&self->side_stream);
+    if (code == 0 && status == LINNET_OK)
+        code = ln_cuda_event_create(&self->ran);
     for (size_t i = 0; i < LN_MAX_STARTED && code == 0 && status == LINNET_OK; i++)
         code = ln_cuda_event_create(&self->started[i].done);
     if (code != 0)

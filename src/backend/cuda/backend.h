@@ -8,7 +8,7 @@
 /* Errors: UNSUPPORTED without a usable GPU. */
 ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend, ln_error *err);
 
-/* Whether ln_cuda_create finds a GPU that it can use. */
-bool ln_cuda_is_usable(void);
+/* Whether ln_cuda_create finds a GPU that it can use with these options. */
+bool ln_cuda_is_usable(const ln_backend_options *options);
 
 #endif

@@ -1,16 +1,30 @@
 #include "backend/cuda/launch.h"
 
+#include "backend/cuda/ranks/launch.h"
+
 static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
-    [LN_OP_COPY] = ln_cuda_copy,       [LN_OP_EMBED] = ln_cuda_embed,
-    [LN_OP_NORM] = ln_cuda_norm,       [LN_OP_LINEAR] = ln_cuda_linear,
-    [LN_OP_QKV] = ln_cuda_qkv,         [LN_OP_LATENT] = ln_cuda_latent,
-    [LN_OP_INDEX] = ln_cuda_index,     [LN_OP_ATTENTION] = ln_cuda_attention,
-    [LN_OP_ROUTE] = ln_cuda_route,     [LN_OP_GROUP] = ln_cuda_group,
-    [LN_OP_COMBINE] = ln_cuda_combine, [LN_OP_POINTWISE] = ln_cuda_pointwise,
-    [LN_OP_ROWWISE] = ln_cuda_rowwise, [LN_OP_CONV] = ln_cuda_conv,
-    [LN_OP_SCAN] = ln_cuda_scan,       [LN_OP_GATED_NORM] = ln_cuda_gated_norm,
-    [LN_OP_GATHER] = ln_cuda_gather,   [LN_OP_SAMPLE] = ln_cuda_sample,
+    [LN_OP_COPY] = ln_cuda_copy,
+    [LN_OP_EMBED] = ln_cuda_embed,
+    [LN_OP_NORM] = ln_cuda_norm,
+    [LN_OP_LINEAR] = ln_cuda_linear,
+    [LN_OP_QKV] = ln_cuda_qkv,
+    [LN_OP_LATENT] = ln_cuda_latent,
+    [LN_OP_INDEX] = ln_cuda_index,
+    [LN_OP_ATTENTION] = ln_cuda_attention,
+    [LN_OP_ROUTE] = ln_cuda_route,
+    [LN_OP_GROUP] = ln_cuda_group,
+    [LN_OP_COMBINE] = ln_cuda_combine,
+    [LN_OP_POINTWISE] = ln_cuda_pointwise,
+    [LN_OP_ROWWISE] = ln_cuda_rowwise,
+    [LN_OP_CONV] = ln_cuda_conv,
+    [LN_OP_SCAN] = ln_cuda_scan,
+    [LN_OP_GATED_NORM] = ln_cuda_gated_norm,
+    [LN_OP_GATHER] = ln_cuda_gather,
+    [LN_OP_SAMPLE] = ln_cuda_sample,
     [LN_OP_ADAPT] = ln_cuda_adapt,
+    [LN_OP_ALL_REDUCE] = ln_cuda_all_reduce,
+    [LN_OP_RANK_GATHER] = ln_cuda_rank_gather,
+    [LN_OP_RANK_PASS] = ln_cuda_rank_pass,
 };
 
 bool ln_cuda_has_kernel(ln_op_kind kind) {

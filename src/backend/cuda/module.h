@@ -15,7 +15,7 @@ typedef struct ln_cuda_module {
     const char *id;
     /* As in cuda/backend.h. */
     ln_status (*create)(const ln_backend_options *options, ln_backend **backend, ln_error *err);
-    bool (*is_usable)(void);
+    bool (*is_usable)(const ln_backend_options *options);
 } ln_cuda_module;
 
 /* The one symbol of the module. */

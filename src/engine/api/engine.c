@@ -22,7 +22,7 @@ linnet_status linnet_plan_memory(const linnet_model *model, const linnet_engine_
     ln_backend *backend;
     linnet_engine_options_init(&own);
     LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_engine_options", err));
-    LN_TRY(ln_engine_plan_make(model, &own, sizeof(linnet_engine), &backend, &made, err));
+    LN_TRY(ln_engine_plan_make(model, &own, NULL, sizeof(linnet_engine), &backend, &made, err));
     ln_engine_plan_free(&made, backend);
     linnet_memory_plan full = ln_engine_plan_report(&made, made.bytes);
     ln_options_give(&full, sizeof full, plan);

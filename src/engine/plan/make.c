@@ -123,8 +123,7 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 static ln_status create_backend(const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    ln_mesh mesh = ln_engine_plan_mesh(options);
-    bool on_cpu = options->gpu_layers == 0 || ln_mesh_count(&mesh) > 1; /* ranks have CPUs */
+    bool on_cpu = options->gpu_layers == 0;
     const char *name = on_cpu ? "cpu" : options->backend;
     LN_TRY(ln_backend_create(name, backend_options, backend, err));
     if (on_cpu || options->gpu_layers <= 0 || (*backend)->vtable->on_device ||
@@ -180,8 +179,8 @@ static ln_status divide(const linnet_model *model, const linnet_engine_options *
 }
 
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
-                              size_t engine_bytes, ln_backend **backend, ln_engine_plan *plan,
-                              ln_error *err) {
+                              const ln_rank_place *place, size_t engine_bytes, ln_backend **backend,
+                              ln_engine_plan *plan, ln_error *err) {
     *backend = NULL;
     *plan = (ln_engine_plan){.engine_bytes = engine_bytes};
     LN_TRY(ln_engine_plan_check_options(model, options, err));
@@ -195,9 +194,11 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .lazy = options->lazy_weights,
                                           .lets_rows_vary = !options->batch_invariant,
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
-    LN_TRY(create_backend(options, &backend_options, backend, err));
     const ln_mesh mesh = ln_engine_plan_mesh(options);
     plan->n_ranks = ln_mesh_count(&mesh);
+    backend_options.n_local = place != NULL ? place->n_local : plan->n_ranks;
+    backend_options.local_rank = place != NULL ? place->local_rank : mesh.rank;
+    LN_TRY(create_backend(options, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;

@@ -71,6 +71,17 @@ static ln_status choose_split(const linnet_model *model, const ln_backend *backe
     return LINNET_OK;
 }
 
+/* A rank leaves no layers to the CPU. */
+static ln_status check_rank(const ln_backend *backend, const ln_engine_plan *plan, ln_error *err) {
+    if (!plan->on_device || fits(backend, plan))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_NOMEM,
+                   "a rank needs %zu MiB on its GPU, where it can have %zu, with a context of %zu "
+                   "tokens: more ranks, a smaller context or gpu_layers 0 help",
+                   (ln_engine_plan_device_bytes(plan, plan->bytes) + MARGIN_BYTES) >> 20,
+                   backend->vtable->available_bytes(backend) >> 20, plan->ctx_tokens);
+}
+
 ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_options *options,
                                  const ln_backend *backend,
                                  const ln_backend_options *backend_options, ln_engine_plan *plan,
@@ -78,6 +89,8 @@ ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_
     const ln_spec *spec = &model->spec;
     bool is_auto = options->gpu_layers < 0;
     size_t n_asked = is_auto ? 0 : (size_t)options->gpu_layers;
+    if (plan->n_ranks > 1)
+        return check_rank(backend, plan, err);
     if (n_asked >= spec->n_layers || (is_auto && (!plan->on_device || fits(backend, plan))) ||
         (!is_auto && n_asked == 0))
         return LINNET_OK;

@@ -56,11 +56,10 @@ static ln_status check_ranks(const linnet_model *model, const linnet_engine_opti
                        mesh.n_tensor, mesh.n_expert, mesh.n_stages, MAX_RANKS);
     if (ln_mesh_count(&mesh) == 1)
         return LINNET_OK;
-    if (strcmp(options->backend, "auto") != 0 && strcmp(options->backend, "cpu") != 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "ranks run on the CPU, not on backend %s",
-                       options->backend);
-    if (options->gpu_layers > 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "ranks run on the CPU: gpu_layers must be 0");
+    if (options->gpu_layers > 0 && (size_t)options->gpu_layers < model->spec.n_layers)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "gpu_layers is %d of %zu: ranks have all of their layers on a GPU, or none",
+                       (int)options->gpu_layers, model->spec.n_layers);
     if (model->spec.bidirectional)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "models whose tokens see those behind them run on one rank");

@@ -108,6 +108,8 @@ ln_status ln_engine_plan_arenas(const ln_spec *spec, const ln_backend *backend,
     plan->limits =
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
     plan->limits.has_adapters = plan->n_adapters > 0;
+    if (plan->n_ranks > 1)
+        plan->limits.mesh = spec->ranks.mesh;
     plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);
     plan->limits.max_read_bytes = plan->budget.max_logits * spec->n_vocab * sizeof(float);
     size_t hidden_bytes = plan->budget.max_tokens * spec->dim * sizeof(float);

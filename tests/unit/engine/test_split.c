@@ -138,7 +138,7 @@ static ln_status plan_for(const golden *g, linnet_engine_options options, size_t
     ln_backend_options backend_options = {.isa = "scalar", .n_threads = 1, .exact = true};
     options.gpu_layers = INT32_MAX; /* whole, until it is asked what fits */
     assert_int_equal(
-        ln_engine_plan_make(g->model, &options, sizeof(linnet_engine), &backend, plan, err),
+        ln_engine_plan_make(g->model, &options, NULL, sizeof(linnet_engine), &backend, plan, err),
         LINNET_OK);
     ln_backend_vtable vtable = *backend->vtable;
     const ln_backend_vtable *real = backend->vtable;

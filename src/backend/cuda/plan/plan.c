@@ -264,7 +264,10 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_GATHER] = "gather",
                                                    [LN_OP_ADAPT] = "adapt",
                                                    [LN_OP_COPY] = "copy",
-                                                   [LN_OP_SAMPLE] = "sample"};
+                                                   [LN_OP_SAMPLE] = "sample",
+                                                   [LN_OP_ALL_REDUCE] = "all-reduce",
+                                                   [LN_OP_RANK_GATHER] = "rank gather",
+                                                   [LN_OP_RANK_PASS] = "rank pass"};
     return names[op->kind];
 }
 

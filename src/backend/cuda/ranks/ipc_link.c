@@ -1,0 +1,60 @@
+#include "backend/cuda/ranks/link.h"
+#include "dist/collectives.h"
+
+static ln_ipc_group find_group(const ln_cuda_link *link, const ln_collectives *ranks) {
+    bool is_part = link->mesh.n_expert > 1 && ranks->n_ranks == link->mesh.n_tensor;
+    ln_ipc_group group = {.n_ranks = (unsigned)ranks->n_ranks,
+                          .rank = (unsigned)ranks->rank,
+                          .first = (unsigned)ranks->first,
+                          .index = is_part ? 1 : 0,
+                          .patience = link->patience};
+    for (size_t i = 0; i < ranks->n_ranks; i++)
+        group.arenas[i] = link->arenas[ranks->first + i];
+    return group;
+}
+
+static int all_reduce(const ln_cuda_link *link, const ln_op_all_reduce *op, ln_cuda_stream stream) {
+    const ln_ipc_group group = find_group(link, op->ranks);
+    size_t n = op->n_rows * op->dim;
+    int code = 0;
+    for (size_t begin = 0; begin < n && code == 0;) {
+        ln_ipc_part part = ln_ipc_sum_part(group.n_ranks, n, begin);
+        code = ln_ipc_all_reduce(&group, &part, op->x, op->residual, op->out, stream);
+        begin += part.n;
+    }
+    return code;
+}
+
+static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda_stream stream) {
+    const ln_ipc_group group = find_group(link, op->ranks);
+    size_t width = (op->n_cols + group.n_ranks - 1) / group.n_ranks;
+    int code = 0;
+    for (size_t begin = 0; begin < op->n_rows && code == 0;) {
+        ln_ipc_part part = ln_ipc_gather_part(op->n_rows, width, begin);
+        LN_BUG_ON(part.n == 0); /* no vocabulary is that large */
+        code = ln_ipc_gather_columns(&group, &part, op->n_cols, op->x, op->out, stream);
+        begin += part.n;
+    }
+    return code;
+}
+
+static int pass(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream) {
+    size_t rank = link->mesh.rank, n = op->n_rows * op->dim;
+    const ln_ipc_channel channel = {.own = link->arenas[rank],
+                                    .other = link->arenas[op->other],
+                                    .other_rank = (unsigned)op->other,
+                                    .index = ln_ipc_find_channel(rank, op->other, op->sends),
+                                    .n_groups = ln_ipc_count_groups(&link->mesh),
+                                    .patience = link->patience};
+    int code = 0;
+    for (size_t begin = 0; begin < n && code == 0;) {
+        ln_ipc_part part = ln_ipc_pass_part(n, begin);
+        code = op->sends ? ln_ipc_send(&channel, &part, op->x, stream)
+                         : ln_ipc_receive(&channel, &part, op->x, stream);
+        begin += part.n;
+    }
+    return code;
+}
+
+const ln_cuda_link_vtable ln_cuda_ipc_link = {
+    .name = "ipc", .in_graphs = true, .all_reduce = all_reduce, .gather = gather, .pass = pass};

@@ -10,7 +10,7 @@
 
 #include "spawn.h"
 
-static const char *mpirun;
+static const char *mpirun, *backend = "cpu";
 
 static const char *find_mpirun(void) {
     static const char *const paths[] = {"/usr/bin/mpirun", "/usr/local/bin/mpirun"};
@@ -35,10 +35,11 @@ static float *mesh_logits(const char *n_ranks, const char *n_expert, const char 
     char n_all[16];
     snprintf(n_all, sizeof n_all, "%d", atoi(n_ranks) * atoi(n_expert) * atoi(n_stages));
     const char *const own[] = {
-        mpirun,      "--oversubscribe", "--bind-to", "none",   "-n",   n_all,
-        TEST_LINNET, "logits",          model,       "--ids",  ids,    "--out",
-        out,         "--precision",     "exact",     option,   "--tp", n_ranks,
-        "--ep",      n_expert,          "--pp",      n_stages, NULL};
+        mpirun,      "--oversubscribe", "--bind-to", "none",   "-n",        n_all,
+        TEST_LINNET, "logits",          model,       "--ids",  ids,         "--out",
+        out,         "--precision",     "exact",     option,   "--tp",      n_ranks,
+        "--ep",      n_expert,          "--pp",      n_stages, "--backend", backend,
+        NULL};
     bool is_one = strcmp(n_all, "1") == 0;
     spawn_result result = spawn(NULL, own + (is_one ? 6 : 0));
     if (result.status != 0)
@@ -187,13 +188,57 @@ static void plan_shows_every_rank(void **state) {
     spawn_free(&result);
 }
 
-int main(void) {
+/* A decode step after another, on GPUs as a graph that is repeated. */
+static void generates_as_one_rank(void **state) {
+    static const char *const meshes[][2] = {{"2", "1"}, {"1", "2"}};
+    const char *model = TEST_SOURCE_DIR "/models/demo.gguf";
+    (void)state;
+    if (mpirun == NULL || access(model, R_OK) != 0)
+        skip();
+    const char *const argv[] = {
+        TEST_LINNET, "run",         model,   "-p",        "Once upon", "--temp",    "0", "-n",
+        "20",        "--precision", "exact", "--backend", backend,     "--threads", "1", NULL};
+    spawn_result one = spawn(NULL, argv);
+    assert_int_equal(one.status, 0);
+    for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
+        const char *all[32] = {mpirun, "--oversubscribe", "--bind-to", "none", "-n", "2"};
+        size_t n = 6;
+        for (size_t k = 0; argv[k] != NULL; k++)
+            all[n++] = argv[k];
+        all[n++] = "--tp";
+        all[n++] = meshes[i][0];
+        all[n++] = "--pp";
+        all[n++] = meshes[i][1];
+        spawn_result two = spawn(NULL, all);
+        assert_int_equal(two.status, 0);
+        assert_string_equal(two.out, one.out);
+        spawn_free(&two);
+    }
+    spawn_free(&one);
+}
+
+static bool is_there(const char *name) {
+    const char *model = TEST_SOURCE_DIR "/tests/golden/models/llama";
+    spawn_result result = LINNET("plan", model, "--backend", name);
+    bool is_good = result.status == 0;
+    spawn_free(&result);
+    return is_good;
+}
+
+/* test_ranks [BACKEND]: exit status 77 where that is not there. */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_the_logits_of_one), cmocka_unit_test(adapters_are_divided),
         cmocka_unit_test(stages_give_the_bits_of_one),  cmocka_unit_test(experts_are_divided),
         cmocka_unit_test(stages_and_ranks_multiply),    cmocka_unit_test(chunks_do_not_change_bits),
         cmocka_unit_test(refuses_what_was_not_started), cmocka_unit_test(plan_shows_every_rank),
+        cmocka_unit_test(generates_as_one_rank),
     };
+    backend = argc > 1 ? argv[1] : backend;
+    if (argc > 1 && !is_there(backend)) {
+        print_message("skipped: backend %s is not there\n", backend);
+        return 77;
+    }
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);

@@ -1,0 +1,241 @@
+/* What ranks do together, on a backend: whether it is right, to the bit, and how long it takes.
+ *
+ *   mpirun -n N bench_collectives [BACKEND [RUNS]]
+ *
+ * All-reduces of 8 KB to 16 MB, with a residual; columns gathered on rank 0; rows passed from stage
+ * to stage. Times are those of one among many queued together, as a step's are; on a GPU also
+ * within a CUDA graph. The fastest of several. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/rank_ops.h"
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "dist/collectives.h"
+
+enum { MAX_FLOATS = 4 << 20, N_OPS = 64 };
+
+typedef struct bench {
+    ln_collectives all, group;
+    ln_backend *backend;
+    float *x, *residual, *out, *scratch; /* the backend's */
+    float *host;                         /* [MAX_FLOATS] */
+    ln_op ops[N_OPS];
+    ln_batch batch;
+    int n_runs; /* of which the fastest counts */
+    size_t n_wrong;
+} bench;
+
+static void check(ln_status status, const ln_error *err) {
+    if (status == LINNET_OK)
+        return;
+    fprintf(stderr, "%s\n", err->message);
+    exit(1);
+}
+
+static float *reserve(bench *b, size_t n) {
+    ln_error err = {0};
+    void *memory;
+    check(b->backend->vtable->reserve(b->backend, n * sizeof(float), "floats", &memory, &err),
+          &err);
+    return memory;
+}
+
+/* Numbers whose sums depend on their order. */
+static float number(size_t rank, size_t i) {
+    float size = (float)(1u << (rank * 7 % 24));
+    return size * (0.1f + (float)(i * 31 % 97)) * (i % 2 == 0 ? 1.0f : -1.0f);
+}
+
+static void fill(bench *b, float *memory, size_t rank, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        b->host[i] = number(rank, i);
+    b->backend->vtable->upload(b->backend, memory, b->host, n * sizeof *memory);
+}
+
+static void run(bench *b, size_t n_ops) {
+    ln_error err = {0};
+    check(b->backend->vtable->run(b->backend, b->ops, n_ops, &err), &err);
+    check(ln_collectives_check(&b->all, &err), &err);
+}
+
+static const float *read_back(bench *b, float *memory, size_t n) {
+    ln_error err = {0};
+    void *host;
+    check(b->backend->vtable->read_back(b->backend, memory, n * sizeof *memory, &host, &err), &err);
+    return host;
+}
+
+static ln_op all_reduce(bench *b, size_t n, const float *residual, float *out) {
+    return (ln_op){.kind = LN_OP_ALL_REDUCE,
+                   .layer = -1,
+                   .all_reduce = {.ranks = &b->group,
+                                  .n_rows = 1,
+                                  .dim = n,
+                                  .x = b->x,
+                                  .residual = residual,
+                                  .scratch = b->scratch,
+                                  .out = out}};
+}
+
+static void check_sum(bench *b, size_t n, bool has_residual) {
+    fill(b, b->x, b->all.rank, n);
+    fill(b, b->residual, 3, n);
+    b->ops[0] = all_reduce(b, n, has_residual ? b->residual : NULL, has_residual ? b->out : b->x);
+    run(b, 1);
+    const float *got = read_back(b, has_residual ? b->out : b->x, n);
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < n; i++) {
+        float sum = number(0, i);
+        for (size_t rank = 1; rank < b->all.n_ranks; rank++)
+            sum += number(rank, i);
+        if (has_residual)
+            sum = number(3, i) + sum;
+        n_wrong += memcmp(&sum, &got[i], sizeof sum) != 0;
+    }
+    if (n_wrong > 0)
+        printf("rank %zu: %zu of %zu sums are wrong\n", b->all.rank, n_wrong, n);
+    b->n_wrong += n_wrong;
+}
+
+static void check_gather(bench *b, size_t n_rows, size_t n_cols) {
+    size_t begin = ln_rank_begin(n_cols, b->all.rank, b->all.n_ranks), n_wrong = 0;
+    size_t width = ln_rank_begin(n_cols, b->all.rank + 1, b->all.n_ranks) - begin;
+    for (size_t i = 0; i < n_rows * width; i++)
+        b->host[i] = (float)(i / width * 1000 + begin + i % width);
+    b->backend->vtable->upload(b->backend, b->x, b->host, n_rows * width * sizeof(float));
+    b->ops[0] = (ln_op){.kind = LN_OP_RANK_GATHER,
+                        .layer = -1,
+                        .rank_gather = {.ranks = &b->group,
+                                        .n_rows = n_rows,
+                                        .n_cols = n_cols,
+                                        .x = b->x,
+                                        .scratch = b->scratch,
+                                        .out = b->all.rank == 0 ? b->out : NULL}};
+    run(b, 1);
+    const float *got = read_back(b, b->out, n_rows * n_cols);
+    for (size_t i = 0; i < n_rows * n_cols && b->all.rank == 0; i++)
+        n_wrong += got[i] != (float)(i / n_cols * 1000 + i % n_cols);
+    if (n_wrong > 0)
+        printf("%zu of %zu gathered columns are wrong\n", n_wrong, n_rows * n_cols);
+    b->n_wrong += n_wrong;
+}
+
+/* Around all stages: each adds what it has to what comes, and rank 0 gets what the last one has. */
+static void check_pass(bench *b, size_t n) {
+    size_t rank = b->all.rank, last = b->all.n_ranks - 1, n_ops = 0, n_wrong = 0;
+    ln_op op = {.kind = LN_OP_RANK_PASS,
+                .layer = -1,
+                .rank_pass = {.ranks = &b->all, .n_rows = 1, .dim = n, .x = b->x}};
+    fill(b, b->x, rank, n);
+    op.rank_pass.other = rank > 0 ? rank - 1 : 1;
+    op.rank_pass.sends = rank == 0;
+    b->ops[n_ops++] = op;
+    op.rank_pass.other = rank < last ? rank + 1 : 0;
+    op.rank_pass.sends = true;
+    if (rank > 0)
+        b->ops[n_ops++] = op;
+    op.rank_pass.other = last;
+    op.rank_pass.sends = false;
+    op.rank_pass.x = b->out;
+    if (rank == 0)
+        b->ops[n_ops++] = op;
+    run(b, n_ops);
+    const float *got = read_back(b, rank == 0 ? b->out : b->x, n);
+    for (size_t i = 0; i < n; i++)
+        n_wrong += got[i] != number(0, i);
+    if (n_wrong > 0)
+        printf("rank %zu: %zu of %zu passed floats are wrong\n", rank, n_wrong, n);
+    b->n_wrong += n_wrong;
+}
+
+/* Microseconds of one of N_OPS. */
+static double measure(bench *b, size_t n, bool in_graph) {
+    b->batch = (ln_batch){.repeats = in_graph, .n_tokens = in_graph ? 0 : 1};
+    double best = 1e30;
+    for (size_t i = 0; i < N_OPS; i++) {
+        b->ops[i] = all_reduce(b, n, b->residual, b->out);
+        b->ops[i].batch = &b->batch;
+    }
+    for (int i = 0; i < b->n_runs; i++) {
+        (void)ln_barrier(&b->all, NULL);
+        uint64_t begin_ns = ln_clock_ns();
+        run(b, N_OPS);
+        double us = (double)(ln_clock_ns() - begin_ns) * 1e-3 / N_OPS;
+        best = us < best ? us : best;
+    }
+    return best;
+}
+
+static void join(bench *b, const ln_mesh *mesh) {
+    ln_step_limits limits = {.max_tokens = 1,
+                             .max_seqs = 1,
+                             .max_ctx = 1,
+                             .max_blocks = 1,
+                             .max_width = 1,
+                             .max_heads = 1,
+                             .max_head_dim = 1,
+                             .max_read_bytes = MAX_FLOATS * sizeof(float),
+                             .mesh = *mesh};
+    const ln_rank_groups groups = {&b->all, &b->group, &b->group};
+    ln_error err = {0};
+    limits.mesh.rank = b->all.rank;
+    check(b->backend->vtable->reserve_scratch(b->backend, &limits, &err), &err);
+    if (b->backend->vtable->join_ranks != NULL)
+        check(b->backend->vtable->join_ranks(b->backend, &groups, &err), &err);
+}
+
+static void show_times(bench *b) {
+    static const size_t kilobytes[] = {8, 32, 128, 512, 1024, 4096, 16384};
+    for (size_t i = 0; i < sizeof kilobytes / sizeof *kilobytes; i++) {
+        size_t n = kilobytes[i] * 1024 / sizeof(float);
+        double queued = measure(b, n, false);
+        double in_graph = b->backend->vtable->on_device ? measure(b, n, true) : queued;
+        if (b->all.rank == 0)
+            printf("all-reduce of %6zu KB: %9.1f us queued, %9.1f us in a graph\n", kilobytes[i],
+                   queued, in_graph);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const size_t sizes[] = {1, 3, 64, 2048, 2049, 5000, 262144, 1048577, MAX_FLOATS};
+    static bench b;
+    ln_error err = {0};
+    b.n_runs = argc > 2 ? atoi(argv[2]) : 8;
+    const char *n_ranks = getenv("OMPI_COMM_WORLD_SIZE");
+    size_t n = n_ranks != NULL ? (size_t)atoi(n_ranks) : 1;
+    check(ln_collectives_open_mpi(n, &b.all, &err), &err);
+    b.group = ln_collectives_group(&b.all, 0, n);
+    ln_backend_options options = {
+        .isa = "auto", .n_threads = 1, .n_local = b.all.n_local, .local_rank = b.all.local_rank};
+    check(ln_backend_create(argc > 1 ? argv[1] : "cpu", &options, &b.backend, &err), &err);
+    b.x = reserve(&b, MAX_FLOATS);
+    b.residual = reserve(&b, MAX_FLOATS);
+    b.out = reserve(&b, MAX_FLOATS);
+    b.scratch = reserve(&b, ln_collectives_scratch(n, MAX_FLOATS));
+    b.host = malloc(MAX_FLOATS * sizeof(float));
+    if (b.host == NULL)
+        return 1;
+    join(&b, &(ln_mesh){.n_tensor = n, .n_expert = 1, .n_stages = 1});
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_sum(&b, sizes[i], true);
+        check_sum(&b, sizes[i], false);
+    }
+    check_gather(&b, 1, 1000);
+    check_gather(&b, 30, 100001);
+    show_times(&b);
+    check(ln_barrier(&b.all, &err), &err); /* memory that others still read goes */
+    if (n > 1) {
+        join(&b, &(ln_mesh){.n_tensor = 1, .n_expert = 1, .n_stages = n});
+        check_pass(&b, 5000);
+        check_pass(&b, MAX_FLOATS);
+    }
+    printf("rank %zu on %s %s: %zu wrong\n", b.all.rank, b.backend->vtable->name, b.backend->arch,
+           b.n_wrong);
+    ln_collectives_close(&b.all);
+    b.backend->vtable->destroy(b.backend);
+    free(b.host);
+    return b.n_wrong > 0;
+}

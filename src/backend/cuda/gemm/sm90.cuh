@@ -3,7 +3,7 @@
  * every weight layout, dense and grouped. The mainloops are in sm90_mainloop_16.cuh (BF16, types
  * that become f16, FP8) and sm90_mainloop_int.cuh.
  *
- * Grid: persistent CTAs, one for each SM or output tile. Block: two or three consumer warpgroups
+ * Grid: persistent CTAs, one for each SM or output tile. Block: one to three consumer warpgroups
  * (WGMMA: weight tiles are the A operand, from registers, activations the B operand), and a
  * warpgroup whose first thread is the producer (TMA). An output tile is sm90_config's ROWS by
  * N_COLUMNS, its accumulators are in registers. Shared memory: up to 8 pipeline stages of one
@@ -343,11 +343,14 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
  */
 
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
-static int launch_rows(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream) {
+static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaStream_t stream) {
+    if constexpr (has_narrow(LAYOUT, GATE, ROWS))
+        if (shape.is_narrow)
+            return launch<sm90_config<LAYOUT, ROWS, 1, GATE, PRECISE, false>>(args, 1, stream);
     if constexpr (has_rows(LAYOUT, PRECISE, ROWS)) {
         if constexpr (can_split_k(GATE, ROWS))
-            if (n_ctas > 1)
-                return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, n_ctas,
+            if (shape.n_ctas > 1)
+                return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, shape.n_ctas,
                                                                                  stream);
         return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false>>(args, 1, stream);
     }
@@ -361,11 +364,11 @@ static int launch_best(const ln_gemm_args &args, cudaStream_t stream) {
     if (code != 0)
         return code;
     switch (shape.rows) {
-    case 64: return launch_rows<LAYOUT, 64, GATE, PRECISE>(args, shape.n_ctas, stream);
-    case 128: return launch_rows<LAYOUT, 128, GATE, PRECISE>(args, shape.n_ctas, stream);
-    case 176: return launch_rows<LAYOUT, 176, GATE, PRECISE>(args, shape.n_ctas, stream);
-    case 192: return launch_rows<LAYOUT, 192, GATE, PRECISE>(args, shape.n_ctas, stream);
-    default: return launch_rows<LAYOUT, 208, GATE, PRECISE>(args, shape.n_ctas, stream);
+    case 64: return launch_rows<LAYOUT, 64, GATE, PRECISE>(args, shape, stream);
+    case 128: return launch_rows<LAYOUT, 128, GATE, PRECISE>(args, shape, stream);
+    case 176: return launch_rows<LAYOUT, 176, GATE, PRECISE>(args, shape, stream);
+    case 192: return launch_rows<LAYOUT, 192, GATE, PRECISE>(args, shape, stream);
+    default: return launch_rows<LAYOUT, 208, GATE, PRECISE>(args, shape, stream);
     }
 }
 

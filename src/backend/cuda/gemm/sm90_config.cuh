@@ -14,9 +14,9 @@ enum {
 enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* of a warp */
 
 /* An output tile has TILE_ROWS rows (M) by N_COLUMNS columns (N) of each matrix. With a gate half
- * of the consumer warps accumulate the gate's columns, the other half the other matrix's. Two
- * consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds the
- * residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh). */
+ * of the consumer warps accumulate the gate's columns, the other half the other matrix's. One or
+ * two consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds
+ * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh). */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
           bool IS_SPLIT>
 struct sm90_config {
@@ -25,8 +25,8 @@ struct sm90_config {
     static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
     static constexpr unsigned WARPS = 4 * WARPGROUPS, CONSUMERS = WARPS * LN_WARP;
     static constexpr unsigned THREADS = CONSUMERS + WARPGROUP;
-    static constexpr int CONSUMER_REGISTERS = WARPGROUPS == 2 ? 240 : 160;
-    static constexpr int PRODUCER_REGISTERS = WARPGROUPS == 2 ? 24 : 32;
+    static constexpr int CONSUMER_REGISTERS = WARPGROUPS <= 2 ? 240 : 160;
+    static constexpr int PRODUCER_REGISTERS = WARPGROUPS <= 2 ? 24 : 32;
     static constexpr unsigned TILES =
         WARPS / (GATE ? 2 : 1); /* weight tiles of a matrix, along N */
     static constexpr unsigned N_COLUMNS = TILES * LN_WEIGHT_TILE_ROWS;

@@ -12,7 +12,7 @@ template <int LAYOUT> static int launch_blocks(const ln_gemm_args &args, cudaStr
     unsigned n_sms, n_ctas = 1, least = UINT32_MAX;
     int code = ln_count_sms(&n_sms);
     for (unsigned n = 1; n <= 4 && code == 0; n *= 2) {
-        tile_shape tried = {INT_ROWS, n};
+        tile_shape tried = {INT_ROWS, n, false};
         unsigned clocks = count_clocks(args, tried, config::N_COLUMNS, n_sms, TILE_CLOCKS);
         if (clocks < least)
             least = clocks, n_ctas = n;

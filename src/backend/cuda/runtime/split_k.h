@@ -11,12 +11,12 @@ enum { LN_SPLIT_K_SLOT_FLOATS = 64 * 128 };
 typedef struct ln_split_k_sizes {
     unsigned n_flags; /* 4 for each of up to 12 warps of a CTA */
     unsigned
-        n_floats; /* a slot for each CTA, or 8 K splits of an output tile of 192 x 128 for four */
+        n_floats; /* a slot for each CTA, or 8 K splits of an output tile of 128 x 128 for two */
     unsigned n_slots; /* 4 for each CTA */
 } ln_split_k_sizes;
 
 static inline ln_split_k_sizes ln_split_k_sizes_of(unsigned n_sms) {
-    ln_split_k_sizes sizes = {4 * 12 * n_sms, (n_sms + 3) / 4 * (8 * 192 * 128), 4 * n_sms};
+    ln_split_k_sizes sizes = {4 * 12 * n_sms, (n_sms + 1) / 2 * (8 * 128 * 128), 4 * n_sms};
     return sizes;
 }
 

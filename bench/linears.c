@@ -189,7 +189,8 @@ int main(int argc, char **argv) {
     ln_error err = {0};
     bool varies = argc > 1 && strcmp(argv[argc - 1], "vary") == 0; /* lets_rows_vary */
     argc -= varies;
-    ln_backend_options options = {.isa = "auto", .n_threads = 8, .lets_rows_vary = varies};
+    ln_backend_options options = {
+        .isa = "auto", .n_threads = 8, .max_seqs = n_rows, .lets_rows_vary = varies};
     check_status(ln_backend_create(name, &options, &backend, &err), &err);
     float *host = check(malloc(n * sizeof *host));
     for (size_t i = 0; i < n; i++)

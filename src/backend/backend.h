@@ -37,6 +37,7 @@ typedef struct ln_step_limits {
 typedef struct ln_backend_options {
     const char *isa; /* "auto", "scalar", ... */
     size_t n_threads;
+    size_t max_seqs; /* in a step, as far as is known; kernels may be chosen by it */
     bool exact;
     bool pin;    /* threads keep to a processor each; the caller's thread is its own matter */
     bool adapts; /* a run that is too small to be shared out uses one of the threads */

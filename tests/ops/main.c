@@ -1,12 +1,12 @@
 /* Every operation of a backend against the scalar kernels, on fresh random inputs and odd shapes;
  * and the same bits for a row whatever else is in the batch.
- * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N]
- * [--cpu ISA] [--only PATTERN] [--part K/N] [--brief on] [--bits FOLDER] [--record FOLDER]; a
- * pattern of names of tests has * for any part. Part K of N, from 0 on, has every Nth case, and
- * `brief` few steps and layers of each, and no prompt's rows once more in smaller batches: for
- * tools that watch every access. `record` writes hashes of all results to a file of the folder, and
- * `bits` compares them with those that were recorded (bits.h): with all tests and the usual seed.
- * Exit status 77: there is no such device. */
+ * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--max-seqs N]
+ * [--seed N] [--cpu ISA] [--only PATTERN] [--part K/N] [--brief on] [--bits FOLDER] [--record
+ * FOLDER]; a pattern of names of tests has * for any part. Part K of N, from 0 on, has every Nth
+ * case, and `brief` few steps and layers of each, and no prompt's rows once more in smaller
+ * batches: for tools that watch every access. `record` writes hashes of all results to a file of
+ * the folder, and `bits` compares them with those that were recorded (bits.h): with all tests and
+ * the usual seed. Exit status 77: there is no such device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,10 @@ static const char *bits_path(const char *folder, const ln_backend_options *optio
     static char path[512];
     const ln_backend *backend = subject.backend;
     snprintf(path, sizeof path, "%s/%s-%s-%s%s.txt", folder, backend->vtable->name, backend->arch,
-             options->exact ? "exact" : "fast", options->lets_rows_vary ? "-vary" : "");
+             options->exact ? "exact" : "fast",
+             options->lets_rows_vary ? "-vary"
+             : options->max_seqs > 0 ? "-many"
+                                     : "");
     return path;
 }
 
@@ -61,6 +64,14 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
     return s->backend->vtable->reserve_scratch(s->backend, &limits, err);
 }
 
+/* "K/N" */
+static bool read_part(const char *text) {
+    if (sscanf(text, "%zu/%zu", &ops_part, &ops_n_parts) == 2 && ops_part < ops_n_parts)
+        return true;
+    fprintf(stderr, "--part %s is none\n", text);
+    return false;
+}
+
 int main(int argc, char **argv) {
     const char *name = "cpu", *recorded = NULL, *record = NULL;
     ln_backend_options options = {.isa = "auto", .n_threads = 2, .exact = true};
@@ -73,6 +84,8 @@ int main(int argc, char **argv) {
             options.exact = strcmp(argv[i + 1], "exact") == 0;
         else if (strcmp(argv[i], "--batch-invariant") == 0)
             options.lets_rows_vary = strcmp(argv[i + 1], "off") == 0;
+        else if (strcmp(argv[i], "--max-seqs") == 0)
+            options.max_seqs = strtoul(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0)
             ops_seed = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--cpu") == 0)
@@ -85,12 +98,8 @@ int main(int argc, char **argv) {
             cmocka_set_test_filter(argv[i + 1]);
         else if (strcmp(argv[i], "--brief") == 0)
             ops_is_brief = strcmp(argv[i + 1], "on") == 0;
-        else if (strcmp(argv[i], "--part") == 0 &&
-                 (sscanf(argv[i + 1], "%zu/%zu", &ops_part, &ops_n_parts) != 2 ||
-                  ops_part >= ops_n_parts)) {
-            fprintf(stderr, "--part %s is none\n", argv[i + 1]);
+        else if (strcmp(argv[i], "--part") == 0 && !read_part(argv[i + 1]))
             return 1;
-        }
     }
     ln_status status = create(name, &options, &subject, &err);
     if (status == LINNET_ERR_UNSUPPORTED || (status == LINNET_ERR_ARGUMENT && argc > 1)) {

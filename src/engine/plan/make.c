@@ -189,6 +189,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_threads = options->n_threads > 0 ? options->n_threads : default_threads();
     ln_backend_options backend_options = {.isa = options->cpu,
                                           .n_threads = plan->n_threads,
+                                          .max_seqs = options->max_seqs,
                                           .pin = options->pin_threads,
                                           .adapts = options->n_threads == 0,
                                           .lazy = options->lazy_weights,

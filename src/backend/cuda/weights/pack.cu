@@ -11,12 +11,12 @@
 
 enum { PACK_THREADS = 256, ROW_THREADS = LN_WEIGHT_TILE_ROWS * LN_WARP };
 
-ln_weight_layout ln_weight_layout_of(ln_dtype dtype) {
+ln_weight_layout ln_weight_layout_of(ln_dtype dtype, bool for_many) {
     switch (dtype) {
     case LN_DTYPE_BF16:
     case LN_DTYPE_F16: return LN_LAYOUT_BF16;
-    case LN_DTYPE_Q8_0: return LN_LAYOUT_INT8;
-    case LN_DTYPE_Q4_0: return LN_LAYOUT_INT4;
+    case LN_DTYPE_Q8_0: return for_many ? LN_LAYOUT_I8 : LN_LAYOUT_INT8;
+    case LN_DTYPE_Q4_0: return for_many ? LN_LAYOUT_Q4 : LN_LAYOUT_INT4;
     case LN_DTYPE_Q4_1:
     case LN_DTYPE_Q4_K:
     case LN_DTYPE_I4_G32: return LN_LAYOUT_Q4;
@@ -63,6 +63,11 @@ static __device__ int block_value(ln_dtype dtype, const uint8_t *row, size_t col
 static __device__ float block_scale(ln_dtype dtype, const uint8_t *row, size_t col) {
     return dtype == LN_DTYPE_Q8_0 ? ln_half_at(row + col / 32 * 34)
                                   : ln_half_at(row + col / 32 * 18) / 16.0f;
+}
+
+/* The scale of a block of what becomes F8 or I8. */
+static __device__ float float_scale(ln_dtype dtype, const uint8_t *row, size_t block) {
+    return dtype == LN_DTYPE_Q8_0 ? ln_half_at(row + block * 34) : ln_float_at(row + block * 36);
 }
 
 typedef struct pack_args {
@@ -112,7 +117,7 @@ template <int LAYOUT> static __global__ void pack_row_scales(const pack_args p) 
     float most = 0.0f;
     if (ln_weight_tile_bytes_to_f16(LAYOUT)) {
         for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
-            most = fmaxf(most, fabsf(ln_float_at(p.rows + row * p.pitch + block * 36)));
+            most = fmaxf(most, fabsf(float_scale(p.dtype, p.rows + row * p.pitch, block)));
         most = ln_warp_max(most);
     } else if (LAYOUT == LN_LAYOUT_MXFP4) {
         for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
@@ -143,7 +148,7 @@ template <int LAYOUT> static __global__ void pack(const pack_args p) {
         size_t row = first_row + r, at = first_col / LN_SCALE_BLOCK + block;
         float most = ln_weight_tile_row_scales(LAYOUT, tile_row, p.n_tiles)[r];
         bool inside = row < p.n_rows && at * LN_SCALE_BLOCK < p.n_cols && most > 0.0f;
-        float scale = inside ? ln_float_at(p.rows + row * p.pitch + at * 36) / most : 0.0f;
+        float scale = inside ? float_scale(p.dtype, p.rows + row * p.pitch, at) / most : 0.0f;
         *(uint32_t *)(tile + ln_weight_tile_scale_at(LAYOUT, r, block)) = ln_pack_f16(scale, 0.0f);
     }
 }
@@ -162,6 +167,7 @@ static __device__ line line_of(ln_dtype dtype, const uint8_t *row, size_t col) {
     int group = (int)(col % 256 / 32), part = (int)(col % 256 / 16);
     const uint8_t *at = row;
     switch (dtype) {
+    case LN_DTYPE_Q4_0: at += block * 18; break;
     case LN_DTYPE_Q4_1: at += block * 20; break;
     case LN_DTYPE_Q5_1: at += block * 24; break;
     case LN_DTYPE_Q5_0: at += block * 22; break;
@@ -174,6 +180,7 @@ static __device__ line line_of(ln_dtype dtype, const uint8_t *row, size_t col) {
     switch (dtype) {
     case LN_DTYPE_Q4_1:
     case LN_DTYPE_Q5_1: l.scale = ln_half_at(at), l.offset = ln_half_at(at + 2); break;
+    case LN_DTYPE_Q4_0: l.scale = ln_half_at(at), l.offset = -8.0f * l.scale; break;
     case LN_DTYPE_Q5_0: l.scale = ln_half_at(at), l.offset = -16.0f * l.scale; break;
     case LN_DTYPE_I4_G32: l.scale = ln_float_at(at), l.offset = -(float)at[4] * l.scale; break;
     case LN_DTYPE_Q4_K:

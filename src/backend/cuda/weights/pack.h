@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* The layout that weights of a type get; LN_LAYOUT_NONE: there is none. */
-ln_weight_layout ln_weight_layout_of(ln_dtype dtype);
+/* The layout that weights of a type get; LN_LAYOUT_NONE: there is none. for_many: rows of
+ * activations, mostly. */
+ln_weight_layout ln_weight_layout_of(ln_dtype dtype, bool for_many);
 /* Whether the device has kernels for F8_ROW. */
 bool ln_has_fp8_row_kernels(void);
 /* Bytes of a matrix in tiles; false when they overflow. */

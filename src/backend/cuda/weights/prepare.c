@@ -37,15 +37,15 @@ static bool is_8_bit_row(const ln_weight_request *request, ln_dtype dtype) {
     return true;
 }
 
-static ln_weight_layout layout_of(const ln_weight_request *request, bool exact) {
+static ln_weight_layout layout_of(const ln_weight_request *request, const ln_cuda_use *use) {
     bool by_group = request->use == LN_USE_GROUPED;
-    if (exact || request->as_f32 || (request->use != LN_USE_LINEAR && !by_group))
+    if (use->exact || request->as_f32 || (request->use != LN_USE_LINEAR && !by_group))
         return LN_LAYOUT_NONE;
     if (is_8_bit_row(request, LN_DTYPE_I8_G32))
         return LN_LAYOUT_INT8_ROW;
     if (is_8_bit_row(request, LN_DTYPE_F8_G32) && !by_group && ln_has_fp8_row_kernels())
         return LN_LAYOUT_F8_ROW;
-    return ln_weight_layout_of(prepared_dtype(request));
+    return ln_weight_layout_of(prepared_dtype(request), use->many_seqs && !by_group);
 }
 
 static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) {
@@ -55,14 +55,14 @@ static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) 
 
 bool ln_cuda_has_plain_rows(const ln_weight_request *request, const ln_cuda_use *use) {
     return use->plain_rows && request->use == LN_USE_LINEAR &&
-           layout_of(request, use->exact) == LN_LAYOUT_BF16;
+           layout_of(request, use) == LN_LAYOUT_BF16;
 }
 
 ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,
                               size_t *bytes, ln_error *err) {
     size_t n_rows = ln_weight_n_rows(request), pitch;
     LN_TRY(ln_weight_plan_rows(request, bytes, err)); /* checks the request */
-    ln_weight_layout layout = layout_of(request, use->exact);
+    ln_weight_layout layout = layout_of(request, use);
     bool fits;
     if (ln_cuda_has_plain_rows(request, use))
         fits = ln_plain_rows_matrix_bytes(n_rows, request->n_cols, bytes);
@@ -99,7 +99,7 @@ static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *
 static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
                       ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
                       ln_weight *weight, ln_error *err) {
-    ln_weight_layout layout = layout_of(request, use->exact);
+    ln_weight_layout layout = layout_of(request, use);
     size_t pitch;
     int code;
     if (!row_pitch(request, weight->dtype, &pitch))

@@ -322,17 +322,21 @@ static void see(void *user, const ln_hub_entry *entry) {
         search->status = add(search->catalog, strdup(name), strdup(entry->path), NULL, search->err);
 }
 
-linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err) {
+static linnet_status find_cache(ln_cli_catalog *catalog, linnet_error *err) {
     ln_cli_hub_environment environment;
-    cache_search search = {catalog, LINNET_OK, err};
     linnet_status status = ln_cli_hub_environment_read(&environment, err);
-    if (status == LINNET_OK && catalog->cache == NULL &&
-        (catalog->cache = strdup(environment.settings.cache)) == NULL)
+    if (status == LINNET_OK && (catalog->cache = strdup(environment.settings.cache)) == NULL)
         status = fail_memory(err);
-    if (status == LINNET_OK)
-        status = ln_hub_cache_list(environment.settings.cache, see, &search, err);
     ln_cli_hub_environment_free(&environment);
-    return status != LINNET_OK ? status : search.status;
+    return status;
+}
+
+linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err) {
+    cache_search search = {catalog, LINNET_OK, err};
+    if (catalog->cache == NULL) /* later a sandbox may forbid to read the hub's token */
+        LN_TRY(find_cache(catalog, err));
+    LN_TRY(ln_hub_cache_list(catalog->cache, see, &search, err));
+    return search.status;
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

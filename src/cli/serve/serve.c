@@ -479,7 +479,8 @@ static int serve_with_log(serve_args *args, ln_cli_catalog *catalog, const char 
         models[n_models++] = catalog->offers[i]->spec.options.draft_model;
     }
     for (size_t i = 0; i < args->many.n_lists; i++)
-        models[n_models++] = args->many.lists[i]; /* more models may come there */
+        if (ln_file_is_folder(args->many.lists[i]))
+            models[n_models++] = args->many.lists[i]; /* more models may come there */
     models[n_models++] = catalog->cache;
     models[n_models++] = path;
     models[n_models++] = args->engine.draft_model;

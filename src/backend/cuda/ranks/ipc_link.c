@@ -26,12 +26,14 @@ static int all_reduce(const ln_cuda_link *link, const ln_op_all_reduce *op, ln_c
 }
 
 static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda_stream stream) {
+    enum { TOO_WIDE = 1 }; /* cudaErrorInvalidValue */
     const ln_ipc_group group = find_group(link, op->ranks);
     size_t width = (op->n_cols + group.n_ranks - 1) / group.n_ranks;
     int code = 0;
     for (size_t begin = 0; begin < op->n_rows && code == 0;) {
         ln_ipc_part part = ln_ipc_gather_part(op->n_rows, width, begin);
-        LN_BUG_ON(part.n == 0); /* no vocabulary is that large */
+        if (part.n == 0) /* a vocabulary of millions */
+            return TOO_WIDE;
         code = ln_ipc_gather_columns(&group, &part, op->n_cols, op->x, op->out, stream);
         begin += part.n;
     }

@@ -55,7 +55,7 @@ void ln_cuda_link_free(ln_cuda_link *link) {
 
 /* A text that processes of one running kernel have in common. */
 static void name_host(char host[LN_CARD_HOST_BYTES]) {
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     memset(host, 0, LN_CARD_HOST_BYTES);
     if (file == NULL)
         return;
@@ -97,6 +97,7 @@ static ln_status join_nccl(ln_cuda_link *link, ln_error *err) {
     ln_collectives *all = link->all;
     ln_nccl_id id = {{0}};
     int code = all->rank == 0 ? ln_nccl_make_id(link->nccl, &id) : 0;
+    LN_TRY(ln_broadcast(all, &code, sizeof code, false, err)); /* nobody joins without an id */
     LN_TRY(ln_broadcast(all, &id, sizeof id, false, err));
     if (code == 0)
         code = ln_nccl_join(link->nccl, id, all->rank, all->n_ranks);

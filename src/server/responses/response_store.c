@@ -36,13 +36,25 @@ static bool measure(ln_response_store *store) {
     return done;
 }
 
+/* How a response in the background has its status; in texts within it the quotation marks have
+ * backslashes. */
+#define STATUS(word) "'\"status\":\"" word "\",\"background\":true'"
+#define QUEUED       STATUS("queued")
+#define RUNNING      STATUS("in_progress")
+#define FAILED       STATUS("failed")
+
 static bool prepare(ln_response_store *store) {
     static const char schema[] =
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
         "CREATE TABLE IF NOT EXISTS responses (number INTEGER PRIMARY KEY AUTOINCREMENT, "
         "id TEXT UNIQUE NOT NULL, bytes INTEGER NOT NULL, response TEXT NOT NULL, "
         "input TEXT NOT NULL, messages TEXT NOT NULL)";
-    bool done = sqlite3_exec(store->database, schema, NULL, NULL, NULL) == SQLITE_OK;
+    static const char fail_running[] =
+        "UPDATE responses SET response = replace(replace(response, " QUEUED ", " FAILED
+        "), " RUNNING ", " FAILED ") WHERE instr(response, " QUEUED
+        ") > 0 OR instr(response, " RUNNING ") > 0";
+    bool done = sqlite3_exec(store->database, schema, NULL, NULL, NULL) == SQLITE_OK &&
+                sqlite3_exec(store->database, fail_running, NULL, NULL, NULL) == SQLITE_OK;
     for (size_t i = 0; done && i < N_STATEMENTS; i++)
         done = sqlite3_prepare_v2(store->database, sources[i], -1, &store->statements[i], NULL) ==
                SQLITE_OK;

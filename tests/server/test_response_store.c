@@ -1,0 +1,52 @@
+/* The store of responses, opened again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/responses/response_store.h"
+#include "test.h"
+
+#define HEAD(status) "{\"id\":\"a\",\"status\":\"" status "\",\"background\":"
+#define SAID         ",\"text\":\"say \\\"status\\\":\\\"queued\\\",\\\"background\\\":true\"}"
+
+static void expect(ln_response_store *store, const char *id, const char *response) {
+    char *kept = ln_response_store_get(store, id, LN_STORED_RESPONSE);
+    assert_non_null(kept);
+    assert_string_equal(kept, response);
+    free(kept);
+}
+
+/* A server that was killed leaves responses in the background behind, which nobody ends any more.
+ */
+static void running_responses_have_failed(void **state) {
+    (void)state;
+    static const struct {
+        const char *id, *before, *after;
+    } cases[] = {{"a", HEAD("queued") "true" SAID, HEAD("failed") "true" SAID},
+                 {"b", HEAD("in_progress") "true" SAID, HEAD("failed") "true" SAID},
+                 {"c", HEAD("completed") "true" SAID, HEAD("completed") "true" SAID},
+                 {"d", HEAD("incomplete") "false" SAID, HEAD("incomplete") "false" SAID}};
+    const ln_response_store_limits limits = {10, 1 << 20};
+    char path[64];
+    ln_error err = {0};
+    ln_response_store *store;
+    snprintf(path, sizeof path, "response_store_%d.db", (int)getpid());
+    assert_int_equal(ln_response_store_open(path, &limits, &store, &err), LINNET_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ln_stored_response response = {cases[i].before, "[]", "[]"};
+        assert_true(ln_response_store_put(store, cases[i].id, &response));
+        expect(store, cases[i].id, cases[i].before);
+    }
+    ln_response_store_close(store);
+    assert_int_equal(ln_response_store_open(path, &limits, &store, &err), LINNET_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect(store, cases[i].id, cases[i].after);
+    ln_response_store_close(store);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(running_responses_have_failed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -246,6 +246,9 @@ static void takes_malformed_calls_as_text(void **state) {
     expect_whole(SAYS_CALL("f", "{}") SAYS_CALL("g", "{1}"), NULL, false,
                  SAYS_CALL("f", "{}") SAYS_CALL("g", "{1}"));
     expect_whole("a" SAYS_CALL("f", "{\"x\": 1}"), NULL, false, "a|f{\"x\": 1}");
+    expect_whole(SAYS_CALL("f", "{\"x\": 123456789012345678901234567890}"), NULL, false,
+                 "|f{\"x\": 123456789012345678901234567890}");
+    expect_whole(SAYS_CALL("f", "{\"x\": 1e999}"), NULL, false, "|f{\"x\": 1e999}");
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, true, "|f{\"x");
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, false,
                  "<tool_call>{\"name\": \"f\", \"arguments\": {\"x");

@@ -148,14 +148,18 @@ void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_byte
     answer->failed |= ln_chat_text_feed(&answer->parser, text, n_bytes, NULL) != LINNET_OK;
 }
 
+/* Arguments that are no JSON; numbers that are too large for this machine are. */
 static bool is_malformed(const ln_answer_part *part) {
+    json_error_t error = {0};
     if (part->kind != LN_PART_CALL || part->is_custom)
         return part->is_malformed;
-    json_t *arguments = part->text.len > 0 ? json_loadb(part->text.data, part->text.len,
-                                                        JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
-                                           : NULL;
+    if (part->text.len == 0)
+        return true;
+    json_t *arguments =
+        json_loadb(part->text.data, part->text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    bool is_json = arguments != NULL || json_error_code(&error) == json_error_numeric_overflow;
     json_decref(arguments);
-    return arguments == NULL;
+    return !is_json;
 }
 
 /* The answer anew, with no calls in it. */

@@ -260,6 +260,27 @@ static void takes_malformed_calls_as_text(void **state) {
                  SAYS_CALL("f", "{\"output\": \"y\"}"));
 }
 
+/* What APIs that show arguments as an object take for one. */
+static void knows_whole_objects(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_object;
+    } texts[] = {{"{\"x\": 123456789012345678901234567890}", true},
+                 {"{\"x\": \"\\u0000\"}", true},
+                 {"{\"x\": 123456789012345678901234567890", false},
+                 {"{\"x\": 1e999", false},
+                 {"[1]", false},
+                 {"", false}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ln_answer_part part = {.kind = LN_PART_CALL};
+        ln_strbuf_init(&part.text);
+        ln_strbuf_puts(&part.text, texts[i].text);
+        assert_int_equal(ln_answer_part_has_object(&part), texts[i].is_object);
+        ln_strbuf_free(&part.text);
+    }
+}
+
 /* Kimi's templates write ids down, so they are the model's own, counted through the chat. */
 static void numbers_calls_as_the_model(void **state) {
     (void)state;
@@ -340,9 +361,9 @@ static void ollama_sends_whole_calls(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
-                                       cmocka_unit_test(takes_malformed_calls_as_text),
-                                       cmocka_unit_test(numbers_calls_as_the_model),
-                                       cmocka_unit_test(ollama_sends_whole_calls)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_the_same_however_it_comes),
+        cmocka_unit_test(takes_malformed_calls_as_text), cmocka_unit_test(knows_whole_objects),
+        cmocka_unit_test(numbers_calls_as_the_model), cmocka_unit_test(ollama_sends_whole_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

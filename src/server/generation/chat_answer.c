@@ -186,6 +186,16 @@ void ln_chat_answer_finish(ln_chat_answer *answer, bool is_cut) {
         get_part(answer, LN_PART_TEXT);
 }
 
+bool ln_answer_part_has_object(const ln_answer_part *call) {
+    if (call->text.len == 0)
+        return false;
+    json_t *arguments =
+        json_loadb(call->text.data, call->text.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    bool is_object = json_is_object(arguments);
+    json_decref(arguments);
+    return is_object;
+}
+
 /* ---- what was sent ---------------------------------------------------------------------- */
 
 size_t ln_answer_part_count_unsent(const ln_answer_part *part) {

@@ -45,6 +45,9 @@ void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_byte
  * JSON makes all calls text; unless the answer was cut, and the call with it. */
 void ln_chat_answer_finish(ln_chat_answer *answer, bool is_cut);
 
+/* Whether a call's arguments are a whole object of JSON. */
+bool ln_answer_part_has_object(const ln_answer_part *call);
+
 /* What a part has that was not sent: its bytes, or where they begin. */
 size_t ln_answer_part_count_unsent(const ln_answer_part *part);
 const char *ln_answer_part_get_unsent(const ln_answer_part *part);

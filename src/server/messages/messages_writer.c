@@ -1,7 +1,5 @@
 #include "server/messages/messages_writer.h"
 
-#include <jansson.h>
-
 #include "server/json/out.h"
 #include "server/json/reply.h"
 
@@ -51,13 +49,10 @@ static void put_text(const char *name, const ln_answer_part *part, ln_strbuf *ou
 
 /* Arguments that are cut are no object, which the client must have. */
 static void put_input(const ln_answer_part *call, ln_strbuf *out) {
-    json_t *input =
-        call->text.len > 0 ? json_loadb(call->text.data, call->text.len, 0, NULL) : NULL;
-    if (json_is_object(input))
+    if (ln_answer_part_has_object(call))
         ln_strbuf_append(out, call->text.data, call->text.len);
     else
         ln_strbuf_puts(out, "{}");
-    json_decref(input);
 }
 
 static void put_call_head(const ln_answer_writer *writer, const ln_choice *choice,

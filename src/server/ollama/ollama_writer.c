@@ -1,6 +1,5 @@
 #include "server/ollama/ollama_writer.h"
 
-#include <jansson.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -61,17 +60,14 @@ static bool is_call_to_send(const ln_choice *choice, size_t index) {
 
 /* Arguments that are cut are none. */
 static void put_call(const ln_answer_part *call, ln_strbuf *out) {
-    json_t *value =
-        call->text.len > 0 ? json_loadb(call->text.data, call->text.len, 0, NULL) : NULL;
     ln_strbuf_printf(out, "{\"function\":{\"index\":%zu,\"name\":", call->call);
     ln_json_put_string(out, call->name.data, call->name.len);
     ln_strbuf_puts(out, ",\"arguments\":");
-    if (json_is_object(value))
+    if (ln_answer_part_has_object(call))
         ln_strbuf_append(out, call->text.data, call->text.len);
     else
         ln_strbuf_puts(out, "{}");
     ln_strbuf_puts(out, "}}");
-    json_decref(value);
 }
 
 static size_t put_calls(const ln_choice *choice, ln_strbuf *out) {

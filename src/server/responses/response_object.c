@@ -1,6 +1,5 @@
 #include "server/responses/response_object.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "server/json/out.h"
@@ -182,11 +181,8 @@ static void put_joined(const ln_chat_answer *answer, ln_answer_part_kind kind, l
 
 /* Arguments that are cut are none. */
 static void put_arguments(const ln_answer_part *call, ln_strbuf *out) {
-    json_t *value =
-        call->text.len > 0 ? json_loadb(call->text.data, call->text.len, 0, NULL) : NULL;
-    ln_json_put_string(out, json_is_object(value) ? call->text.data : "{}",
-                       json_is_object(value) ? call->text.len : 2);
-    json_decref(value);
+    bool is_whole = ln_answer_part_has_object(call);
+    ln_json_put_string(out, is_whole ? call->text.data : "{}", is_whole ? call->text.len : 2);
 }
 
 static void put_message(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {

@@ -156,8 +156,9 @@ LINNET_API linnet_status linnet_model_encode_pair(const linnet_model *model, con
                                                   linnet_error *err);
 
 /* What the model was trained to have in front of texts for kind EMBED, by the name that the
- * checkpoint has for it, such as "query": the caller puts it before a text. It lives as long as the
- * model. Error: ARGUMENT, there is none of that name. */
+ * checkpoint has for it, such as "query": the caller puts it before a text. NULL: the prompt that
+ * the checkpoint wants where no name is given, "" if it wants none; "": none. It lives as long as
+ * the model. Error: ARGUMENT, there is none of that name. */
 LINNET_API linnet_status linnet_model_get_prompt(const linnet_model *model, const char *name,
                                                  const char **text, linnet_error *err);
 

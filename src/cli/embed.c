@@ -230,7 +230,7 @@ static int embed(queue *q) {
         q->max_tokens = (size_t)info.embed_tokens;
     linnet_error err = {0};
     q->prompt = "";
-    if (args->prompt_name != NULL &&
+    if (args->pair == NULL && args->request.head != LINNET_HEAD_CLASSES &&
         linnet_model_get_prompt(q->model, args->prompt_name, &q->prompt, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
     ln_interrupt_catch();

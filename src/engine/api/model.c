@@ -87,6 +87,10 @@ linnet_status linnet_model_get_prompt(const linnet_model *model, const char *nam
     const ln_embedding *e = &model->embedding;
     char names[192] = "none";
     *text = NULL;
+    if (name == NULL || *name == '\0') {
+        *text = name == NULL && e->default_prompt != NULL ? e->default_prompt : "";
+        return LINNET_OK;
+    }
     for (size_t i = 0, used = 0; i < e->n_prompts; i++) {
         if (strcmp(e->prompts[i].name, name) == 0) {
             *text = e->prompts[i].text;

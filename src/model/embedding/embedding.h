@@ -36,6 +36,7 @@ typedef struct ln_embedding {
     size_t max_tokens; /* texts are cut to; 0: nobody says */
     ln_prompt_text *prompts;
     size_t n_prompts;
+    const char *default_prompt; /* the text of one of them, or NULL */
     ln_file_map maps[LN_MAX_STAGES];
     size_t n_maps;
     ln_tensor_list tensors; /* of these files */

@@ -215,6 +215,20 @@ static ln_status read_length(modules_reader *r) {
     return LINNET_OK;
 }
 
+/* The prompt of texts for which nobody names one. */
+static ln_status find_default_prompt(modules_reader *r, const char *file, const json_t *name) {
+    ln_embedding *e = r->embedding;
+    if (name == NULL || json_is_null(name))
+        return LINNET_OK;
+    for (size_t i = 0; json_is_string(name) && i < e->n_prompts; i++)
+        if (strcmp(e->prompts[i].name, json_string_value(name)) == 0)
+            e->default_prompt = e->prompts[i].text;
+    return e->default_prompt != NULL
+               ? LINNET_OK
+               : ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %s: there is no prompt \"%.64s\"",
+                         r->folder, file, json_is_string(name) ? json_string_value(name) : "");
+}
+
 /* The named prompts. */
 static ln_status read_prompts(modules_reader *r) {
     static const char file[] = "config_sentence_transformers.json";
@@ -243,6 +257,8 @@ static ln_status read_prompts(modules_reader *r) {
         if (prompt->name == NULL || prompt->text == NULL)
             status = ln_fail(r->err, LINNET_ERR_NOMEM, "out of memory reading %s", r->folder);
     }
+    if (status == LINNET_OK)
+        status = find_default_prompt(r, file, json_object_get(config, "default_prompt_name"));
     json_decref(config);
     return status;
 }

@@ -75,13 +75,13 @@ static bool new_prompts(text_reader *r, size_t n, const char *param) {
     return true;
 }
 
-/* prompt_name: what the checkpoint has in front of such texts. */
+/* prompt_name: what the checkpoint has in front of such texts; without one its usual prompt. */
 static bool read_prompt(text_reader *r, const ln_fields *fields) {
     const char *name = NULL;
     linnet_error err = {0};
     if (!ln_fields_text(fields, "prompt_name", &name))
         return false;
-    return name == NULL || linnet_model_get_prompt(r->model, name, &r->prompt, &err) == LINNET_OK ||
+    return linnet_model_get_prompt(r->model, name, &r->prompt, &err) == LINNET_OK ||
            ln_api_fail_with(r->error, &err, "prompt_name");
 }
 
@@ -124,7 +124,8 @@ static bool add_prompted(text_reader *r, const json_t *text, const char *param) 
 static bool add_input(text_reader *r, const json_t *value, const char *param) {
     ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
     if (!json_is_array(value))
-        return r->prompt != NULL ? add_prompted(r, value, param) : add_text(r, value, NULL, param);
+        return r->prompt != NULL && *r->prompt != '\0' ? add_prompted(r, value, param)
+                                                       : add_text(r, value, NULL, param);
     r->request->n_prompts++; /* it owns the ids even if some are wrong */
     if (!ln_api_read_ids(value, &r->info, param, &prompt->ids, &prompt->n_ids, r->error))
         return false;
@@ -316,6 +317,7 @@ static bool read_ollama(const ln_fields *fields, const char *input, const linnet
         !ln_fields_bool(fields, "truncate", &truncates) || !read_dimensions(&r, fields))
         return false;
     r.max_tokens = truncates ? usual_limit(&r) : 0;
+    linnet_model_get_prompt(model, NULL, &r.prompt, NULL);
     return read_inputs(&r, fields, input);
 }
 
@@ -342,5 +344,6 @@ bool ln_embed_read_native(const ln_fields *fields, const linnet_model *model, si
         return ln_api_fail(fields->error, 400, "embd_normalize",
                            "embd_normalize is not -1 (none) or 2 (a length of one)");
     request->options.normalization = norm < 0 ? LINNET_NORMALIZATION_OFF : LINNET_NORMALIZATION_ON;
+    linnet_model_get_prompt(model, NULL, &r.prompt, NULL);
     return read_inputs(&r, fields, ln_fields_get(fields, "content") != NULL ? "content" : "input");
 }

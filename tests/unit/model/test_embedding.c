@@ -109,8 +109,15 @@ static void prompts_are_read(void **state) {
             assert_string_equal(e.prompts[i].text, "query: ");
         else
             assert_string_equal(e.prompts[i].text, "");
+    write_file(file, "{\"prompts\": {\"a\": \"A\", \"b\": \"B\"}, \"default_prompt_name\": \"b\"}");
+    e = (ln_embedding){0};
+    assert_int_equal(ln_embedding_read_modules(folder, &spec, &arena, &e, &err), LINNET_OK);
+    assert_string_equal(e.default_prompt, "B");
     ln_embedding_free(&e);
     ln_arena_free(&arena);
+    write_file(file, "{\"prompts\": {\"a\": \"A\"}, \"default_prompt_name\": \"c\"}");
+    assert_int_equal(read_folder(NULL, NULL, &e, &err), LINNET_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "there is no prompt \"c\""));
     write_file(file, "{\"prompts\": {\"query\": 5}}");
     assert_int_equal(read_folder(NULL, NULL, &e, &err), LINNET_ERR_FORMAT);
     assert_non_null(strstr(err.message, "the prompt query is no string"));

@@ -121,6 +121,7 @@ typedef enum ln_part {
     LN_PART_QVK_BY_FOURTH,      /* for each fourth of the heads: all of q, then v, then k */
     LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
     LN_PART_GATE_UP,            /* all of gate, then all of up */
+    LN_PART_UP_GATE,            /* all of up, then all of gate */
     LN_PART_GATE_UP_BY_ROW,     /* a row of gate, a row of up, ... */
     LN_PART_Q_GATE_BY_HEAD,     /* for each head: its query rows, then those of the output's gate */
     LN_PART_MIXER_QKV,          /* recurrent: all of q, then all of k, then all of v */

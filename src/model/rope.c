@@ -82,6 +82,7 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
                  {"linear", LN_ROPE_LINEAR}, {"llama3", LN_ROPE_LLAMA3},
                  {"yarn", LN_ROPE_YARN},     {"longrope", LN_ROPE_LONGROPE},
                  {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC},
+                 {"ntk", LN_ROPE_LINEAR}, /* read_ntk */
                  {"mrope", LN_ROPE_PLAIN},   {"proportional", LN_ROPE_PROPORTIONAL}};
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
@@ -181,6 +182,17 @@ static ln_status read_alpha(const rope_reader *r, ln_rope_spec *rope) {
     rope->theta *= pow(alpha, dims / (dims - 2.0));
     rope->scaling = LN_ROPE_PLAIN;
     return LINNET_OK;
+}
+
+/* GTE's NTK scaling by a factor: a larger base, and positions that grow less. */
+static void read_ntk(const rope_reader *r, ln_rope_spec *rope) {
+    static const ln_key key = {"rope_scaling.type|rope_scaling.rope_type|rope_parameters.rope_type",
+                               ""};
+    if (rope->scaling != LN_ROPE_LINEAR || rope->factor <= 0 ||
+        !ln_config_is(r->config, key, "ntk"))
+        return;
+    rope->theta *= rope->factor;
+    rope->factor = pow(rope->factor, 2.0 / (double)rope->n_dims);
 }
 
 static ln_status read_sections(const rope_reader *r, ln_rope_spec *rope) {
@@ -298,6 +310,7 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     LN_TRY(read_alpha(&r, rope));
     LN_TRY(read_sections(&r, rope));
     LN_TRY(read_scaling(&r, rope));
+    read_ntk(&r, rope);
     if (rope->scaling == LN_ROPE_LONGROPE)
         LN_TRY(read_longrope(&r, arena, rope));
     return check_scaling(&r, rope);

@@ -115,6 +115,10 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
     return source;
 }
 
+static bool is_gate_of_ffn(ln_role role) {
+    return role == LN_ROLE_GATE || role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_SHARED_GATE;
+}
+
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
@@ -124,8 +128,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
     size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1; /* a recurrent layer has none */
     size_t group_q = q / n_kv_heads;
-    bool is_gate =
-        id.role == LN_ROLE_GATE || id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_SHARED_GATE;
+    bool is_gate = is_gate_of_ffn(id.role);
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
     *stored_rows = n_rows;
     switch (part) {
@@ -149,7 +152,8 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         *stored_rows = q + k + v;
         break;
     case LN_PART_GATE_UP:
-        source.row_begin = is_gate ? 0 : n_rows;
+    case LN_PART_UP_GATE:
+        source.row_begin = is_gate == (part == LN_PART_GATE_UP) ? 0 : n_rows;
         *stored_rows = 2 * n_rows;
         break;
     case LN_PART_GATE_UP_BY_ROW:

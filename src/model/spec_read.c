@@ -72,6 +72,19 @@ static bool find_thinker(const ln_config *config, const char **nest, ln_meta_val
     return true;
 }
 
+/* Whether a folder holds T5's encoder alone: model_type does not tell. */
+static bool is_t5_encoder(const ln_config *config, const ln_meta_value *type) {
+    static const char ending[] = "EncoderModel";
+    ln_meta_value list, name;
+    if (config->is_gguf || !ln_list_has("t5|mt5", type->string.data, type->string.bytes) ||
+        !ln_checkpoint_meta(config->checkpoint, "architectures", &list) ||
+        !ln_meta_item(&list, 0, &name) || name.kind != LN_META_STRING)
+        return false;
+    size_t n = sizeof ending - 1;
+    return name.string.bytes >= n &&
+           memcmp(name.string.data + name.string.bytes - n, ending, n) == 0;
+}
+
 /* The family, and where its keys are: a folder's text_config describes the model where others see
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
@@ -81,6 +94,9 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
         return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
     }
     LN_TRY(read_type(config, config->is_gguf ? "general.architecture" : "model_type", &type, err));
+    if (is_t5_encoder(config, &type))
+        type =
+            (ln_meta_value){.kind = LN_META_STRING, .string = {"t5encoder", strlen("t5encoder")}};
     if (find_thinker(config, &config->nest, &text))
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||

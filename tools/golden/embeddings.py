@@ -37,6 +37,13 @@ VARIANTS = {
         vocab_size=64, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=160,
         **LABELS), hf.DistilBertForSequenceClassification, False),
     "nomic_bert": (lambda: hf.NomicBertConfig(**SMALL), hf.NomicBertModel, True),
+    "gte": (lambda: hf.GteConfig(**SMALL, type_vocab_size=2), hf.GteModel, True),
+    "gte_new": (lambda: hf.GteConfig(**SMALL, type_vocab_size=2, rope_parameters=dict(
+        rope_type="default", rope_theta=500000.0)), hf.GteModel, True),
+    "t5_encoder": (lambda: hf.T5Config(
+        vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
+        feed_forward_proj="gated-gelu", relative_attention_num_buckets=8,
+        relative_attention_max_distance=20), hf.T5EncoderModel, False),
     "jina_v3": (lambda: hf.JinaEmbeddingsV3Config(**SMALL, type_vocab_size=1),
                 hf.JinaEmbeddingsV3Model, False),
     "modernbert": (lambda: hf.ModernBertConfig(
@@ -66,7 +73,8 @@ def randomize(model: torch.nn.Module) -> None:
             if is_norm:
                 p.copy_(torch.randn_like(p) * 0.1 + (usual if name.endswith("weight") else 0.0))
             else:
-                p.copy_(torch.randn_like(p) * (0.05 if p.ndim == 1 else 0.2))
+                is_unscaled = name.endswith("SelfAttention.q.weight") # of T5
+                p.copy_(torch.randn_like(p) * (0.05 if p.ndim == 1 or is_unscaled else 0.2))
             p.copy_(p.to(torch.bfloat16).float())
 
 
@@ -91,6 +99,8 @@ def make(name: str, out: pathlib.Path) -> None:
     config._attn_implementation = "eager"
     model = new_model(config).float().eval()
     randomize(model)
+    if name == "gte_new":
+        scale_by_ntk(model, 2.0)
     prompts = [torch.randint(5, 64, (n,)).tolist() for n in (1, 7, 40, 150)]
     firsts = [0, 3 if has_pairs else 0, 0, 0]
     answers = [answer(model, p, f) for p, f in zip(prompts, firsts)]
@@ -99,6 +109,8 @@ def make(name: str, out: pathlib.Path) -> None:
     if name in ("bert_classes", "xlm_roberta_classes"):
         make_pairs(model, folder, name.startswith("xlm"))
     model.to(torch.bfloat16).save_pretrained(folder)
+    if name == "gte_new":
+        write_as_new(folder, 2.0)
     n_labels = len(answers[0][3]) if len(answers[0]) > 3 else 0
     (folder / "golden.json").write_text(json.dumps({
         "prompts": prompts, "first": firsts, "labels": n_labels, "dim": len(answers[0][0]),
@@ -106,6 +118,26 @@ def make(name: str, out: pathlib.Path) -> None:
     rows = torch.cat([v for a in answers for v in a]).float().contiguous().numpy().astype("<f4")
     rows.tofile(folder / "golden.bin")
     print(name, rows.shape, "largest", abs(rows).max())
+
+
+def scale_by_ntk(model, factor: float) -> None:
+    """NTK scaling as gte-base-en-v1.5's own modelling code has it (https://kexue.fm/archives/9706,
+    formula 6): a base `factor` times as large, and frequencies divided by factor^(2 / dim)."""
+    rotary = model.rotary_emb
+    dim = 2 * len(rotary.inv_freq)
+    base = model.config.rope_parameters["rope_theta"] * factor
+    rotary.inv_freq = 1.0 / base ** (torch.arange(0, dim, 2).float() / dim) / factor ** (2 / dim)
+
+
+def write_as_new(folder: pathlib.Path, factor: float) -> None:
+    """config.json with the keys of that code."""
+    config = json.loads((folder / "config.json").read_text())
+    rope = config.pop("rope_parameters")
+    config |= {"architectures": ["NewModel"], "model_type": "new", "pack_qkv": True,
+               "position_embedding_type": "rope", "layer_norm_type": "layer_norm",
+               "rope_theta": rope["rope_theta"], "logn_attention_scale": False,
+               "logn_attention_clip1": False, "rope_scaling": {"type": "ntk", "factor": factor}}
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
 
 
 def make_tokenizer(folder: pathlib.Path, roberta: bool):

@@ -11,7 +11,7 @@
     X(ernie4_5_moe) X(eurobert) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo)       \
     X(gemma) X(gemma2) X(gemma3) X(gemma3n) X(gemma4) X(glm) X(glm4) X(glm4_moe)                   \
     X(glm4_moe_lite) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_oss)       \
-    X(gptj) X(granite) X(granite_swa) X(granitemoe) X(granitemoehybrid) X(helium)                  \
+    X(gptj) X(granite) X(granite_swa) X(gte) X(granitemoe) X(granitemoehybrid) X(helium)                  \
     X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hyperclovax) X(internlm2) X(jais2) X(jamba)   \
     X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(lfm2) X(lfm2_moe) X(lfm3) X(llama) X(llama4)        \
     X(mamba) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm3) X(minimax) X(minimax_m2)                \
@@ -19,7 +19,7 @@
     X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(paddleocr_vl)       \
     X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
     X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(roberta) X(seed_oss)   \
-    X(smollm3) X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(vaultgemma) X(youtu)
+    X(smollm3) X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(youtu)
 /* clang-format on */
 
 #define DECLARE(name) extern const ln_family ln_family_##name;

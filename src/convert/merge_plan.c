@@ -199,12 +199,15 @@ static void find_turns(const finder *f, ln_tensor_id id, place *at) {
     const ln_spec *spec = f->plan->spec;
     ln_rope_style style =
         f->file->format == LN_FORMAT_HF ? spec->family->hf_rope : spec->family->gguf_rope;
-    bool is_turned = (id.role == LN_ROLE_Q || id.role == LN_ROLE_K) && spec->n_ropes > 0 &&
-                     !id.encoder && spec->ropes[0].style != style;
-    if (!is_turned)
+    size_t rope_dims;
+    if ((id.role != LN_ROLE_Q && id.role != LN_ROLE_K) || id.encoder)
         return;
-    at->head_dim = spec->layers[id.layer].attention.k_dim;
-    at->rope_dims = spec->ropes[0].n_dims;
+    const ln_attention_spec *attention = &spec->layers[id.layer].attention;
+    const ln_rope_spec *rope = ln_spec_rope_of(spec, attention, &rope_dims);
+    if (rope == NULL || rope->style == style)
+        return;
+    at->head_dim = attention->k_dim;
+    at->rope_dims = rope_dims;
     at->to_halves = style == LN_ROPE_HALF;
 }
 

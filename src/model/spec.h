@@ -310,4 +310,16 @@ static inline bool ln_spec_leads(const ln_spec *spec) {
     return spec->ranks.layers.begin + spec->ranks.layers.n < spec->ranks.layers.of;
 }
 
+/* How files keep the rows of a layer's q and k: as its own rotation has them, or, of a layer that
+ * does not rotate, as the others' has. *n_dims: the first of a head that take part. NULL: no layer
+ * of the model rotates. */
+static inline const ln_rope_spec *
+ln_spec_rope_of(const ln_spec *spec, const ln_attention_spec *attention, size_t *n_dims) {
+    if (spec->n_ropes == 0)
+        return NULL;
+    const ln_rope_spec *rope = &spec->ropes[attention->rope > 0 ? attention->rope : 0];
+    *n_dims = rope->n_dims < attention->k_dim ? rope->n_dims : attention->k_dim;
+    return rope;
+}
+
 #endif

@@ -287,10 +287,12 @@ static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_i
         return map;
     map.source = ln_source_part(whole, is_hf ? binding->hf_part : binding->gguf_part, id, n_rows,
                                 &map.stored_rows);
-    if ((id.role == LN_ROLE_Q || id.role == LN_ROLE_K) && l->spec->n_ropes > 0 && !id.encoder &&
-        l->spec->ropes[0].style != style) {
-        map.head_dim = l->spec->layers[id.layer].attention.k_dim;
-        map.rope_dims = l->spec->ropes[0].n_dims;
+    if ((id.role != LN_ROLE_Q && id.role != LN_ROLE_K) || id.encoder)
+        return map;
+    const ln_attention_spec *attention = &l->spec->layers[id.layer].attention;
+    const ln_rope_spec *rope = ln_spec_rope_of(l->spec, attention, &map.rope_dims);
+    if (rope != NULL && rope->style != style) {
+        map.head_dim = attention->k_dim;
         map.to_halves = style == LN_ROPE_HALF;
     }
     return map;

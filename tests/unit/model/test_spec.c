@@ -740,6 +740,24 @@ static void frequencies_are_rounded_as_the_reference_does(void **state) {
     }
 }
 
+static void rows_are_turned_as_their_own_layer_rotates(void **state) {
+    (void)state;
+    const ln_spec spec = {.n_ropes = 2,
+                          .ropes = {{.n_dims = 128}, {.n_dims = 32, .style = LN_ROPE_HALF}}};
+    const ln_spec still = {0};
+    const struct {
+        int rope;
+        size_t k_dim, want, n_dims;
+    } cases[] = {{0, 128, 0, 128}, {1, 64, 1, 32}, {-1, 128, 0, 128}, {0, 64, 0, 64}};
+    size_t n_dims;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ln_attention_spec attention = {.rope = cases[i].rope, .k_dim = cases[i].k_dim};
+        assert_ptr_equal(ln_spec_rope_of(&spec, &attention, &n_dims), &spec.ropes[cases[i].want]);
+        assert_int_equal(n_dims, cases[i].n_dims);
+        assert_null(ln_spec_rope_of(&still, &attention, &n_dims));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_values_are_refused_by_name),
@@ -760,6 +778,7 @@ int main(void) {
         cmocka_unit_test(published_windows_are_read),
         cmocka_unit_test(chunks_follow_positions),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
+        cmocka_unit_test(rows_are_turned_as_their_own_layer_rotates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ typedef struct ln_step_limits {
     size_t max_indexed; /* positions that an indexer scores; 0: there is none */
     size_t max_experts;
     size_t max_state_dim; /* rows or columns of a recurrent head's state */
-    bool has_adapters;    /* rows may have adapters */
+    size_t n_adapters;    /* that rows may have; 0: none */
     ln_mesh mesh;         /* of no ranks: there is one */
 } ln_step_limits;
 
@@ -175,6 +175,7 @@ struct ln_backend {
     const char *arch;    /* whose kernels it runs: an instruction set, or sm_90; the backend's */
     ln_profile *profile; /* the caller's, added to by every run; NULL: nobody asks */
     ln_explainer *explainer; /* likewise */
+    bool has_adapter_tiles;  /* it reads adapters' matrices of linears in that form alone */
 };
 
 #endif

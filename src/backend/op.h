@@ -29,6 +29,9 @@ typedef struct ln_adapter_target {
     const float *a; /* [rank, whole LN_ADAPTER_ROWS][n_in], zero behind rank; of an embedding
                        [n_vocab][rank] */
     const float *b; /* [n_out / LN_ADAPTER_ROWS, rounded up][rank][LN_ADAPTER_ROWS] */
+    /* A and B of a linear as adapter_tiles.h has them, where ln_backend.has_adapter_tiles: then a
+     * and b are NULL */
+    const uint16_t *a_tiles, *b_tiles;
     const float *multiply, *multiply_after; /* [n_out], whole LN_ADAPTER_ROWS, or NULL */
 } ln_adapter_target;
 
@@ -174,6 +177,7 @@ typedef struct ln_op_linear {
     const ln_adapter_rows *adapters;
     const float *low, *gate_low;
     size_t low_stride;
+    bool multiplies; /* one of them multiplies results, too */
 } ln_op_linear;
 
 /* The first half of adapters' low-rank linears: low[i][row] = A x[row] with the A that the row's

@@ -43,29 +43,31 @@ static inline void norm(recorder *r, const ln_norm *weights, const float *x, con
     };
 }
 
-/* Whether an adapter of the rows changes the weight, and whether by a matrix. */
-static inline bool is_adapted(const ln_adapter_rows *rows, const ln_weight *weight, bool *is_low) {
-    bool any = false;
-    *is_low = false;
+/* How adapters of the rows change a weight. */
+typedef struct adapted_by {
+    bool low, multiplies; /* by matrices, by vectors */
+} adapted_by;
+
+static inline adapted_by find_adapted(const ln_adapter_rows *rows, const ln_weight *weight) {
+    adapted_by by = {false, false};
     for (size_t i = 0; weight->adapters != NULL && i < rows->n_runs; i++) {
         const ln_adapter_target *target = &weight->adapters[rows->runs[i].slot];
-        *is_low |= target->rank > 0;
-        any |= target->rank > 0 || target->multiply != NULL || target->multiply_after != NULL;
+        by.low |= target->rank > 0;
+        by.multiplies |= target->multiply != NULL || target->multiply_after != NULL;
     }
-    return any;
+    return by;
 }
 
 /* What adapters multiply x with first, for those of n weights (one per head, with n_heads) that
  * they change; linears of these follow. */
 static inline void adapt_rows(recorder *r, const ln_adapter_rows *rows, ln_op_adapt op, size_t n,
                               const ln_weight *const *weights) {
-    bool is_low;
     op.rows = rows;
     op.low_stride = r->a->low_stride;
     for (size_t i = 0; i < LN_MAX_ADAPTED; i++)
         r->adapted[i] = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (!is_adapted(rows, weights[i], &is_low) || !is_low)
+        if (!find_adapted(rows, weights[i]).low)
             continue;
         r->adapted[op.n_weights] = weights[i];
         op.weights[op.n_weights] = weights[i];
@@ -94,13 +96,15 @@ static inline const float *adapted_low(const recorder *r, const ln_weight *weigh
 /* Lets the last operation, a linear, have the adapters of its rows. */
 static inline void let_adapt(recorder *r, const ln_adapter_rows *rows) {
     ln_op_linear *p = &r->ops[r->n_ops - 1].linear;
-    bool is_low, of_gate = false;
-    bool any = rows->n_runs > 0 && is_adapted(rows, p->weight, &is_low);
-    if (rows->n_runs > 0 && p->gate != NULL)
-        of_gate = is_adapted(rows, p->gate, &is_low);
-    if (!any && !of_gate)
+    if (rows->n_runs == 0)
+        return;
+    adapted_by by = find_adapted(rows, p->weight), gate = {false, false};
+    if (p->gate != NULL)
+        gate = find_adapted(rows, p->gate);
+    if (!by.low && !by.multiplies && !gate.low && !gate.multiplies)
         return;
     p->adapters = rows;
+    p->multiplies = by.multiplies || gate.multiplies;
     p->low = adapted_low(r, p->weight);
     p->gate_low = p->gate != NULL ? adapted_low(r, p->gate) : NULL;
     p->low_stride = r->a->low_stride;

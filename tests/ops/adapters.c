@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/adapter_tiles.h"
+#include "base/half.h"
 #include "ops/ops.h"
 
 enum { N_ROWS = 61, SLOTS = 5, LOW_STRIDE = 48, MAX_HEADS = 3, PARTS = 2 };
@@ -19,7 +21,13 @@ typedef struct adapted_case {
     bool has_gate, has_bias, has_residual;
     float scale, softcap;
     ln_dtype byte_dtype; /* as linear_case has it */
+    bool only_matrices;  /* no adapter has vectors */
+    bool is_embedding;
 } adapted_case;
+
+static size_t rank_of(const adapted_case *c, size_t slot) {
+    return c->only_matrices && ranks[slot] == 0 ? LOW_STRIDE : ranks[slot];
+}
 
 /* What one slot does to one matrix. */
 typedef struct slot_data {
@@ -94,7 +102,8 @@ static adapted_data make_data(const adapted_case *c) {
             d.matrices[part][head] = make_case_matrix(c->dtype, c->byte_dtype, c->n_out, c->n_in);
             for (size_t slot = 0; slot < SLOTS; slot++)
                 d.slots[part][head][slot] =
-                    make_slot(ranks[slot], c->n_in, c->n_out, part == 0 && slot + 2 == SLOTS);
+                    make_slot(rank_of(c, slot), c->n_in, c->n_out,
+                              !c->only_matrices && part == 0 && slot + 2 == SLOTS);
         }
     return d;
 }
@@ -112,14 +121,36 @@ static void free_data(const adapted_case *c, adapted_data *d) {
     free(d->x), free(d->bias), free(d->residual);
 }
 
+/* A and B of a slot as backends that want them so have them. */
+static void put_tiles(side *s, const slot_data *d, size_t rank, size_t n_in, size_t n_out,
+                      ln_adapter_target *target) {
+    size_t n_a = ln_adapter_a_elems(rank, n_in), n_b = ln_adapter_b_elems(rank, n_out);
+    uint16_t *a = calloc(n_a, sizeof *a), *b = calloc(n_b, sizeof *b);
+    assert_true(a != NULL && b != NULL);
+    for (size_t k = 0; k < rank; k++) {
+        for (size_t i = 0; i < n_in; i++)
+            a[ln_adapter_a_at(n_in, k, i)] = ln_bf16_from_f32(d->a[k * n_in + i]);
+        for (size_t i = 0; i < n_out; i++)
+            b[ln_adapter_b_at(rank, i, k)] = ln_bf16_from_f32(
+                d->b[(i / LN_ADAPTER_ROWS * rank + k) * LN_ADAPTER_ROWS + i % LN_ADAPTER_ROWS]);
+    }
+    target->a_tiles = put_bytes(s, a, n_a * sizeof *a);
+    target->b_tiles = put_bytes(s, b, n_b * sizeof *b);
+    free(a);
+    free(b);
+}
+
 /* Lets a weight have the adapters; `targets` are the host's. */
-static void put_slots(side *s, const slot_data *data, size_t n_in, size_t n_out, ln_weight *weight,
+static void put_slots(side *s, const adapted_case *c, const slot_data *data, ln_weight *weight,
                       ln_adapter_target targets[SLOTS]) {
+    bool is_linear = !c->is_embedding;
     for (size_t slot = 0; slot < SLOTS; slot++) {
         const slot_data *d = &data[slot];
-        size_t rank = ranks[slot];
+        size_t rank = rank_of(c, slot), n_in = c->n_in, n_out = c->n_out;
         targets[slot] = (ln_adapter_target){.rank = rank};
-        if (rank > 0) {
+        if (rank > 0 && is_linear && s->backend->has_adapter_tiles) {
+            put_tiles(s, d, rank, n_in, n_out, &targets[slot]);
+        } else if (rank > 0) {
             targets[slot].a = put(s, d->a, whole(rank) * n_in);
             targets[slot].b = put(s, d->b, whole(n_out) * rank);
         }
@@ -159,8 +190,7 @@ static float *run_adapted(side *s, const adapted_case *c, const adapted_data *d,
         put_weights(s, d->matrices[part], biases, n_heads, weights[part]);
         for (size_t head = 0; head < n_heads; head++) {
             weights[part][head].adapters = weights[part][head].device_adapters = NULL;
-            put_slots(s, d->slots[part][head], c->n_in, c->n_out, &weights[part][head],
-                      targets[part][head]);
+            put_slots(s, c, d->slots[part][head], &weights[part][head], targets[part][head]);
         }
         low[part] = put(s, NULL, n * LOW_STRIDE);
     }
@@ -196,6 +226,7 @@ static float *run_adapted(side *s, const adapted_case *c, const adapted_data *d,
         ops[1].linear.low = low[0];
         ops[1].linear.gate_low = c->has_gate ? low[1] : NULL;
         ops[1].linear.low_stride = LOW_STRIDE;
+        ops[1].linear.multiplies = !c->only_matrices;
     }
     run_ops(s, any ? ops : ops + 1, any ? 2 : 1);
     float *result = get(s, out, n * c->n_out);
@@ -281,7 +312,8 @@ static float *run_embed(side *s, const matrix *table, const slot_data *data,
         tokens[i] = (int32_t)(rows->rows[i] * 5 % VOCAB);
     ln_weight weight = put_weight(s, table, NULL);
     weight.adapters = weight.device_adapters = NULL;
-    put_slots(s, data, VOCAB, DIM, &weight, targets);
+    const adapted_case c = {.name = "embed", .n_in = VOCAB, .n_out = DIM, .is_embedding = true};
+    put_slots(s, &c, data, &weight, targets);
     ln_batch batch = {.n_tokens = rows->n, .tokens = tokens, .adapters = rows->adapters};
     float *out = put(s, NULL, rows->n * DIM);
     ln_op op = {.kind = LN_OP_EMBED,
@@ -318,8 +350,117 @@ static void adapted_embeddings_are_those_of_scalar(void **state) {
     free(want), free(got);
 }
 
+/* ---- several linears of one x ---------------------------------------------------------------- */
+
+enum { LINEARS = 3 };
+
+/* q, k and v: the first two have adapters, of which LN_OP_ADAPT makes the first half at once. */
+static float *run_linears(side *s, const adapted_case *c, const adapted_data *d,
+                          const row_choice *rows) {
+    static ln_adapter_target targets[PARTS][SLOTS];
+    ln_weight weights[LINEARS];
+    float *low[PARTS], *out = put(s, NULL, LINEARS * rows->n * c->n_out);
+    ln_batch batch = {.n_tokens = rows->n, .adapters = rows->adapters};
+    float *x = put_rows(s, rows, d->x, c->n_in);
+    ln_op ops[1 + LINEARS] = {{.kind = LN_OP_ADAPT, .batch = &batch}};
+    for (size_t i = 0; i < LINEARS; i++) {
+        bool adapts = i < PARTS;
+        weights[i] = put_weight(s, &d->matrices[i % PARTS][0], NULL);
+        weights[i].adapters = weights[i].device_adapters = NULL;
+        if (adapts) {
+            put_slots(s, c, d->slots[i][0], &weights[i], targets[i]);
+            low[i] = put(s, NULL, rows->n * LOW_STRIDE);
+        }
+        ops[1 + i] = (ln_op){.kind = LN_OP_LINEAR, .batch = &batch};
+        ops[1 + i].linear = (ln_op_linear){.weight = &weights[i],
+                                           .n_rows = rows->n,
+                                           .x = x,
+                                           .scale = 1.0f,
+                                           .out = out + i * rows->n * c->n_out,
+                                           .adapters = adapts ? &batch.adapters : NULL,
+                                           .low = adapts ? low[i] : NULL,
+                                           .low_stride = LOW_STRIDE};
+    }
+    ops[0].adapt = (ln_op_adapt){.rows = &batch.adapters,
+                                 .n_weights = PARTS,
+                                 .weights = {&weights[0], &weights[1]},
+                                 .low = {low[0], low[1]},
+                                 .low_stride = LOW_STRIDE,
+                                 .n_rows = rows->n,
+                                 .x = x};
+    run_ops(s, ops, 1 + LINEARS);
+    float *result = get(s, out, LINEARS * rows->n * c->n_out);
+    free_placed(s);
+    return result;
+}
+
+/* Each row of `all` has the bits that it has among fewer. */
+static void compare_fewer(const adapted_case *c, const adapted_data *d, size_t begin, size_t end,
+                          const float *all) {
+    row_choice some = {0};
+    for (size_t row = begin; row < end; row++)
+        if (slot_of(row) >= 0)
+            add_row(&some, row);
+    sort_rows(&some);
+    float *got = run_linears(&subject, c, d, &some);
+    for (size_t linear = 0; linear < LINEARS; linear++)
+        for (size_t i = 0; i < some.n; i++)
+            if (memcmp(got + (linear * some.n + i) * c->n_out,
+                       all + (linear * N_ROWS + some.rows[i]) * c->n_out,
+                       c->n_out * sizeof *got) != 0)
+                fail_msg("%s: row %zu of linear %zu has other bits among %zu rows", c->name,
+                         some.rows[i], linear, some.n);
+    free(got);
+}
+
+static void adapted_linears_of_one_x_are_those_of_scalar(void **state) {
+    (void)state;
+    static const adapted_case cases[] = {
+        {"bf16", LN_DTYPE_BF16, 1088, 320, .only_matrices = true},
+        {"bf16, odd", LN_DTYPE_BF16, 2100, 72, .only_matrices = true},
+        {"q8_0", LN_DTYPE_Q8_0, 256, 192, .only_matrices = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const adapted_case *c = &cases[i];
+        if (!ops_takes_case())
+            continue;
+        adapted_data d = make_data(c);
+        row_choice rows = {0};
+        for (size_t row = 0; row < N_ROWS; row++)
+            add_row(&rows, row);
+        sort_rows(&rows);
+        float *want = run_linears(&oracle, c, &d, &rows);
+        float *got = run_linears(&subject, c, &d, &rows);
+        assert_near(c->name, got, want, LINEARS * N_ROWS * c->n_out, LINEAR_ERROR);
+        static const size_t ranges[][2] = {{0, 1}, {33, 35}, {10, 21}, {20, 52}, {0, 5}};
+        for (size_t k = 0; k < sizeof ranges / sizeof *ranges && !ops_rows_vary; k++)
+            compare_fewer(c, &d, ranges[k][0], ranges[k][1], got);
+        free_data(c, &d);
+        free(want), free(got);
+    }
+}
+
+/* Adapters without vectors, which a GEMM takes as one more K split where it can. */
+static void adapters_of_matrices_are_those_of_scalar(void **state) {
+    (void)state;
+    static const adapted_case cases[] = {
+        {"bf16, residual", LN_DTYPE_BF16, 1024, 1088, .scale = 1.0f, .has_residual = true,
+         .only_matrices = true},
+        {"bf16, gate", LN_DTYPE_BF16, 1280, 672, .activation = LN_ACT_SILU, .has_gate = true,
+         .scale = 1.0f, .only_matrices = true},
+        {"bf16, gelu gate", LN_DTYPE_BF16, 140, 72, .activation = LN_ACT_GELU_TANH,
+         .has_gate = true, .scale = 0.5f, .only_matrices = true},
+        {"bf16, soft-cap", LN_DTYPE_BF16, 3000, 40, .scale = 0.5f, .softcap = 3.0f,
+         .only_matrices = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_adapted(&cases[i]);
+}
+
 const struct CMUnitTest adapter_tests[] = {
     cmocka_unit_test(adapted_linears_are_those_of_scalar),
     cmocka_unit_test(adapted_embeddings_are_those_of_scalar),
+    cmocka_unit_test(adapters_of_matrices_are_those_of_scalar),
+    cmocka_unit_test(adapted_linears_of_one_x_are_those_of_scalar),
 };
 const size_t n_adapter_tests = sizeof adapter_tests / sizeof *adapter_tests;

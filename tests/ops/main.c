@@ -59,7 +59,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_indexed = 2048,
                              .max_experts = 512,
                              .max_state_dim = 160,
-                             .has_adapters = true};
+                             .n_adapters = 5};
     LN_TRY(ln_backend_create(name, options, &s->backend, err));
     return s->backend->vtable->reserve_scratch(s->backend, &limits, err);
 }

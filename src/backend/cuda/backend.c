@@ -45,6 +45,7 @@ typedef struct cuda_backend {
     size_t scratch_bytes;
     unsigned *fused_workspace; /* ln_fused_workspace_bytes of device memory */
     float *raw;                /* [raw_floats] device memory; ln_cuda_step.raw */
+    void *adapter_scratch;     /* of ln_cuda_step */
     size_t raw_floats;
     bool has_fused_kernels;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
@@ -104,6 +105,8 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->fused_workspace);
     if (self->raw != NULL)
         ln_cuda_free(self->raw);
+    if (self->adapter_scratch != NULL)
+        ln_cuda_free(self->adapter_scratch);
     if (self->has_fused_kernels)
         atomic_flag_clear(&fused_kernels_are_taken);
     self->has_fused_kernels = false;
@@ -113,6 +116,7 @@ static void free_scratch(cuda_backend *self) {
     self->scratch = NULL;
     self->fused_workspace = NULL;
     self->raw = NULL;
+    self->adapter_scratch = NULL;
     self->scratch_bytes = self->raw_floats = 0;
     self->readback = NULL;
     self->small_results = NULL;
@@ -305,15 +309,20 @@ static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits)
 
 /* What a linear of all tokens gives before its adapters. */
 static size_t raw_floats(const ln_step_limits *limits) {
-    return limits->has_adapters ? limits->max_tokens * limits->max_width : 0;
+    return limits->n_adapters > 0 ? limits->max_tokens * limits->max_width : 0;
+}
+
+static size_t adapter_scratch_bytes(const cuda_backend *self, const ln_step_limits *limits) {
+    return limits->n_adapters > 0 && self->base.has_adapter_tiles ? ln_cuda_adapter_scratch_bytes()
+                                                                  : 0;
 }
 
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_batch_upload_bytes(limits) + kernel_scratch(self, limits) +
            x_bytes(self, limits) + workspace_bytes(self) + blas_bytes(self, limits) +
-           raw_floats(limits) * sizeof(float) + ln_fused_workspace_bytes(self->device.n_sms) +
-           ln_ipc_arena_bytes(&limits->mesh);
+           raw_floats(limits) * sizeof(float) + adapter_scratch_bytes(self, limits) +
+           ln_fused_workspace_bytes(self->device.n_sms) + ln_ipc_arena_bytes(&limits->mesh);
 }
 
 /* Ends the loading of weights, ahead of the first step, and frees the upload's buffers. */
@@ -352,6 +361,8 @@ static ln_status reserve_parts(cuda_backend *self, const ln_step_limits *limits,
     LN_TRY(reserve_part(self, self->raw_floats * sizeof(float), "linears with adapters", &memory,
                         err));
     self->raw = memory;
+    LN_TRY(reserve_part(self, adapter_scratch_bytes(self, limits), "adapters",
+                        &self->adapter_scratch, err));
     LN_TRY(reserve_part(self, ln_fused_workspace_bytes(self->device.n_sms),
                         "workspace of fused kernels", &memory, err));
     self->fused_workspace = memory;
@@ -381,6 +392,7 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     int code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->batch_upload.host = host;
     self->batch_upload.bytes = bytes;
+    self->batch_upload.n_adapters = limits->n_adapters;
     if (code == 0)
         code = ln_cuda_malloc_host(LN_MAX_STARTED * LN_STARTED_BYTES, &small_results);
     self->small_results = small_results;
@@ -532,6 +544,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.one_by_one = profiles;
     step.raw = self->raw;
     step.raw_floats = self->raw_floats;
+    step.adapter_scratch = self->adapter_scratch;
     if (code == 0 && self->base.explainer != NULL)
         explain(self, ops, n_ops, &step);
     if (code == 0 && profiles)
@@ -672,6 +685,7 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
     self->base.arch = self->arch;
     self->use.exact = options->exact;
     self->use.many_seqs = options->max_seqs > LN_FEW_SEQS;
+    self->base.has_adapter_tiles = !options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
     int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;
     if (code != 0)

@@ -40,6 +40,7 @@ int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
     case LN_CUDA_FUSED_DECODE: return ln_cuda_fused_decode(plan, launch, ops, step, stream);
     case LN_CUDA_LINEAR_NORM: return ln_cuda_linear_norm(plan, launch, ops, step, stream);
     case LN_CUDA_GEMM: return ln_cuda_gemm(launch, ops, stream);
+    case LN_CUDA_ADAPTED_GEMM: return ln_cuda_adapted_gemm(launch, ops, step, stream);
     case LN_CUDA_GROUPED_GEMM: return ln_cuda_grouped_gemm(launch, ops, stream);
     case LN_CUDA_NORM: return ln_cuda_norm_convert(launch, ops, step, stream);
     case LN_CUDA_ATTENTION: return ln_cuda_attention_convert(launch, ops, step, stream);

@@ -23,6 +23,9 @@ int ln_cuda_grouped_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda
 /* Linears with adapters, of the three kinds of launches that linears have apart. */
 int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
                     ln_cuda_stream stream);
+/* Linears behind an LN_OP_ADAPT, whose adapters are one more K split. */
+int ln_cuda_adapted_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                         ln_cuda_stream stream);
 int ln_cuda_norm_convert(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
                          ln_cuda_stream stream);
 int ln_cuda_attention_convert(const ln_cuda_launch *launch, const ln_op *ops,

@@ -15,14 +15,21 @@ extern "C" {
 
 enum { LN_ROPE_LANE_PAIRS = 2 }; /* of a head that a lane rotates, at most: ops/qkv.cuh */
 
+/* Rows with adapters on the device. Behind the runs of rows with an adapter lie those of the rest,
+ * whose slot is -1. Steps that a graph replays have other runs, but the same greatest numbers of
+ * them: kernels read how many there are. */
+typedef struct ln_cuda_adapter_rows {
+    ln_adapter_rows rows;            /* n_runs 0: no row has one */
+    const int32_t *counts;           /* [2] runs of rows with an adapter, and all runs */
+    size_t most_runs, most_all_runs; /* what these are at most */
+} ln_cuda_adapter_rows;
+
 /* The batch on the device. */
 typedef struct ln_cuda_step {
     ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */
     const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
-    /* of batch.adapters and logit_adapters: behind the runs of rows with an adapter those of the
-     * rest, whose slot is -1; 0 where no row has one */
-    size_t n_all_runs, n_all_logit_runs;
-    size_t least_tokens, most_tokens; /* of one sequence */
+    ln_cuda_adapter_rows adapters, logit_adapters; /* of the batch */
+    size_t least_tokens, most_tokens;              /* of one sequence */
     bool shares_new; /* a sequence of one token reads what another one writes in this step */
     bool exact;      /* float32 throughout */
     bool one_by_one; /* kernels do not finish what another operation is for */
@@ -31,6 +38,8 @@ typedef struct ln_cuda_step {
     unsigned *fused_workspace; /* ln_fused_workspace_bytes; NULL: run no fused kernels */
     float *raw;                /* [raw_floats] for linears before their adapters */
     size_t raw_floats;
+    void
+        *adapter_scratch; /* ln_cuda_adapter_scratch_bytes, zeroed; NULL: they compute in float32 */
 } ln_cuda_step;
 
 /* The rows that a norm gathers, or NULL. */
@@ -41,21 +50,14 @@ static inline const int32_t *ln_cuda_norm_rows(const ln_op *norm, const ln_cuda_
     return rows == norm->batch->hidden_rows ? step->batch.hidden_rows : step->batch.logit_rows;
 }
 
-/* Rows with adapters, of which an operation knows the host's. */
-typedef struct ln_cuda_adapter_rows {
-    ln_adapter_rows rows;
-    size_t n_all_runs;
-} ln_cuda_adapter_rows;
-
-static inline ln_cuda_adapter_rows
+/* Those of which an operation knows the host's rows. */
+static inline const ln_cuda_adapter_rows *
 ln_cuda_find_adapter_rows(const ln_op *op, const ln_adapter_rows *rows, const ln_cuda_step *step) {
-    ln_cuda_adapter_rows found = {step->batch.adapters, step->n_all_runs};
-    if (rows == &op->batch->logit_adapters) {
-        found.rows = step->batch.logit_adapters;
-        found.n_all_runs = step->n_all_logit_runs;
-    }
-    return found;
+    return rows == &op->batch->logit_adapters ? &step->logit_adapters : &step->adapters;
 }
+
+/* Memory between the halves of adapters' linears on tensor cores. */
+size_t ln_cuda_adapter_scratch_bytes(void);
 
 /* Scratch for attention of max_tokens tokens in each of max_seqs sequences. It begins with words
  * that are 0 between kernels. */

@@ -107,7 +107,7 @@ ln_status ln_engine_plan_arenas(const ln_spec *spec, const ln_backend *backend,
     LN_TRY(ln_activations_plan(spec, &activations, &plan->bytes[LN_ARENA_ACTIVATIONS], err));
     plan->limits =
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
-    plan->limits.has_adapters = plan->n_adapters > 0;
+    plan->limits.n_adapters = plan->n_adapters;
     if (plan->n_ranks > 1)
         plan->limits.mesh = spec->ranks.mesh;
     plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);

@@ -1,9 +1,12 @@
 #include "model/adapter/load.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/adapter_tiles.h"
+#include "base/half.h"
 #include "format/quants.h"
 #include "model/adapter/find.h"
 #include "model/adapter/walk.h"
@@ -14,13 +17,21 @@ static size_t whole_rows(size_t n) {
     return (n + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
 }
 
-/* Floats of A and B. */
+static size_t most(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Floats of A and B, as float32 or in tiles of bf16. */
 static size_t floats_of_a(ln_role role, size_t n_rows, size_t n_cols, size_t rank) {
-    return role == LN_ROLE_EMBEDDING ? n_rows * rank : n_cols * whole_rows(rank);
+    return role == LN_ROLE_EMBEDDING
+               ? n_rows * rank
+               : most(n_cols * whole_rows(rank), ln_adapter_a_elems(rank, n_cols) / 2);
 }
 
 static size_t floats_of_b(ln_role role, size_t n_rows, size_t n_cols, size_t rank) {
-    return whole_rows(role == LN_ROLE_EMBEDDING ? n_cols : n_rows) * rank;
+    return role == LN_ROLE_EMBEDDING
+               ? whole_rows(n_cols) * rank
+               : most(whole_rows(n_rows) * rank, ln_adapter_b_elems(rank, n_rows) / 2);
 }
 
 void ln_adapter_lay_out(ln_layout *layout, ln_role role, size_t n_rows, size_t n_cols,
@@ -119,36 +130,88 @@ static ln_status take(loading *l, const ln_adapter_part *part, size_t n, float *
     return LINNET_OK;
 }
 
-/* Element (row, k) of B where kernels want it. */
-static float *place_b(float *b, size_t rank, size_t row, size_t k) {
-    return b + row / LN_ADAPTER_ROWS * rank * LN_ADAPTER_ROWS + k * LN_ADAPTER_ROWS +
-           row % LN_ADAPTER_ROWS;
+/* A and B where kernels want them: as float32, or in tiles. */
+typedef struct matrices {
+    size_t rank, n_in;
+    float *a, *b;
+    uint16_t *a_tiles, *b_tiles;
+} matrices;
+
+/* Memory for A and B of a linear. */
+static ln_status take_matrices(loading *l, const ln_adapter_part *part, size_t n_in, size_t n_out,
+                               matrices *m, ln_error *err) {
+    size_t rank = part->rank;
+    *m = (matrices){.rank = rank, .n_in = n_in};
+    if (!l->place->backend->has_adapter_tiles) {
+        LN_TRY(take(l, part, whole_rows(rank) * n_in, &m->a, err));
+        return take(l, part, whole_rows(n_out) * rank, &m->b, err);
+    }
+    float *a, *b;
+    LN_TRY(take(l, part, ln_adapter_a_elems(rank, n_in) / 2, &a, err));
+    LN_TRY(take(l, part, ln_adapter_b_elems(rank, n_out) / 2, &b, err));
+    m->a_tiles = (uint16_t *)(void *)a;
+    m->b_tiles = (uint16_t *)(void *)b;
+    return LINNET_OK;
+}
+
+/* Finite values stay finite: rows of other adapters meet them with zeros. */
+static uint16_t round_to_bf16(float value) {
+    const float greatest = FLT_MAX * 0.996f;
+    return ln_bf16_from_f32(value > greatest ? greatest : value < -greatest ? -greatest : value);
+}
+
+static void put_a(const matrices *m, size_t k, size_t column, float value) {
+    if (m->a != NULL)
+        m->a[k * m->n_in + column] = value;
+    else
+        m->a_tiles[ln_adapter_a_at(m->n_in, k, column)] = round_to_bf16(value);
+}
+
+static void put_b(const matrices *m, size_t row, size_t k, float value) {
+    if (m->b != NULL)
+        m->b[(row / LN_ADAPTER_ROWS * m->rank + k) * LN_ADAPTER_ROWS + row % LN_ADAPTER_ROWS] =
+            value;
+    else
+        m->b_tiles[ln_adapter_b_at(m->rank, row, k)] = round_to_bf16(value);
+}
+
+static ln_adapter_target target_of(const matrices *m) {
+    return (ln_adapter_target){
+        .rank = m->rank, .a = m->a, .b = m->b, .a_tiles = m->a_tiles, .b_tiles = m->b_tiles};
 }
 
 /* The rows of B that a matrix of n_rows has. */
 static ln_status load_b(loading *l, const ln_adapter_part *part, const row_map *map, size_t n_rows,
-                        float *b, ln_error *err) {
+                        const matrices *m, ln_error *err) {
     float row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
     LN_TRY(check_shape(l, part->b, map->stored_rows, part->rank, err));
     for (size_t i = 0; i < n_rows; i++) {
         LN_TRY(read_row(l, part->b, stored_row(map, i), row, err));
         for (size_t k = 0; k < part->rank; k++)
-            *place_b(b, part->rank, i, k) = scale * row[k];
+            put_b(m, i, k, scale * row[k]);
     }
     return LINNET_OK;
 }
 
 static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_map *map,
                              const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
-    float *a, *b;
+    matrices m;
     ln_slice cols = map->cols.n > 0 ? map->cols : (ln_slice){0, weight->n_cols, weight->n_cols};
     LN_TRY(check_shape(l, part->a, part->rank, cols.of, err));
-    LN_TRY(take(l, part, whole_rows(part->rank) * weight->n_cols, &a, err));
-    LN_TRY(take(l, part, whole_rows(weight->n_rows) * part->rank, &b, err));
-    for (size_t k = 0; k < part->rank; k++)
-        LN_TRY(read_columns(l, part->a, k, cols, a + k * weight->n_cols, err));
-    LN_TRY(load_b(l, part, map, weight->n_rows, b, err));
-    *target = (ln_adapter_target){.rank = part->rank, .a = a, .b = b};
+    LN_TRY(take_matrices(l, part, weight->n_cols, weight->n_rows, &m, err));
+    float *row = calloc(cols.n, sizeof *row);
+    if (row == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
+    ln_status status = LINNET_OK;
+    for (size_t k = 0; k < part->rank && status == LINNET_OK; k++) {
+        status = read_columns(l, part->a, k, cols, row, err);
+        for (size_t i = 0; i < cols.n; i++)
+            put_a(&m, k, i, row[i]);
+    }
+    free(row);
+    LN_TRY(status);
+    LN_TRY(load_b(l, part, map, weight->n_rows, &m, err));
+    *target = target_of(&m);
     return LINNET_OK;
 }
 
@@ -172,11 +235,12 @@ static ln_status load_embedding(loading *l, const ln_adapter_part *part, const l
     ln_slice tokens = l->spec->ranks.whole != NULL ? l->spec->ranks.vocab : (ln_slice){0};
     size_t n_vocab = weight->n_rows, rank = part->rank, dim = weight->n_cols;
     row_map map = {.source = {.n_rows = dim, .run_rows = dim}, .stored_rows = dim};
-    float *a, *b;
+    matrices m = {.rank = rank};
+    float *a;
     if (tokens.n == 0)
         tokens = (ln_slice){0, n_vocab, n_vocab};
     LN_TRY(take(l, part, n_vocab * rank, &a, err));
-    LN_TRY(take(l, part, whole_rows(dim) * rank, &b, err));
+    LN_TRY(take(l, part, whole_rows(dim) * rank, &m.b, err));
     LN_TRY(check_shape(l, part->a, part->a_by_rank ? rank : tokens.of,
                        part->a_by_rank ? tokens.of : rank, err));
     if (!part->a_by_rank)
@@ -187,8 +251,8 @@ static ln_status load_embedding(loading *l, const ln_adapter_part *part, const l
                        l->file->path, part->a->name, ln_dtype_name(part->a->dtype));
     for (size_t k = 0; part->a_by_rank && k < rank; k++)
         LN_TRY(read_tokens(l, part, k, tokens, a + k, err));
-    LN_TRY(load_b(l, part, &map, dim, b, err));
-    *target = (ln_adapter_target){.rank = rank, .a = a, .b = b};
+    LN_TRY(load_b(l, part, &map, dim, &m, err));
+    *target = (ln_adapter_target){.rank = rank, .a = a, .b = m.b};
     return LINNET_OK;
 }
 
@@ -197,15 +261,15 @@ static ln_status load_latent_keys(loading *l, const ln_adapter_part *part, const
                                   const ln_weight *weight, ln_adapter_target *target,
                                   ln_error *err) {
     size_t rank = part->rank, n_plain = weight->n_cols, n_latent = weight->n_rows;
-    float *a, *b, row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
+    float row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
+    matrices m;
     LN_TRY(check_shape(l, part->a, rank, n_latent, err));
     LN_TRY(check_shape(l, part->b, map->stored_rows, rank, err));
-    LN_TRY(take(l, part, whole_rows(rank) * n_plain, &a, err));
-    LN_TRY(take(l, part, whole_rows(n_latent) * rank, &b, err));
+    LN_TRY(take_matrices(l, part, n_plain, n_latent, &m, err));
     for (size_t i = 0; i < n_plain; i++) {
         LN_TRY(read_row(l, part->b, map->source.col_begin + i, row, err));
         for (size_t k = 0; k < rank; k++)
-            a[k * n_plain + i] = row[k];
+            put_a(&m, k, i, row[k]);
     }
     float *whole = calloc(n_latent, sizeof *whole);
     if (whole == NULL)
@@ -214,11 +278,11 @@ static ln_status load_latent_keys(loading *l, const ln_adapter_part *part, const
     for (size_t k = 0; k < rank && status == LINNET_OK; k++) {
         status = read_row(l, part->a, k, whole, err);
         for (size_t i = 0; i < n_latent; i++)
-            *place_b(b, rank, i, k) = scale * whole[i];
+            put_b(&m, i, k, scale * whole[i]);
     }
     free(whole);
     LN_TRY(status);
-    *target = (ln_adapter_target){.rank = rank, .a = a, .b = b};
+    *target = target_of(&m);
     return LINNET_OK;
 }
 
@@ -354,11 +418,10 @@ typedef struct sending {
 } sending;
 
 /* Where what lies at `at` of the host's memory goes. */
-static const float *moved(const loading *l, const float *at) {
+static const void *moved(const loading *l, const void *at) {
     if (at == NULL)
         return NULL;
-    return (const float *)(const void *)((char *)l->place->memory +
-                                         ((const char *)(const void *)at - l->memory));
+    return (char *)l->place->memory + ((const char *)at - l->memory);
 }
 
 static ln_status add_target(void *context, ln_tensor_id id, const ln_weight *weight,
@@ -373,6 +436,8 @@ static ln_status add_target(void *context, ln_tensor_id id, const ln_weight *wei
         return LINNET_OK;
     target->a = moved(to->l, target->a);
     target->b = moved(to->l, target->b);
+    target->a_tiles = moved(to->l, target->a_tiles);
+    target->b_tiles = moved(to->l, target->b_tiles);
     target->multiply = moved(to->l, target->multiply);
     target->multiply_after = moved(to->l, target->multiply_after);
     to->transfers[n] = (ln_transfer){&weight->device_adapters[slot], target, sizeof *target};

@@ -2,10 +2,11 @@
  * which launch, which results are converted on the way, and which are written nowhere else.
  *
  * A plan is shown as a line, a letter for each launch and its operations, if it has more than one:
- * D fused decode, L fused linear + norm, G GEMM, E grouped GEMM, N norm that converts its result,
- * A attention that does, or finishes q, k and v; small letters are operations by themselves (e
- * embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c combine). Then `x`: x
- * is converted first; `>`: the result is converted; `!`: it is written in no other form. */
+ * D fused decode, L fused linear + norm, G GEMM, B GEMM with adapters, E grouped GEMM, N norm that
+ * converts its result, A attention that does, or finishes q, k and v; small letters are operations
+ * by themselves (e embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c
+ * combine). Then `x`: x is converted first; `>`: the result is converted; `!`: it is written in no
+ * other form. */
 #include "backend/cuda/plan/plan.h"
 
 #include <stdlib.h>
@@ -277,7 +278,7 @@ static char letter_of(const ln_cuda_launch *launch) {
         [LN_OP_COMBINE] = 'c',   [LN_OP_POINTWISE] = 'x', [LN_OP_ROWWISE] = 'v',
         [LN_OP_CONV] = 'z',      [LN_OP_SCAN] = 'd',      [LN_OP_GATED_NORM] = 'p',
         [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's'};
-    static const char kinds[] = "?DLGENA";
+    static const char kinds[] = "?DLGBENA";
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }
 

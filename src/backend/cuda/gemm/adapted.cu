@@ -3,22 +3,32 @@
  * of grouped low-rank kernels (Punica, S-LoRA); ops/adapt.cu has the other one. Rows without an
  * adapter get the bits of the linear's own epilogue.
  *
- * expand: a block computes 512 columns of a run, up to LN_ADAPTER_RUN rows with the same adapter or
- * with none, ROWS at a time, so that B is read once for these. Grid (columns / 512, runs, linears
- * and heads), block 128, four columns a thread. Shared memory: low of the run. Bytes moved: B once
- * or twice for a run, rows of float32 in and out. */
+ * expand, in float32 throughout: a block computes 512 columns of a run, up to LN_ADAPTER_RUN rows
+ * with the same adapter or with none, ROWS at a time, so that B is read once for these. Grid
+ * (columns / 512, runs, linears and heads), block 128, four columns a thread. Shared memory: low of
+ * the run. Bytes moved: B once or twice for a run, rows of float32 in and out.
+ *
+ * expand_mma, by mma.sync m16n8k16: M = 16 columns of the result for a warp, N = up to 16 rows of a
+ * run, in two n8; K = ranks, low rounded to bf16. Grid (columns / 128, runs, linears and heads),
+ * block 256. A row gets what one more K split of gemm/sm90_small_m.cuh gives it. Bytes moved: B
+ * once for a run, rows of float32 in and out. */
+#include "backend/cuda/activations/convert.h"
 #include "backend/cuda/gemm/epilogue.cuh"
+#include "backend/cuda/gemm/select.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/ops/adapter.cuh"
+#include "backend/cuda/ptx/mma_16.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/weights/layout.h"
 
 enum { THREADS = 128, COLUMNS = 4, ROWS = 8, MAX_PARTS = 3 };
+enum { MMA_THREADS = 256, MMA_COLUMNS = MMA_THREADS / LN_WARP * LN_ADAPTER_TILE, VALUES = 4 };
 
 /* A weight's adapters, with what ln_cuda_adapt made for them, and the sums that they change. */
 typedef struct adapted_sums {
     ln_adapter_heads weight;
-    const float *low; /* [n_rows][low_stride] */
+    const float *low;  /* [n_rows][low_stride] */
     const float *sums; /* [n_rows][stride], with the bias */
     size_t stride;
 } adapted_sums;
@@ -31,23 +41,23 @@ typedef struct expand_part {
 
 typedef struct expand_args {
     ln_adapter_rows rows;
+    const int32_t *n_runs;
     size_t n_heads, first_head, heads_here; /* as those of ops/adapt.cu */
     size_t low_stride;
     expand_part parts[MAX_PARTS];
 } expand_args;
 
 /* The adapter of a run's rows for a head, or NULL. */
-static __device__ __forceinline__ const ln_adapter_target *find_target(const ln_adapter_heads &heads,
-                                                                       size_t head, int32_t slot) {
-    return ln_adapter_target_of(
-        heads.targets != NULL ? heads.targets + head * heads.stride : NULL, slot);
+static __device__ __forceinline__ const ln_adapter_target *
+find_target(const ln_adapter_heads &heads, size_t head, int32_t slot) {
+    return ln_adapter_target_of(heads.targets != NULL ? heads.targets + head * heads.stride : NULL,
+                                slot);
 }
 
 /* low of the run's rows to shared memory [n][rank]. */
 static __device__ __forceinline__ void stage_low(const adapted_sums &of,
-                                                 const ln_adapter_target *target,
-                                                 size_t low_stride, const size_t *at, unsigned n,
-                                                 float *low) {
+                                                 const ln_adapter_target *target, size_t low_stride,
+                                                 const size_t *at, unsigned n, float *low) {
     unsigned rank = target != NULL ? (unsigned)target->rank : 0;
     for (unsigned i = threadIdx.x; i < n * rank; i += THREADS)
         low[i] = of.low[at[i / rank] * low_stride + i % rank];
@@ -111,7 +121,8 @@ static __device__ __forceinline__ void multiply(const float *by, size_t column,
 /* The results of ROWS rows. */
 static __device__ __forceinline__ void finish(const expand_part &part, const float *after,
                                               const size_t *at, size_t column, unsigned n,
-                                              float (&u)[ROWS][COLUMNS], float (&g)[ROWS][COLUMNS]) {
+                                              float (&u)[ROWS][COLUMNS],
+                                              float (&g)[ROWS][COLUMNS]) {
     const ln_epilogue &e = part.end;
 #pragma unroll
     for (unsigned i = 0; i < ROWS; i++) {
@@ -137,10 +148,11 @@ static __device__ __forceinline__ void finish(const expand_part &part, const flo
     }
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    expand(const __grid_constant__ expand_args p) {
+static __global__ void __launch_bounds__(THREADS) expand(const __grid_constant__ expand_args p) {
     __shared__ size_t at[LN_ADAPTER_RUN];
     extern __shared__ float low[]; /* of the weight, then of the gate */
+    if (blockIdx.y >= (unsigned)*p.n_runs)
+        return;
     const ln_adapter_run run = p.rows.runs[blockIdx.y];
     size_t head = blockIdx.z % p.heads_here;
     const expand_part &part = p.parts[blockIdx.z / p.heads_here];
@@ -154,8 +166,8 @@ static __global__ void __launch_bounds__(THREADS)
     const ln_adapter_target *gate =
         of_gate.sums != NULL ? find_target(of_gate.weight, head, run.slot) : NULL;
     if (threadIdx.x < n)
-        at[threadIdx.x] = (size_t)p.rows.order[run.begin + (int)threadIdx.x] * p.n_heads +
-                          p.first_head + head;
+        at[threadIdx.x] =
+            (size_t)p.rows.order[run.begin + (int)threadIdx.x] * p.n_heads + p.first_head + head;
     __syncthreads();
     float *gate_low = low + (target != NULL ? n * (unsigned)target->rank : 0);
     stage_low(of_weight, target, p.low_stride, at, n, low);
@@ -179,6 +191,145 @@ static __global__ void __launch_bounds__(THREADS)
         finish(part, target != NULL ? target->multiply_after : NULL, at + first, column, left, u,
                g);
     }
+}
+
+/* ---- on tensor cores --------------------------------------------------------------------------
+ */
+
+/* Results of a lane: rows of eight of a run, columns `column` and 8 behind it. */
+typedef struct lane_results {
+    size_t rows[2], column;
+    bool has_row[2];
+} lane_results;
+
+static __device__ __forceinline__ size_t row_of(const lane_results &r, int i) {
+    return r.rows[i % 2];
+}
+
+static __device__ __forceinline__ size_t column_of(const lane_results &r, int i) {
+    return r.column + i / 2 * 8;
+}
+
+static __device__ __forceinline__ bool is_there(const lane_results &r, int i, size_t n_out) {
+    return r.has_row[i % 2] && column_of(r, i) < n_out;
+}
+
+/* low B^T of the rows from `from` on of which lane / 4 is one (NULL: none), for 16 columns. */
+static __device__ __forceinline__ void multiply(const ln_adapter_target *target, const float *from,
+                                                size_t column, float (&sum)[VALUES]) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    unsigned n = ((unsigned)target->rank + LN_ADAPTER_TILE - 1) / LN_ADAPTER_TILE;
+    const uint4 *b = (const uint4 *)target->b_tiles +
+                     (column / LN_ADAPTER_B_ROWS * n * (LN_ADAPTER_B_ROWS / LN_ADAPTER_TILE) +
+                      column % LN_ADAPTER_B_ROWS / LN_ADAPTER_TILE) *
+                         LN_WARP +
+                     lane;
+#pragma unroll 4
+    for (unsigned step = 0; step < n; step++) {
+        float2 x = {}, y = {};
+        if (from != NULL) {
+            x = *(const float2 *)(from + step * LN_ADAPTER_TILE + lane % 4 * 2);
+            y = *(const float2 *)(from + step * LN_ADAPTER_TILE + lane % 4 * 2 + 8);
+        }
+        ln_mma_bf16(sum, __ldg(b + (size_t)step * (LN_ADAPTER_B_ROWS / LN_ADAPTER_TILE) * LN_WARP),
+                    ln_pack_bf16(x.x, x.y), ln_pack_bf16(y.x, y.y));
+    }
+}
+
+static __device__ __forceinline__ void load_sums(const adapted_sums &of, const lane_results &r,
+                                                 size_t n_out, float (&sum)[VALUES]) {
+#pragma unroll
+    for (int i = 0; i < VALUES; i++)
+        sum[i] = is_there(r, i, n_out) ? of.sums[row_of(r, i) * of.stride + column_of(r, i)] : 0.0f;
+}
+
+/* Adds what a run's adapter makes of eight rows to their sums. */
+static __device__ __forceinline__ void
+adapt(const adapted_sums &of, const ln_adapter_target *target, size_t low_stride, const size_t *at,
+      bool has_row, size_t column, const lane_results &r, size_t n_out, float (&sum)[VALUES]) {
+    float added[VALUES] = {};
+    if (target == NULL)
+        return;
+    if (target->rank > 0) {
+        multiply(target, has_row ? of.low + *at * low_stride : NULL, column, added);
+#pragma unroll
+        for (int i = 0; i < VALUES; i++)
+            sum[i] += added[i];
+    }
+    if (target->multiply != NULL)
+#pragma unroll
+        for (int i = 0; i < VALUES; i++)
+            sum[i] *= column_of(r, i) < n_out ? target->multiply[column_of(r, i)] : 0.0f;
+}
+
+static __device__ __forceinline__ void finish(const expand_part &part, const float *after,
+                                              const lane_results &r, const float (&u)[VALUES],
+                                              const float (&g)[VALUES],
+                                              const float (&residual)[VALUES]) {
+    const ln_epilogue &e = part.end;
+#pragma unroll
+    for (int i = 0; i < VALUES; i++) {
+        if (!is_there(r, i, e.n_out))
+            continue;
+        float activated = ln_gated(e.activation, e.has_gate, g[i], u[i]);
+        if (after != NULL)
+            activated *= after[column_of(r, i)];
+        e.out[row_of(r, i) * e.out_stride + column_of(r, i)] =
+            ln_epilogue_end(e, activated, residual[i]);
+    }
+}
+
+static __global__ void __launch_bounds__(MMA_THREADS)
+    expand_mma(const __grid_constant__ expand_args p) {
+    __shared__ size_t at[LN_ADAPTER_RUN];
+    size_t head = blockIdx.z % p.heads_here;
+    const expand_part &part = p.parts[blockIdx.z / p.heads_here];
+    const adapted_sums &of_weight = part.of_weight, &of_gate = part.of_gate;
+    unsigned lane = threadIdx.x % LN_WARP, first_column = blockIdx.x * MMA_COLUMNS;
+    size_t column = first_column + threadIdx.x / LN_WARP * LN_ADAPTER_TILE, n_out = part.end.n_out;
+    ln_pdl_launch_dependents();
+    const ln_adapter_run run =
+        blockIdx.y < (unsigned)*p.n_runs ? p.rows.runs[blockIdx.y] : ln_adapter_run{-1, 0, 0};
+    unsigned n = (unsigned)(run.end - run.begin);
+    if (threadIdx.x < n)
+        at[threadIdx.x] =
+            (size_t)p.rows.order[run.begin + (int)threadIdx.x] * p.n_heads + p.first_head + head;
+    const ln_adapter_target *target = find_target(of_weight.weight, head, run.slot);
+    const ln_adapter_target *gate =
+        of_gate.sums != NULL ? find_target(of_gate.weight, head, run.slot) : NULL;
+    __syncthreads();
+    ln_pdl_wait();
+    if (column >= n_out)
+        return;
+    for (unsigned first = 0; first < n; first += ROWS) {
+        unsigned own = first + lane / 4, row = first + lane % 4 * 2;
+        const size_t *own_at = &at[own < n ? own : 0];
+        lane_results r = {{at[row < n ? row : 0], at[row + 1 < n ? row + 1 : 0]},
+                          column + lane / 4,
+                          {row < n, row + 1 < n}};
+        float u[VALUES], g[VALUES] = {}, residual[VALUES];
+        load_sums(of_weight, r, n_out, u);
+        if (of_gate.sums != NULL)
+            load_sums(of_gate, r, n_out, g);
+#pragma unroll
+        for (int i = 0; i < VALUES; i++)
+            residual[i] = part.end.residual != NULL && is_there(r, i, n_out)
+                              ? part.end.residual[row_of(r, i) * n_out + column_of(r, i)]
+                              : 0.0f;
+        adapt(of_weight, target, p.low_stride, own_at, own < n, column, r, n_out, u);
+        adapt(of_gate, gate, p.low_stride, own_at, own < n, column, r, n_out, g);
+        finish(part, target != NULL ? target->multiply_after : NULL, r, u, g, residual);
+    }
+}
+
+static int run_expand_mma(const expand_args &args, size_t n_runs, size_t n_parts,
+                          cudaStream_t stream) {
+    size_t n_out = 0;
+    for (size_t i = 0; i < n_parts; i++)
+        n_out = args.parts[i].end.n_out > n_out ? args.parts[i].end.n_out : n_out;
+    dim3 grid(ln_ceil_div(n_out, MMA_COLUMNS), (unsigned)n_runs,
+              (unsigned)(n_parts * args.heads_here));
+    return ln_pdl_launch(expand_mma, grid, MMA_THREADS, 0, stream, args);
 }
 
 /* ---- linears without their epilogue ---------------------------------------------------------- */
@@ -301,6 +452,7 @@ int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
     size_t n_heads = first->linear.groups.n_groups > 0 ? first->linear.groups.n_groups : 1;
     raw_linears raw = {};
     expand_args args = {};
+    const ln_cuda_adapter_rows *rows = NULL;
     size_t n_parts = 0;
     bool is_even = true, is_all_done = true;
     for (size_t i = 0; i < launch->n_ops; i++) {
@@ -308,14 +460,15 @@ int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
             return cudaErrorInvalidValue;
         if (first[i].linear.adapters == NULL)
             continue;
-        ln_cuda_adapter_rows rows =
-            ln_cuda_find_adapter_rows(&first[i], first[i].linear.adapters, step);
+        rows = ln_cuda_find_adapter_rows(&first[i], first[i].linear.adapters, step);
         is_all_done &= is_done(args.parts[n_parts++]);
-        args.rows = rows.rows;
         args.low_stride = first[i].linear.low_stride;
-        if (!is_all_done)
-            args.rows.n_runs = rows.n_all_runs;
     }
+    if (rows == NULL)
+        return cudaErrorInvalidValue;
+    size_t n_runs = is_all_done ? rows->most_runs : rows->most_all_runs;
+    args.rows = rows->rows;
+    args.n_runs = rows->counts + (is_all_done ? 0 : 1);
     args.n_heads = n_heads;
     args.heads_here = is_even ? n_heads : 1;
     int code = run_raw(launch, &raw, step, stream);
@@ -323,7 +476,58 @@ int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
         for (size_t i = 0; i < n_parts && !is_even; i++) /* of one matrix for each head */
             ln_describe_adapters(first->linear.weight + args.first_head, 1,
                                  &args.parts[i].of_weight.weight);
-        code = run_expand(&args, args.rows.n_runs, n_parts, stream);
+        code = step->adapter_scratch == NULL ? run_expand(&args, n_runs, n_parts, stream)
+                                             : run_expand_mma(args, n_runs, n_parts, stream);
     }
     return code;
+}
+
+/* ---- one more K split ------------------------------------------------------------------------ */
+
+/* Where an LN_OP_ADAPT puts A x for the n linears behind it. */
+static ln_adapter_routes find_routes(const ln_op *adapt, size_t n) {
+    const ln_op_adapt *p = &adapt->adapt;
+    ln_adapter_routes routes = {};
+    routes.any = true;
+    for (size_t i = 0; i < p->n_weights; i++) {
+        routes.before[i] = -1;
+        routes.is_last[i] = true;
+    }
+    for (size_t part = 0; part < n; part++) {
+        const ln_op_linear *linear = &adapt[1 + part].linear;
+        int up = -1;
+        for (size_t i = 0; i < p->n_weights; i++) {
+            if (linear->low != p->low[i])
+                continue;
+            routes.part[i] = (unsigned)part;
+            up = (int)i;
+        }
+        for (size_t i = 0; i < p->n_weights; i++) {
+            if (linear->gate == NULL || linear->gate_low != p->low[i])
+                continue;
+            routes.part[i] = (unsigned)part;
+            routes.is_gate[i] = true;
+            routes.before[i] = up;
+            if (up >= 0)
+                routes.is_last[up] = false;
+        }
+    }
+    return routes;
+}
+
+int ln_cuda_adapted_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                         ln_cuda_stream stream) {
+    const ln_op *adapt = &ops[launch->first];
+    ln_cuda_launch own = *launch;
+    own.first++;
+    own.n_ops--;
+    int code = own.converts_x ? ln_act_convert(&own.x, stream) : 0;
+    own.converts_x = false;
+    const ln_adapter_routes routes = find_routes(adapt, own.n_ops);
+    ln_gemm_adapters adapters = {&((ln_adapter_scratch *)step->adapter_scratch)->lists, 0};
+    for (size_t i = 0; i < adapt->adapt.n_weights; i++)
+        adapters.parts |= 1u << routes.part[i];
+    if (code == 0)
+        code = ln_cuda_adapt_lists(adapt, &routes, step, stream);
+    return code != 0 ? code : ln_cuda_gemm_adapted(&own, ops, adapters, stream);
 }

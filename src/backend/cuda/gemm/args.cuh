@@ -5,6 +5,7 @@
 #include "backend/cuda/activations/view.cuh"
 #include "backend/cuda/gemm/epilogue.cuh"
 #include "backend/cuda/gemm/groups.cuh"
+#include "backend/cuda/ops/adapter_lists.h"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/split_k.h"
 
@@ -32,6 +33,12 @@ static inline ln_split_k_workspace ln_split_k_view(void *memory, unsigned n_sms)
     return w;
 }
 
+/* Adapters as one more K split of the linears whose bits are set; lists NULL: none has any. */
+typedef struct ln_gemm_adapters {
+    const ln_adapter_lists *lists;
+    unsigned parts;
+} ln_gemm_adapters;
+
 typedef struct ln_gemm_args {
     ln_gemm_part parts[LN_GEMM_MAX_PARTS];
     unsigned n_parts, n_tiles; /* n_tiles: weight tiles along K */
@@ -43,6 +50,7 @@ typedef struct ln_gemm_args {
      */
     bool converts, leaves_out;
     ln_act_view to;
+    ln_gemm_adapters adapters; /* of sm90_small_m.cuh for BF16 that is not precise */
 } ln_gemm_args;
 
 /* Output tiles of `columns` columns, part after part, for one tile of rows. */

@@ -8,6 +8,7 @@
 #define LN_BACKEND_CUDA_GEMM_MMA_FRAGMENTS_CUH
 
 #include "backend/cuda/activations/view.cuh"
+#include "backend/cuda/ptx/mma_16.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/weights/unpack.cuh"
 
@@ -186,22 +187,6 @@ static __device__ __forceinline__ void ln_dequantize_unit(const ln_lane_tile<LAY
         ln_dequantize_bits<LAYOUT>(make_uint2(tile.packed.z, tile.packed.w), tile.high.y,
                                    tile.scales[0].y, tile.scales[1].y, lane, steps + 2);
     }
-}
-
-static __device__ __forceinline__ void ln_mma_bf16(float c[4], const uint4 &a, uint32_t b0,
-                                                   uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-static __device__ __forceinline__ void ln_mma_f16(float c[4], const uint4 &a, uint32_t b0,
-                                                  uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 /* mma.sync m16n8k32 of int8: START + the products. */

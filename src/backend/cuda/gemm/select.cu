@@ -55,6 +55,11 @@ static int run_refused(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_s
 }
 
 int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream) {
+    return ln_cuda_gemm_adapted(launch, ops, {NULL, 0}, stream);
+}
+
+int ln_cuda_gemm_adapted(const ln_cuda_launch *launch, const ln_op *ops,
+                         const ln_gemm_adapters &adapters, ln_cuda_stream stream) {
     ops += launch->first;
     int layout = (int)ops->linear.weight->layout;
     ln_converted_act x = launch->x;
@@ -66,6 +71,7 @@ int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream 
     if (code != 0)
         return code;
     ln_gemm_args args = ln_gemm_make_args(ops, launch->n_ops, &x);
+    args.adapters = adapters;
     args.converts = launch->converts_to;
     args.leaves_out = launch->leaves_out;
     if (launch->converts_to && layout == LN_LAYOUT_F8_ROW)

@@ -13,6 +13,9 @@
  * are there. That cannot deadlock: a CTA waits for the few CTAs behind it alone, and these begin as
  * soon as any other CTA ends.
  *
+ * Of BF16, rows may have adapters: one more K split, whose K steps ops/adapt_mma.cu lists, so that
+ * they are as many as the step's adapters want.
+ *
  * Grid: a CTA for each SM. Block: two consumer warpgroups, which multiply 64 columns by half of the
  * rows each, or other columns by all of them, and two producer warps, for weights and for
  * activations. With 128 registers to a thread, of BF16, a norm's CTA finds room beside a CTA: so
@@ -108,6 +111,9 @@ static __device__ __forceinline__ void consume(const small_m_args &a, const char
         }
         if (!DEFERS && a.split_all)
             continue;
+        if constexpr (shape::TAKES_ADAPTERS)
+            if (has_adapters(a, range, unit))
+                add_adapters<ROWS, GATE>(a, unit, stages, bars, at, total);
         if (range.end < LN_K_SPLITS)
             store_partial<shape>(a, total);
         else
@@ -139,7 +145,7 @@ static __global__ void __launch_bounds__(SMALL_M_THREADS, 1)
         if (threadIdx.x == CONSUMERS)
             produce_weights<LAYOUT, ROWS, GATE, PRECISE>(a, stages, bars);
         else if (threadIdx.x == CONSUMERS + LN_WARP)
-            produce_activations<LAYOUT, ROWS, PRECISE>(a, stages, bars);
+            produce_activations<LAYOUT, ROWS, GATE, PRECISE>(a, stages, bars);
     } else {
         ln_pdl_wait();
         consume<LAYOUT, ROWS, GATE, PRECISE>(a, stages, (float *)memory, bars);

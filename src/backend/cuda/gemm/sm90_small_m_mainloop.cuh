@@ -67,6 +67,58 @@ static __device__ __forceinline__ void mainloop_bf16(const small_m_args &a, unsi
         add_stage<ROWS, PRECISE, 1, IS_PRECISE>(a, stages, bars, at, sum);
 }
 
+/* Adds the K split of adapters: sums of its own first, which are those of gemm/adapted.cu. */
+template <int ROWS, bool GATE>
+static __device__ __forceinline__ void
+add_adapters(const small_m_args &a, const weight_unit &unit, const char *stages,
+             small_m_pipeline &bars, ln_pipeline_stage &at,
+             float (&total)[small_m_stage<LN_LAYOUT_BF16, ROWS, false>::N_ACC]) {
+    typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> shape;
+    constexpr unsigned STEPS = LN_ADAPTER_STAGE_STEPS, STEP_BYTES = shape::W_BYTES / STEPS;
+    static_assert(STEPS == 4 * shape::TILES, "a stage has as many K steps");
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const ln_adapter_list &list = a.p.adapters.lists->lists[unit.part];
+    unsigned n = __ldcg(&list.n), begin = 0, end = n;
+    if (GATE) { /* half of the warps have the gate's columns */
+        unsigned n_up = __ldcg(&list.n_up);
+        bool is_gate = warp % shape::UNIT_ROWS >= shape::UNIT_ROWS / 2;
+        begin = is_gate ? n_up : 0;
+        end = is_gate ? n : n_up;
+    }
+    float sum[shape::N_ACC];
+#pragma unroll
+    for (unsigned i = 0; i < shape::N_ACC; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (unsigned first = 0; first < n; first += STEPS) {
+        const char *w = stages + at.index * shape::BYTES;
+        const char *x = w + shape::W_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
+        uint4 steps[STEPS];
+        w += warp % shape::UNIT_ROWS * (STEP_BYTES / shape::UNIT_ROWS) + lane * 16;
+        ln_mbarrier_wait(&bars.full[at.index], at.phase);
+#pragma unroll
+        for (unsigned k = 0; k < STEPS; k++)
+            steps[k] = first + k >= begin && first + k < end ? *(const uint4 *)(w + k * STEP_BYTES)
+                                                             : make_uint4(0, 0, 0, 0);
+        ln_wgmma_fence();
+#pragma unroll
+        for (unsigned k = 0; k < STEPS; k++)
+            ln_wgmma_small_n(sum, steps[k],
+                             ln_wgmma_desc_swizzle128(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
+        ln_wgmma_commit();
+        ln_wgmma_wait<0>();
+#pragma unroll
+        for (unsigned k = 0; k < STEPS; k++)
+            ln_wgmma_keep(steps[k]);
+        ln_wgmma_keep(sum);
+        ln_pipeline_release(&bars.empty[at.index], lane);
+        ln_pipeline_advance(at, a.n_stages);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < shape::N_ACC; i++)
+        total[i] += sum[i];
+}
+
 /* ---- what is dequantised to f16 ----------------------------------------------------------------
  */
 

@@ -30,13 +30,15 @@ template <int LAYOUT, int ROWS, bool PRECISE> struct small_m_stage {
     static constexpr unsigned UNIT_ROWS = HAS_128_COLUMNS ? 8 : 4;
     static constexpr unsigned GROUP_ROWS = ROWS * UNIT_ROWS / WARPS; /* of a warpgroup */
     static constexpr unsigned N_ACC = GROUP_ROWS / 2;                /* of a thread */
-    static constexpr unsigned TILES = HAS_ACT_BLOCKS ? 1 : 2, TILE_BYTES = ln_weight_tile_bytes(LAYOUT);
+    static constexpr unsigned TILES = HAS_ACT_BLOCKS ? 1 : 2,
+                              TILE_BYTES = ln_weight_tile_bytes(LAYOUT);
     static constexpr unsigned W_BYTES = UNIT_ROWS * TILES * TILE_BYTES;
     static constexpr unsigned PART_BYTES = ROWS * 128,
                               PARTS = HAS_ACT_BLOCKS ? 2 : 1; /* of an activation tile */
     static constexpr unsigned X_BYTES = TILES * PARTS * PART_BYTES * (PRECISE ? 2 : 1);
     static constexpr unsigned SCALE_BYTES = HAS_ACT_BLOCKS ? 8 * ACT_TILE_ROWS * 4 : 0;
     static constexpr unsigned BYTES = W_BYTES + X_BYTES + SCALE_BYTES;
+    static constexpr bool TAKES_ADAPTERS = LAYOUT == LN_LAYOUT_BF16 && !PRECISE;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -98,6 +100,69 @@ static __device__ __forceinline__ unsigned first_tile_of(const ln_gemm_args &p, 
     return min(split * per_split, p.n_tiles);
 }
 
+/* Whether the range ends a unit of a part with adapters, whose K split follows. */
+static __device__ __forceinline__ bool has_adapters(const small_m_args &a, const k_range &range,
+                                                    const weight_unit &unit) {
+    return range.end == LN_K_SPLITS && a.p.adapters.lists != NULL &&
+           (a.p.adapters.parts >> unit.part & 1) != 0;
+}
+
+/* Fills stages with B of the adapters of a unit's columns, [K step][row of weight tiles], once the
+ * kernel that lists them has ended. Of a gated linear the gate's steps have no other half. */
+template <int LAYOUT, int ROWS, bool GATE>
+static __device__ __forceinline__ void
+produce_adapters(const small_m_args &a, const weight_unit &unit, char *stages,
+                 small_m_pipeline &bars, ln_pipeline_stage &at) {
+    typedef small_m_stage<LAYOUT, ROWS, false> shape;
+    constexpr unsigned STEP_BYTES = shape::W_BYTES / LN_ADAPTER_STAGE_STEPS,
+                       UNIT_BYTES = STEP_BYTES / (GATE ? 2 : 1);
+    const ln_adapter_list &list = a.p.adapters.lists->lists[unit.part];
+    ln_pdl_wait();
+    unsigned n = __ldcg(&list.n), n_up = __ldcg(&list.n_up);
+#pragma unroll 1
+    for (unsigned first = 0; first < n; first += LN_ADAPTER_STAGE_STEPS) {
+        unsigned here = min(n - first, (unsigned)LN_ADAPTER_STAGE_STEPS);
+        uint64_t *full = &bars.full[at.index];
+        char *to = stages + at.index * shape::BYTES;
+        const char *from[LN_ADAPTER_STAGE_STEPS];
+#pragma unroll
+        for (unsigned i = 0; i < LN_ADAPTER_STAGE_STEPS; i++) {
+            ulonglong2 step = __ldcg((const ulonglong2 *)&list.steps[first + min(i, here - 1)]);
+            from[i] = (const char *)step.x + unit.row / shape::UNIT_ROWS * step.y +
+                      unit.row % shape::UNIT_ROWS * (STEP_BYTES / shape::UNIT_ROWS);
+        }
+        ln_mbarrier_wait(&bars.empty[at.index], at.phase);
+        ln_mbarrier_expect_tx(full, here * UNIT_BYTES + shape::X_BYTES);
+#pragma unroll
+        for (unsigned i = 0; i < LN_ADAPTER_STAGE_STEPS; i++) {
+            unsigned skipped = GATE && first + i >= n_up ? UNIT_BYTES : 0;
+            if (i < here)
+                ln_cp_async_bulk(to + i * STEP_BYTES + skipped, from[i], UNIT_BYTES, full);
+        }
+        ln_pipeline_advance(at, a.n_stages);
+    }
+}
+
+/* Brings low, the x of adapters, for these stages. */
+template <int LAYOUT, int ROWS>
+static __device__ __forceinline__ void produce_low(const small_m_args &a, const weight_unit &unit,
+                                                   char *stages, small_m_pipeline &bars,
+                                                   ln_pipeline_stage &at) {
+    typedef small_m_stage<LAYOUT, ROWS, false> shape;
+    unsigned n = __ldcg(&a.p.adapters.lists->lists[unit.part].n);
+    const char *from = a.p.adapters.lists->low[unit.part][0];
+#pragma unroll 1
+    for (unsigned first = 0; first < n; first += LN_ADAPTER_STAGE_STEPS) {
+        char *to = stages + at.index * shape::BYTES + shape::W_BYTES;
+        ln_mbarrier_wait(&bars.empty[at.index], at.phase);
+#pragma unroll
+        for (unsigned i = 0; i < shape::TILES; i++, from += LN_ADAPTER_LIST_TILE)
+            ln_cp_async_bulk(to + i * shape::PART_BYTES, from, shape::PART_BYTES,
+                             &bars.full[at.index]);
+        ln_pipeline_advance(at, a.n_stages);
+    }
+}
+
 /* Fills the weights of stage after stage, and makes stages expect activations; by one thread. */
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
 static __device__ void produce_weights(const small_m_args &a, char *stages,
@@ -123,6 +188,9 @@ static __device__ void produce_weights(const small_m_args &a, char *stages,
                 ln_pipeline_advance(at, a.n_stages);
             }
         }
+        if constexpr (shape::TAKES_ADAPTERS)
+            if (has_adapters(a, range, unit))
+                produce_adapters<LAYOUT, ROWS, GATE>(a, unit, stages, bars, at);
     }
 }
 
@@ -149,14 +217,14 @@ static __device__ __forceinline__ void load_act_tile(const ln_act_view &x, unsig
 
 /* Brings x, once the kernel that makes it has ended; by another thread. Where a split has no second
  * tile for a stage, any will do. */
-template <int LAYOUT, int ROWS, bool PRECISE>
+template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
 static __device__ void produce_activations(const small_m_args &a, char *stages,
                                            small_m_pipeline &bars) {
     typedef small_m_stage<LAYOUT, ROWS, PRECISE> shape;
     ln_pipeline_stage at = {0, 1};
     k_range range;
     ln_pdl_wait();
-    for (unsigned k = 0; find_k_range(a, k, range); k++)
+    for (unsigned k = 0; find_k_range(a, k, range); k++) {
         for (unsigned split = range.begin; split < range.end; split++) {
             unsigned end = first_tile_of(a.p, split + 1);
 #pragma unroll 1
@@ -170,6 +238,12 @@ static __device__ void produce_activations(const small_m_args &a, char *stages,
                 ln_pipeline_advance(at, a.n_stages);
             }
         }
+        if constexpr (shape::TAKES_ADAPTERS) {
+            weight_unit unit = find_unit<shape, GATE>(a.p, range.unit);
+            if (has_adapters(a, range, unit))
+                produce_low<LAYOUT, ROWS>(a, unit, stages, bars, at);
+        }
+    }
 }
 
 #endif

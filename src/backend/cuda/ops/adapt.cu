@@ -1,5 +1,6 @@
-/* LN_OP_ADAPT: low = A x of the rows with an adapter, in float32 (the shrink half of Punica's and
- * S-LoRA's grouped kernels; gemm/adapted.cu has the other one).
+/* LN_OP_ADAPT in float32 throughout: low = A x of the rows with an adapter (the shrink half of
+ * Punica's and S-LoRA's grouped kernels; gemm/adapted.cu has the other one). On tensor cores:
+ * adapt_mma.cu.
  *
  * A block computes RANKS rows of one A for a run, up to LN_ADAPTER_RUN rows of x with the same
  * adapter. Thread t takes the groups of four columns t, t + 256, .. in order; then lanes and warps
@@ -14,6 +15,7 @@ enum { THREADS = 256, WARPS = THREADS / LN_WARP, RANKS = 4, COLUMNS = 4 };
 
 typedef struct shrink_args {
     ln_adapter_rows rows;
+    const int32_t *n_runs;
     size_t n_heads, first_head; /* n_heads: of a row in x and low; the first that runs here */
     size_t heads_here;
     ln_adapter_heads weights[LN_MAX_ADAPTED];
@@ -58,10 +60,11 @@ static __device__ __forceinline__ void multiply(const shrink_args &p, const floa
     }
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    shrink(const __grid_constant__ shrink_args p) {
+static __global__ void __launch_bounds__(THREADS) shrink(const __grid_constant__ shrink_args p) {
     __shared__ float sums[WARPS][LN_ADAPTER_RUN * RANKS];
     __shared__ size_t at[LN_ADAPTER_RUN];
+    if (blockIdx.x >= (unsigned)*p.n_runs)
+        return;
     const ln_adapter_run run = p.rows.runs[blockIdx.x];
     size_t head = blockIdx.z % p.heads_here, index = blockIdx.z / p.heads_here;
     size_t first = (size_t)blockIdx.y * RANKS;
@@ -75,8 +78,8 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     target += head * weight.stride;
     if (threadIdx.x < n)
-        at[threadIdx.x] = (size_t)p.rows.order[run.begin + (int)threadIdx.x] * p.n_heads +
-                          p.first_head + head;
+        at[threadIdx.x] =
+            (size_t)p.rows.order[run.begin + (int)threadIdx.x] * p.n_heads + p.first_head + head;
     __syncthreads();
     float sum[LN_ADAPTER_RUN][RANKS] = {};
     multiply(p, target->a + first * p.n_in, at, n, sum);
@@ -103,7 +106,11 @@ int ln_cuda_adapt(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     const ln_op_adapt *p = &op->adapt;
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, n_in = p->weights[0]->n_cols;
     shrink_args args = {};
-    args.rows = ln_cuda_find_adapter_rows(op, p->rows, step).rows;
+    if (step->adapter_scratch != NULL)
+        return ln_cuda_adapt_mma(op, step, stream);
+    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, p->rows, step);
+    args.rows = rows->rows;
+    args.n_runs = rows->counts;
     args.n_heads = n_heads;
     args.low_stride = p->low_stride;
     args.n_in = n_in;
@@ -120,7 +127,7 @@ int ln_cuda_adapt(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     for (; args.first_head < n_heads; args.first_head += args.heads_here) {
         for (size_t i = 0; i < p->n_weights && !is_even; i++)
             ln_describe_adapters(p->weights[i] + args.first_head, 1, &args.weights[i]);
-        dim3 grid((unsigned)args.rows.n_runs, (unsigned)(p->low_stride / RANKS),
+        dim3 grid((unsigned)rows->most_runs, (unsigned)(p->low_stride / RANKS),
                   (unsigned)(p->n_weights * args.heads_here));
         int code = ln_pdl_launch(shrink, grid, THREADS, 0, stream, args);
         if (code != 0)

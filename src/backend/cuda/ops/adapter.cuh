@@ -2,6 +2,9 @@
 #ifndef LN_BACKEND_CUDA_OPS_ADAPTER_CUH
 #define LN_BACKEND_CUDA_OPS_ADAPTER_CUH
 
+#include "backend/adapter_tiles.h"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/ops/adapter_lists.h"
 #include "backend/op.h"
 
 /* What an adapter (slot -1: none) makes of the weight whose targets these are, by slot, or NULL. */
@@ -27,6 +30,14 @@ static __device__ __forceinline__ float ln_adapter_expand(const ln_adapter_targe
     return sum;
 }
 
+/* Memory between the halves of adapters' linears (ln_cuda_step.adapter_scratch). */
+enum { LN_SHRINK_PARTIALS = 4096, LN_SHRINK_FLOATS = LN_ADAPTER_RUN * LN_ADAPTER_TILE };
+typedef struct ln_adapter_scratch {
+    ln_adapter_lists lists;
+    unsigned counters[LN_SHRINK_PARTIALS]; /* 0 between kernels */
+    float partials[LN_SHRINK_PARTIALS][LN_SHRINK_FLOATS];
+} ln_adapter_scratch;
+
 /* The targets of a weight for each head (n_heads 1: one weight), at equal distances. */
 typedef struct ln_adapter_heads {
     const ln_adapter_target *targets; /* of head 0, by slot; NULL: nothing adapts it */
@@ -45,5 +56,18 @@ static inline bool ln_describe_adapters(const ln_weight *weights, size_t n_heads
             return false;
     return true;
 }
+
+/* Where A x of the weights of an LN_OP_ADAPT goes as the x of a GEMM's last K split. */
+typedef struct ln_adapter_routes {
+    bool any;
+    unsigned part[LN_MAX_ADAPTED]; /* list that a weight's ranks are added to */
+    bool is_gate[LN_MAX_ADAPTED];  /* of a gate */
+    int before[LN_MAX_ADAPTED];    /* the weight whose ranks come before in that list, or -1 */
+    bool is_last[LN_MAX_ADAPTED];  /* none come behind */
+} ln_adapter_routes;
+
+int ln_cuda_adapt_lists(const ln_op *op, const ln_adapter_routes *routes, const ln_cuda_step *step,
+                        ln_cuda_stream stream);
+int ln_cuda_adapt_mma(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 
 #endif

@@ -1,5 +1,7 @@
 /* Which linears share a launch, and what converts their activations. */
+#include "backend/adapter_tiles.h"
 #include "backend/cuda/activations/form.h"
+#include "backend/cuda/ops/adapter_lists.h"
 #include "backend/cuda/plan/planner.h"
 #include "backend/cuda/weights/layout.h"
 
@@ -51,6 +53,63 @@ bool ln_plan_any_adapted(const ln_op *ops, size_t n_ops) {
     for (size_t i = 0; i < n_ops; i++)
         any |= ops[i].kind == LN_OP_LINEAR && ops[i].linear.adapters != NULL;
     return any;
+}
+
+/* Whether LN_OP_ADAPT made low, or nobody. */
+static bool is_low_of(const ln_op_adapt *adapt, const float *low) {
+    bool found = low == NULL;
+    for (size_t i = 0; i < adapt->n_weights; i++)
+        found |= low == adapt->low[i];
+    return found;
+}
+
+/* Whether the n linears behind LN_OP_ADAPT want all that it makes, and nothing else happens between
+ * their sums and their adapters. */
+static const char *refuses_adapters(const ln_op *adapt, size_t n) {
+    const ln_op_adapt *of = &adapt->adapt;
+    size_t n_weights = 0;
+    for (size_t i = 1; i <= n; i++) {
+        const ln_op_linear *p = &adapt[i].linear;
+        if (p->weight->bias != NULL || (p->gate != NULL && p->gate->bias != NULL))
+            return "linears with adapters have a bias";
+        if (p->multiplies)
+            return "an adapter multiplies results";
+        if (p->adapters != NULL && p->adapters != of->rows)
+            return "adapters are of other rows";
+        if (!is_low_of(of, p->low) || !is_low_of(of, p->gate_low))
+            return "adapters read something else";
+        n_weights += (size_t)(p->low != NULL) + (size_t)(p->gate_low != NULL);
+    }
+    return n_weights == of->n_weights ? NULL : "other linears read the adapters' first half, too";
+}
+
+size_t ln_plan_adapted_linears(const ln_planner *p, size_t at, const char **why) {
+    const ln_op *op = &p->ops[at];
+    const ln_op_adapt *adapt = &op->adapt;
+    if (op->kind != LN_OP_ADAPT)
+        return 0;
+    size_t n = ln_plan_linears(p, at + 1, false);
+    const ln_op_linear *first = &p->ops[at + 1].linear;
+    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, adapt->rows, p->step);
+    ln_converted_act x = ln_act_none(&p->target->act);
+    *why = "adapters have a kernel of their own here";
+    if (n == 0 || adapt->n_heads > 1 || p->step->adapter_scratch == NULL || !p->target->has_sm90a ||
+        first->weight->layout != LN_LAYOUT_BF16 || first->n_rows > LN_SMALL_M_ROWS ||
+        first->rows_per_x > 1 || rows->most_runs > LN_ADAPTER_LIST_ROWS)
+        return 0;
+    *why = "precise linears take adapters apart";
+    if (ln_plan_any_precise(&p->ops[at + 1], n))
+        return 0;
+    ln_act_require(&p->ops[at + 1], false, false, true, &x);
+    *why = "fewer than 9 rows take adapters apart";
+    if (!x.in_tiles)
+        return 0;
+    size_t n_steps = rows->most_runs * (adapt->low_stride / LN_ADAPTER_TILE);
+    *why = "adapters have too many ranks for a list";
+    if ((first->gate != NULL ? 2 : 1) * n_steps > LN_ADAPTER_MAX_STEPS)
+        return 0;
+    *why = refuses_adapters(op, n);
+    return *why == NULL ? n : 0;
 }
 
 bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n) {

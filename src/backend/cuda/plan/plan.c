@@ -101,6 +101,14 @@ static void plan_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch
     p->x = launch->converts_to ? launch->to : launch->x;
 }
 
+/* The first half of adapters with the n linears behind it, which do the other half. */
+static void plan_adapted_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch) {
+    plan_gemm(p, at + 1, n, launch);
+    launch->kind = LN_CUDA_ADAPTED_GEMM;
+    launch->n_ops = (uint32_t)(n + 1);
+    launch->expands = false;
+}
+
 /* The operation behind `at` that is no first half of adapters. */
 static size_t behind(const ln_planner *p, size_t at) {
     return at + 1 + (at + 1 < p->n_ops && p->ops[at + 1].kind == LN_OP_ADAPT);
@@ -172,7 +180,10 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     const ln_op *op = &p->ops[at], *next = op + 1;
     size_t n_linears = ln_plan_linears(p, at, false);
     size_t n_next = ln_plan_linears(p, behind(p, at), false);
-    if (n_linears > 0) {
+    size_t n_adapted = ln_plan_adapted_linears(p, at, &launch->apart);
+    if (n_adapted > 0) {
+        plan_adapted_gemm(p, at, n_adapted, launch);
+    } else if (n_linears > 0) {
         plan_gemm(p, at, n_linears, launch);
     } else if (op->kind == LN_OP_NORM && n_next > 0) {
         plan_norm(p, at, behind(p, at), n_next, launch);
@@ -281,6 +292,9 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
                : launch->converts_to ? "GEMM, converts its result"
                : launch->converts_x  ? "convert x, GEMM"
                                      : "GEMM";
+    case LN_CUDA_ADAPTED_GEMM:
+        return launch->converts_x ? "convert x, adapters' A, GEMM with adapters"
+                                  : "adapters' A, GEMM with adapters";
     case LN_CUDA_GROUPED_GEMM:
         return launch->expands      ? "grouped GEMM, adapters"
                : launch->converts_x ? "convert x, grouped GEMM"

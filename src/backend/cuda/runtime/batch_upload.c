@@ -21,11 +21,11 @@ static size_t array_bytes(size_t count) {
 size_t ln_cuda_batch_upload_bytes(const ln_step_limits *limits) {
     size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
                    array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
-    size_t adapters = 2 * array_bytes(limits->max_tokens) +
+    size_t adapters = 2 * array_bytes(limits->max_tokens) + array_bytes(2) +
                       array_bytes(limits->max_tokens * RUN_WORDS); /* of tokens, or of logits */
     return 6 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
            array_bytes(limits->max_seqs + 1) + LN_MAX_KV_GROUPS * group +
-           (limits->has_adapters ? 2 * adapters : 0) +
+           (limits->n_adapters > 0 ? 2 * adapters : 0) +
            array_bytes(limits->max_seqs * LN_DRAW_WORDS);
 }
 
@@ -86,13 +86,21 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
         add_copy(w, group->slots, batch->n_tokens, &out->slots);
 }
 
-/* Rows with adapters, and behind their runs those of the other rows; how many runs there are. */
-static size_t add_adapters(writer *w, const ln_adapter_rows *rows, size_t n_rows,
-                           ln_adapter_rows *out) {
-    *out = (ln_adapter_rows){.n_runs = rows->n_runs};
+/* The runs of n_rows rows in n_groups groups, at most. */
+static size_t most_runs(size_t n_groups, size_t n_rows) {
+    size_t most = n_groups + n_rows / LN_ADAPTER_RUN;
+    return most < n_rows ? most : n_rows;
+}
+
+/* Rows with adapters, and behind their runs those of the other rows. */
+static void add_adapters(writer *w, const ln_adapter_rows *rows, size_t n_rows, bool repeats,
+                         ln_cuda_adapter_rows *to) {
+    ln_adapter_rows *out = &to->rows;
+    *to = (ln_cuda_adapter_rows){.rows.n_runs = rows->n_runs};
     if (rows->n_runs == 0)
-        return 0;
+        return;
     const int32_t *device_runs;
+    int32_t *counts = add(w, 2, &to->counts);
     add_copy(w, rows->slots, n_rows, &out->slots);
     int32_t *order = add(w, n_rows, &out->order);
     ln_adapter_run *runs = (void *)add(w, n_rows * RUN_WORDS, &device_runs);
@@ -111,7 +119,11 @@ static size_t add_adapters(writer *w, const ln_adapter_rows *rows, size_t n_rows
         else
             runs[n_runs++] = (ln_adapter_run){-1, n - 1, n};
     }
-    return n_runs;
+    size_t n_adapters = w->upload->n_adapters;
+    counts[0] = (int32_t)rows->n_runs;
+    counts[1] = (int32_t)n_runs;
+    to->most_runs = repeats ? most_runs(n_adapters, n_rows) : rows->n_runs;
+    to->most_all_runs = repeats ? most_runs(n_adapters + 1, n_rows) : n_runs;
 }
 
 /* Whether, of sequences of one token, one has the block of another that its token goes to; of many
@@ -178,9 +190,11 @@ int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
         if (use->block_tokens > 0)
             step->shares_new |= shares_new(batch, &batch->groups[g], use->block_tokens);
     }
-    step->n_all_runs = add_adapters(&w, &batch->adapters, batch->n_tokens, &out->adapters);
-    step->n_all_logit_runs =
-        add_adapters(&w, &batch->logit_adapters, batch->n_logits, &out->logit_adapters);
+    bool repeats = batch->repeats && batch->n_tokens == batch->n_seqs; /* as graphs want it */
+    add_adapters(&w, &batch->adapters, batch->n_tokens, repeats, &step->adapters);
+    add_adapters(&w, &batch->logit_adapters, batch->n_logits, repeats, &step->logit_adapters);
+    out->adapters = step->adapters.rows;
+    out->logit_adapters = step->logit_adapters.rows;
     out->edits = NULL;
     if (batch->edits != NULL) /* last, as their number changes from step to step */
         add_copy(&w, batch->edits, batch->n_edit_rows * LN_DRAW_WORDS, &out->edits);

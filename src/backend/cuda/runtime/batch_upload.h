@@ -10,6 +10,7 @@ typedef struct ln_cuda_batch_upload {
     char *host;
     char *device; /* [bytes] */
     size_t bytes, buffer;
+    size_t n_adapters; /* of ln_step_limits */
 } ln_cuda_batch_upload;
 
 /* Bytes for steps within the limits. */

@@ -11,9 +11,10 @@ bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops) {
     return batch != NULL && batch->repeats && batch->n_tokens == batch->n_seqs;
 }
 
-static bool is_same_rows(const ln_adapter_rows *a, const ln_adapter_rows *b) {
-    return a->n_runs == b->n_runs && a->slots == b->slots && a->order == b->order &&
-           a->runs == b->runs;
+static bool is_same_rows(const ln_cuda_adapter_rows *a, const ln_cuda_adapter_rows *b) {
+    return a->counts == b->counts && a->most_runs == b->most_runs &&
+           a->most_all_runs == b->most_all_runs && a->rows.slots == b->rows.slots &&
+           a->rows.order == b->rows.order && a->rows.runs == b->rows.runs;
 }
 
 /* Kernels take counts and addresses from the step; the arrays' contents they read when they run. */
@@ -24,9 +25,8 @@ static bool is_same_step(const ln_cuda_step *a, const ln_cuda_step *b) {
         x->n_groups == y->n_groups && x->tokens == y->tokens && x->positions == y->positions &&
         x->seq_starts == y->seq_starts && x->logit_rows == y->logit_rows && x->draws == y->draws &&
         x->hidden_rows == y->hidden_rows && x->n_hidden == y->n_hidden && x->types == y->types &&
-        is_same_rows(&x->adapters, &y->adapters) && a->n_all_runs == b->n_all_runs &&
-        is_same_rows(&x->logit_adapters, &y->logit_adapters) &&
-        a->n_all_logit_runs == b->n_all_logit_runs && x->edits == y->edits &&
+        is_same_rows(&a->adapters, &b->adapters) &&
+        is_same_rows(&a->logit_adapters, &b->logit_adapters) && x->edits == y->edits &&
         a->token_seqs == b->token_seqs && a->shares_new == b->shares_new;
     for (size_t g = 0; g < x->n_groups && same; g++)
         same = x->groups[g].block_tables == y->groups[g].block_tables &&

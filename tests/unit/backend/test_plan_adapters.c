@@ -1,0 +1,102 @@
+/* Which linears of rows with adapters take these as one more K split, without a GPU. */
+#include "backend/cuda/plan/plan.h"
+#include "backend/cuda/weights/layout.h"
+#include "test.h"
+
+enum { MAX_OPS = 4, WIDTH = 4096, LOW_STRIDE = 16 };
+
+typedef struct adapted_plan_case {
+    const char *name;
+    ln_weight_layout layout;
+    size_t n_rows, n_linears, n_runs, low_stride; /* 0: 64, 3, 20, LOW_STRIDE */
+    bool has_bias, multiplies, is_precise, has_no_sm90a, has_no_scratch, others_read;
+    bool fuses;
+} adapted_plan_case;
+
+static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches) {
+    static float x[1], out[1], bias[1], low[LN_MAX_ADAPTED];
+    size_t n_rows = c->n_rows > 0 ? c->n_rows : 64, n = c->n_linears > 0 ? c->n_linears : 3;
+    const ln_weight weight = {.dtype = LN_DTYPE_BF16,
+                              .layout = (uint32_t)(c->layout != 0 ? c->layout : LN_LAYOUT_BF16),
+                              .n_rows = WIDTH,
+                              .n_cols = WIDTH,
+                              .bias = c->has_bias ? bias : NULL,
+                              .data = x};
+    ln_batch batch = {.n_tokens = n_rows, .n_seqs = n_rows};
+    ln_op ops[MAX_OPS] = {{.kind = LN_OP_ADAPT, .batch = &batch}};
+    ln_op_adapt *adapt = &ops[0].adapt;
+    *adapt = (ln_op_adapt){.rows = &batch.adapters,
+                           .low_stride = c->low_stride > 0 ? c->low_stride : LOW_STRIDE,
+                           .n_rows = n_rows,
+                           .x = x};
+    for (size_t i = 0; i < n; i++) {
+        adapt->weights[i] = &weight;
+        adapt->low[i] = &low[i];
+        ops[1 + i] = (ln_op){.kind = LN_OP_LINEAR, .batch = &batch};
+        ops[1 + i].linear = (ln_op_linear){.weight = &weight,
+                                           .n_rows = n_rows,
+                                           .x = x,
+                                           .scale = 1.0f,
+                                           .precise = c->is_precise,
+                                           .out = out + i,
+                                           .adapters = &batch.adapters,
+                                           .low = &low[i],
+                                           .low_stride = adapt->low_stride,
+                                           .multiplies = c->multiplies};
+        ops[1 + i].in[LN_IN_X] = 1;
+        ops[1 + i].out[LN_OUT] = (ln_value)(2 + i);
+    }
+    ops[0].in[LN_IN_X] = 1;
+    adapt->n_weights = n + c->others_read;
+    adapt->low[n] = &low[n];
+    ln_cuda_plan plan = {0};
+    const ln_cuda_step step = {.batch = batch,
+                               .adapters.most_runs = c->n_runs > 0 ? c->n_runs : 20,
+                               .adapter_scratch = c->has_no_scratch ? NULL : x};
+    const ln_cuda_target target = {.has_sm90a = !c->has_no_sm90a, .act = {.bytes = 1 << 30}};
+    assert_true(ln_cuda_plan_reserve(&plan, MAX_OPS));
+    assert_true(ln_cuda_plan_make(&plan, ops, 1 + n, &step, &target));
+    ln_cuda_launch first = plan.launches[0];
+    assert_non_null(ln_cuda_launch_name(&first, ops));
+    assert_non_null(first.apart);
+    *n_launches = plan.n_launches;
+    ln_cuda_plan_free(&plan);
+    return first;
+}
+
+static void adapters_are_a_k_split_where_they_can(void **state) {
+    (void)state;
+    static const adapted_plan_case cases[] = {
+        {.name = "q, k and v", .fuses = true},
+        {.name = "one linear", .n_linears = 1, .fuses = true},
+        {.name = "9 rows", .n_rows = 9, .n_runs = 9, .fuses = true},
+        {.name = "8 rows", .n_rows = 8, .n_runs = 8},
+        {.name = "65 rows", .n_rows = 65},
+        {.name = "other weights", .layout = LN_LAYOUT_INT8},
+        {.name = "a bias", .has_bias = true},
+        {.name = "an IA3", .multiplies = true},
+        {.name = "precise", .is_precise = true},
+        {.name = "another GPU", .has_no_sm90a = true},
+        {.name = "float32", .has_no_scratch = true},
+        {.name = "another reader", .n_linears = 2, .others_read = true},
+        {.name = "rank 128", .low_stride = 128, .fuses = true},
+        {.name = "too many ranks", .low_stride = 256, .n_runs = 64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const adapted_plan_case *c = &cases[i];
+        size_t n_launches, n = c->n_linears > 0 ? c->n_linears : 3;
+        ln_cuda_launch first = plan_first(c, &n_launches);
+        if ((first.kind == LN_CUDA_ADAPTED_GEMM) != c->fuses)
+            fail_msg("%s: %s", c->name, first.apart);
+        assert_int_equal(first.n_ops, c->fuses ? n + 1 : 1);
+        assert_int_equal(first.expands, false);
+        assert_true(!c->fuses || n_launches == 1);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adapters_are_a_k_split_where_they_can),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

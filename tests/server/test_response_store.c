@@ -31,7 +31,7 @@ static void running_responses_have_failed(void **state) {
     char path[64];
     ln_error err = {0};
     ln_response_store *store;
-    snprintf(path, sizeof path, "response_store_%d.db", (int)getpid());
+    snprintf(path, sizeof path, "/tmp/linnet-store-%d.db", (int)getpid());
     assert_int_equal(ln_response_store_open(path, &limits, &store, &err), LINNET_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ln_stored_response response = {cases[i].before, "[]", "[]"};

@@ -35,10 +35,10 @@ static void put_timings(const ln_answer_writer *writer, const ln_choice *choice,
     double read_ms = (double)(first_ns - writer->begin_ns) / 1e6;
     double rest_ms = (double)(now_ns - first_ns) / 1e6;
     ln_strbuf_printf(out,
-                     ",\"timings\":{\"cache_n\":%zu,\"prompt_n\":%zu,\"prompt_ms\":%.3f,"
-                     "\"prompt_per_token_ms\":%.6f,\"prompt_per_second\":%.6f,"
-                     "\"predicted_n\":%zu,\"predicted_ms\":%.3f,"
-                     "\"predicted_per_token_ms\":%.6f,\"predicted_per_second\":%.6f}",
+                     ",\"timings\":{\"cache_n\":%zu,\"prompt_n\":%zu,\"prompt_ms\":%.17g,"
+                     "\"prompt_per_token_ms\":%.17g,\"prompt_per_second\":%.17g,"
+                     "\"predicted_n\":%zu,\"predicted_ms\":%.17g,"
+                     "\"predicted_per_token_ms\":%.17g,\"predicted_per_second\":%.17g}",
                      usage->n_cached_tokens, n_read, read_ms,
                      n_read > 0 ? read_ms / (double)n_read : 0.0,
                      read_ms > 0 ? 1e3 * (double)n_read / read_ms : 0.0, choice->n_output_tokens,

@@ -14,7 +14,7 @@ typedef struct adapted_plan_case {
 } adapted_plan_case;
 
 static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches) {
-    static float x[1], out[1], bias[1], low[LN_MAX_ADAPTED];
+    static float x[1], out[MAX_OPS], bias[1], low[LN_MAX_ADAPTED];
     size_t n_rows = c->n_rows > 0 ? c->n_rows : 64, n = c->n_linears > 0 ? c->n_linears : 3;
     const ln_weight weight = {.dtype = LN_DTYPE_BF16,
                               .layout = (uint32_t)(c->layout != 0 ? c->layout : LN_LAYOUT_BF16),

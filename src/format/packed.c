@@ -15,8 +15,8 @@ ln_dtype ln_packed_dtype(const ln_packed *packed) {
     switch (packed->kind) {
     case LN_PACKED_ON_LOAD: return packed->on_load;
     case LN_PACKED_UNIT_ROWS: return LN_DTYPE_F32;
-    case LN_PACKED_FP8: return LN_DTYPE_F8_G32;
-    case LN_PACKED_INT8: return LN_DTYPE_I8_G32;
+    case LN_PACKED_FP8: return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_F8_G32;
+    case LN_PACKED_INT8: return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_I8_G32;
     case LN_PACKED_MXFP4: return LN_DTYPE_MXFP4;
     case LN_PACKED_GPTQ:
     case LN_PACKED_AWQ:
@@ -100,6 +100,19 @@ static bool is_scale_type(ln_dtype dtype) {
     return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
 }
 
+/* Rows and columns that share a scale of FP8: 128 x 128, unless config.json says otherwise. */
+static void tile_of(const finder *f, size_t tile[2]) {
+    static const char *const keys[] = {
+        "quantization_config.weight_block_size",
+        "quantization_config.config_groups.group_0.weights.block_structure"};
+    ln_meta_value list, item;
+    tile[0] = tile[1] = 128;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < 2 && find_key(f, keys[i], &list); j++)
+            if (ln_meta_item(&list, j, &item) && item.kind == LN_META_INT && item.integer > 0)
+                tile[j] = (size_t)item.integer;
+}
+
 /* Scales of 8-bit values: one, one per row, or one per tile. */
 static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p) {
     const ln_tensor *scales = p->scales;
@@ -116,10 +129,15 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
         p->group_rows = 1;
         return LINNET_OK;
     }
-    p->group_rows = p->group_cols = 128;
-    if (scales->n_dims != 2 || p->scale_rows != (p->n_rows + 127) / 128 ||
-        p->scale_cols != (p->n_cols + 127) / 128)
-        return wrong(f, suffix, "has a shape that fits neither rows nor tiles of 128 x 128");
+    size_t tile[2];
+    tile_of(f, tile);
+    p->group_rows = tile[0];
+    p->group_cols = tile[1];
+    if (scales->n_dims != 2 || p->scale_rows != (p->n_rows - 1) / tile[0] + 1 ||
+        p->scale_cols != (p->n_cols - 1) / tile[1] + 1)
+        return ln_fail(f->err, LINNET_ERR_FORMAT,
+                       "%s: tensor %s%s has a shape that fits neither rows nor tiles of %zu x %zu",
+                       ln_checkpoint_path(f->checkpoint), f->module, suffix, tile[0], tile[1]);
     return LINNET_OK;
 }
 
@@ -251,7 +269,11 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
     } else {
         return LINNET_OK;
     }
-    if (status == LINNET_OK && n_cols % BLOCK != 0)
+    bool is_8_bit = p.kind == LN_PACKED_FP8 || p.kind == LN_PACKED_INT8;
+    bool fits = n_cols % BLOCK == 0 && (p.group_cols % BLOCK == 0 || p.group_cols == n_cols);
+    p.as_floats = is_8_bit && !fits;
+    p.meets_8_bits &= fits;
+    if (status == LINNET_OK && !is_8_bit && n_cols % BLOCK != 0)
         status = wrong(&f, "", "has a number of columns that is no multiple of 32");
     if (status == LINNET_OK)
         *packed = p;
@@ -270,10 +292,12 @@ ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, siz
                          ln_error *err) {
     bool is_8_bit = packed->kind == LN_PACKED_FP8 || packed->kind == LN_PACKED_INT8;
     bool one_scale = packed->group_rows % BLOCK == 0 || packed->group_rows == packed->n_rows;
-    if (!is_8_bit || !one_scale || first % BLOCK != 0 || n % BLOCK != 0)
+    if (!is_8_bit)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: tensor %s: quantised in a form that cannot be turned",
                        ln_checkpoint_path(checkpoint), packed->values->name);
+    if (!one_scale || first % BLOCK != 0 || n % BLOCK != 0)
+        packed->as_floats = true;
     packed->first_turned = first;
     packed->n_turned = n;
     return LINNET_OK;
@@ -501,6 +525,22 @@ static void turned_row(const ln_packed *p, size_t row, uint8_t *out) {
     }
 }
 
+static float byte_value(const ln_packed *p, size_t row, size_t col) {
+    uint8_t byte = p->values->data[row * p->n_cols + col];
+    float value = p->kind == LN_PACKED_FP8 ? ln_f32_from_e4m3(byte) : (float)(int8_t)byte;
+    return value * scale_at(p, row / p->group_rows, col / p->group_cols);
+}
+
+static void float_row(const ln_packed *p, size_t row, uint8_t *out) {
+    bool is_turned = p->n_turned > 0;
+    size_t begin = is_turned ? p->first_turned : p->first_col;
+    size_t end = is_turned ? begin + p->n_turned : end_of(p);
+    for (size_t at = begin; at < end; at++, out += sizeof(float)) {
+        float value = is_turned ? byte_value(p, at, row) : byte_value(p, row, at);
+        memcpy(out, &value, sizeof value);
+    }
+}
+
 static void unit_row(const ln_packed *p, size_t row, uint8_t *out) {
     float *x = (float *)(void *)out;
     double sum = 0;
@@ -541,7 +581,9 @@ void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
         break;
     case LN_PACKED_FP8:
     case LN_PACKED_INT8:
-        if (packed->n_turned > 0)
+        if (packed->as_floats)
+            float_row(packed, row, out);
+        else if (packed->n_turned > 0)
             turned_row(packed, row, out);
         else
             byte_row(packed, row, out);

@@ -7,6 +7,7 @@
  *           value (q - zero) * scale
  *   I8_G32  float32 scale, 32 int8; value q * scale
  *   F8_G32  float32 scale, 32 E4M3; value q * scale
+ *   F32     of 8-bit values, where 32 columns do not share a scale
  *   MXFP4   GGUF's block
  */
 #ifndef LN_FORMAT_PACKED_H
@@ -47,6 +48,7 @@ typedef struct ln_packed {
     ln_dtype on_load;              /* LN_PACKED_ON_LOAD */
     size_t first_col, n_part_cols; /* rows have so many columns, from first_col on; 0: have all */
     bool meets_8_bits;             /* INT8, FP8: the checkpoint wants activations so, too */
+    bool as_floats;                /* INT8, FP8: rows are F32 */
 } ln_packed;
 
 /* The block type of the rows that ln_packed_row gives. */
@@ -72,7 +74,7 @@ ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_col
 void ln_packed_columns(const ln_packed *packed, int32_t *out);
 
 /* Turns a matrix of 8-bit values: its n rows from `first` on become columns.
- * LINNET_ERR_UNSUPPORTED where 32 of these do not share a scale; the error names the tensor. */
+ * LINNET_ERR_UNSUPPORTED of other values; the error names the tensor. */
 ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, size_t first, size_t n,
                          ln_error *err);
 

@@ -88,6 +88,8 @@ static void wrong_forms_are_refused_by_name(void **state) {
          ".weight_packed has a wrong"},
         {"llama_int8", "\"num_bits\": 8", "\"num_bits\": 8", 192, 64, ".weight has a wrong shape"},
         {"llama_fp8_tiles", "\"fp8\"", "\"fp8\"", 192, 192, NULL},
+        {"llama_fp8_tiles", "128", "64", 192, 192, "neither rows nor tiles of 64 x 128"},
+        {"llama_fp8_tiles", "128", "96", 192, 192, NULL},
         {"llama_fp8_rows", "\"format\"", "\"format\"", 192, 192, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -102,6 +104,34 @@ static void wrong_forms_are_refused_by_name(void **state) {
             fail_msg("case %zu: status %d, message: %s", i, (int)status, err.message);
         ln_checkpoint_close(checkpoint);
     }
+}
+
+/* Where 32 columns do not share a scale, or rows that become columns, the rows are float32. */
+static void tiles_of_any_size_are_read(void **state) {
+    (void)state;
+    enum { N = 192, WIDE = 112 };
+    const char *name = "model.layers.0.self_attn.q_proj";
+    ln_checkpoint *plain = open_edited("llama_fp8_tiles", "128", "128");
+    ln_checkpoint *odd =
+        open_edited("llama_fp8_tiles", "[\n      128,\n      128", "[\n      128,\n      112");
+    ln_packed a, b;
+    uint8_t blocks[36 * N / 32];
+    float x[N], y[N], column[40];
+    assert_int_equal(ln_packed_find(plain, name, 1, N, N, &a, NULL), LINNET_OK);
+    assert_int_equal(ln_packed_find(odd, name, 1, N, N, &b, NULL), LINNET_OK);
+    assert_true(ln_packed_dtype(&a) == LN_DTYPE_F8_G32 && ln_packed_dtype(&b) == LN_DTYPE_F32);
+    ln_packed_row(&a, 150, blocks);
+    ln_dequantize_row(LN_DTYPE_F8_G32, blocks, x, N);
+    ln_packed_row(&b, 150, (uint8_t *)y);
+    for (size_t i = 0; i < N; i++)
+        if (i < WIDE || i >= 128)
+            assert_true(x[i] == y[i]);
+    assert_int_equal(ln_packed_turn(plain, &a, 120, 40, NULL), LINNET_OK);
+    assert_true(ln_packed_dtype(&a) == LN_DTYPE_F32);
+    ln_packed_row(&a, 7, (uint8_t *)column);
+    assert_true(column[150 - 120] == x[7]);
+    ln_checkpoint_close(plain);
+    ln_checkpoint_close(odd);
 }
 
 /* Whether activations become numbers of 8 bits, too, is what the checkpoint says. */
@@ -205,6 +235,7 @@ int main(void) {
         cmocka_unit_test(fp8_on_load_is_the_nearest),
         cmocka_unit_test(unit_rows_have_length_one),
         cmocka_unit_test(ordered_columns_are_gathered),
+        cmocka_unit_test(tiles_of_any_size_are_read),
         cmocka_unit_test(internal_blocks_are_their_formulas),
         cmocka_unit_test(wrong_forms_are_refused_by_name),
         cmocka_unit_test(plain_modules_stay_plain),

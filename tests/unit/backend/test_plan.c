@@ -5,8 +5,8 @@
  * D fused decode, L fused linear + norm, G GEMM, B GEMM with adapters, E grouped GEMM, N norm that
  * converts its result, A attention that does, or finishes q, k and v; small letters are operations
  * by themselves (e embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c
- * combine). Then `x`: x is converted first; `>`: the result is converted; `!`: it is written in no
- * other form. */
+ * combine, u all-reduce). Then `x`: x is converted first; `>`: the result is converted; `!`: it is
+ * written in no other form. */
 #include "backend/cuda/plan/plan.h"
 
 #include <stdlib.h>
@@ -24,8 +24,8 @@ typedef struct plan_case {
     size_t dim, hidden; /* 0: 4096, 14336 */
     size_t n_layers;    /* 0: 2 */
     bool has_experts, is_latent, norms_heads, shares_prefix;
-    bool is_precise;
-    ln_kv_dtype kv; /* F32: F16 */
+    bool is_precise, is_divided; /* is_divided: among ranks */
+    ln_kv_dtype kv;              /* F32: F16 */
     bool exact, one_by_one, has_no_sm90a;
     size_t context; /* tokens that block tables hold; 0: 512 */
 } plan_case;
@@ -89,7 +89,7 @@ static ln_kv_layer caches[MAX_LAYERS];
 
 typedef struct places {
     float *x, *normed, *ffn_normed, *q, *k, *v, *attended, *hidden, *logits, *heads;
-    float *router, *shares, *expert_hidden, *expert_out;
+    float *router, *shares, *expert_hidden, *expert_out, *partial;
     int32_t *experts, *order, *starts;
 } places;
 
@@ -159,6 +159,7 @@ static places make_places(size_t n, size_t dim, size_t hidden) {
                     .shares = place(rows),
                     .expert_hidden = place(rows * hidden),
                     .expert_out = place(rows * dim),
+                    .partial = place(n * dim),
                     .experts = place(rows),
                     .order = place(rows),
                     .starts = place(N_EXPERTS + 1)};
@@ -188,6 +189,20 @@ static void record_latent(const places *p, size_t layer) {
     by_head(w.k_b, p->heads, HEAD_DIM + ROPE_DIM, p->q, LATENT + ROPE_DIM);
 }
 
+/* What a rank has of a block's result goes to the sum of all. */
+static void to_stream(const places *p, const ln_weight *weight, const float *x) {
+    if (!model.c->is_divided) {
+        linear(weight, x, p->x)->residual = p->x;
+        return;
+    }
+    linear(weight, x, p->partial);
+    push(LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.n_rows = model.batch.n_tokens,
+                                                            .dim = weight->n_rows,
+                                                            .x = p->partial,
+                                                            .residual = p->x,
+                                                            .out = p->x};
+}
+
 static void record_attention(const places *p, size_t layer) {
     bool is_latent = model.c->is_latent;
     if (is_latent) {
@@ -209,7 +224,7 @@ static void record_attention(const places *p, size_t layer) {
         .q = p->q, .kv = &caches[layer], .n_heads = HEADS, .scale = 0.1f, .out = p->attended};
     if (is_latent)
         by_head(w.v_b, p->attended, 0, p->heads, 0);
-    linear(&w.o, is_latent ? p->heads : p->attended, p->x)->residual = p->x;
+    to_stream(p, &w.o, is_latent ? p->heads : p->attended);
 }
 
 static ln_op_linear *by_expert(const ln_weight *weight, const places *p, const float *x,
@@ -259,7 +274,7 @@ static void record(const places *p, size_t dim, size_t n_layers) {
         ln_op_linear *up = linear(&w.up, p->ffn_normed, p->hidden);
         up->gate = &w.gate;
         up->activation = LN_ACT_SILU;
-        linear(&w.down, p->hidden, p->x)->residual = p->x;
+        to_stream(p, &w.down, p->hidden);
     }
     norm(&layer_norm, p->x, p->normed);
     linear(&w.out, p->normed, p->logits);
@@ -277,7 +292,7 @@ static char letter_of(const ln_cuda_launch *launch) {
         [LN_OP_ATTENTION] = 'a', [LN_OP_ROUTE] = 'r',     [LN_OP_GROUP] = 'g',
         [LN_OP_COMBINE] = 'c',   [LN_OP_POINTWISE] = 'x', [LN_OP_ROWWISE] = 'v',
         [LN_OP_CONV] = 'z',      [LN_OP_SCAN] = 'd',      [LN_OP_GATED_NORM] = 'p',
-        [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's'};
+        [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's',      [LN_OP_ALL_REDUCE] = 'u'};
     static const char kinds[] = "?DLGBENA";
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }
@@ -459,6 +474,31 @@ static void latent_attention_stands_between_fused_kernels(void **state) {
     check_all(cases, sizeof cases / sizeof *cases);
 }
 
+/* What is fused ends ahead of an all-reduce, which finds what it sums in its memory. */
+static void all_reduces_stand_between_kernels(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"one row",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .is_divided = true},
+         "e D7 u D3 u D7 u D3 u D2"},
+        {"16 rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 16, .is_divided = true},
+         "e N>! G3 A2> G u N>! L2 u N>! G3 A2> G u N>! L2 u N>! G"},
+        {"prefill",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 512, .is_prefill = true, .is_divided = true},
+         "e N>! G3 q a Gx u N>! G>! G u N>! G3 q a Gx u N>! G>! G u D2"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_cuda_plan plan = {0};
+        make_plan(&cases[i].c, &plan);
+        for (size_t k = 0; k < model.n_ops; k++)
+            for (size_t j = 0; j < LN_OP_MAX_IN && model.ops[k].kind == LN_OP_ALL_REDUCE; j++)
+                assert_false(plan.places[model.ops[k].in[j]].is_left_out);
+        ln_cuda_plan_free(&plan);
+    }
+}
+
 static void what_the_step_or_device_forbids_is_apart(void **state) {
     (void)state;
     static const expected cases[] = {
@@ -605,6 +645,7 @@ int main(void) {
         cmocka_unit_test(other_steps_convert_results_on_the_way),
         cmocka_unit_test(experts_take_what_their_norm_converts),
         cmocka_unit_test(latent_attention_stands_between_fused_kernels),
+        cmocka_unit_test(all_reduces_stand_between_kernels),
         cmocka_unit_test(what_the_step_or_device_forbids_is_apart),
         cmocka_unit_test(reasons_are_given),
         cmocka_unit_test(values_of_fused_decode_lie_apart),

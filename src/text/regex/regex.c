@@ -171,26 +171,50 @@ ln_status ln_regex_next(const ln_regex *regex, ln_regex_work *work, ln_regex_wal
     return LINNET_OK;
 }
 
+/* All code points but surrogates, in order; NULL: no memory. */
+static char *list_code_points(size_t *n_bytes) {
+    char *text = malloc((size_t)0x110000 * 4);
+    *n_bytes = 0;
+    for (uint32_t c = 0; text != NULL && c < 0x110000; c++)
+        if (c < 0xd800 || c >= 0xe000)
+            *n_bytes += ln_utf8_encode(c, text + *n_bytes);
+    return text;
+}
+
+/* Walks over the runs of members that `code` finds in the list. */
+static ln_status mark_members(pcre2_code *code, ln_regex_work *work, const char *text,
+                              size_t n_bytes, ln_char_set *set, ln_error *err) {
+    const ln_regex regex = {code};
+    uint32_t c = 0;
+    for (size_t at = 0, begin, end = 0;;) {
+        bool found;
+        LN_TRY(ln_regex_find(&regex, work, text, n_bytes, end, &begin, &end, &found, err));
+        if (!found)
+            return LINNET_OK;
+        for (; at < end; c = c == 0xd7ff ? 0xe000 : c + 1) {
+            if (at >= begin)
+                set->bits[c / 8] |= (unsigned char)(1u << c % 8);
+            at += ln_utf8_length((unsigned char)text[at]);
+        }
+    }
+}
+
 ln_status ln_regex_class_members(const char *items, ln_char_set *set, ln_error *err) {
     ln_strbuf pattern;
-    ln_strbuf_init(&pattern);
-    ln_strbuf_printf(&pattern, "[%s]", items);
-    if (pattern.failed)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a character class");
-    ln_regex regex = {0};
     ln_regex_work work = {0};
-    ln_status status = compile(pattern.data, pattern.len, &regex.code, err);
+    size_t n_bytes;
+    pcre2_code *code = NULL;
+    ln_strbuf_init(&pattern);
+    ln_strbuf_printf(&pattern, "[%s]++", items);
+    char *text = list_code_points(&n_bytes);
+    ln_status status = pattern.failed || text == NULL || !prepare(&work)
+                           ? ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a character class")
+                           : compile(pattern.data, pattern.len, &code, err);
+    if (status == LINNET_OK)
+        status = mark_members(code, &work, text, n_bytes, set, err);
+    free(text);
     ln_strbuf_free(&pattern);
-    if (status == LINNET_OK && !prepare(&work))
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a character class");
-    for (uint32_t c = 0; status == LINNET_OK && c < 0x110000; c++) {
-        char text[4];
-        if (c >= 0xd800 && c < 0xe000)
-            continue;
-        if (match(&regex, &work, text, ln_utf8_encode(c, text), 0) >= 0)
-            set->bits[c / 8] |= (unsigned char)(1u << c % 8);
-    }
     ln_regex_work_free(&work);
-    pcre2_code_free(regex.code);
+    pcre2_code_free(code);
     return status;
 }

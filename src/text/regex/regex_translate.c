@@ -7,7 +7,8 @@
 #include "base/utf8.h"
 #include "text/regex/regex.h"
 
-enum { DEEPEST_NESTING = 200, SET_BYTES = 0x110000 / 8 };
+/* Each set of code points takes some milliseconds. */
+enum { DEEPEST_NESTING = 200, MOST_SETS = 64, SET_BYTES = 0x110000 / 8 };
 
 typedef struct parser {
     const char *text;
@@ -16,7 +17,7 @@ typedef struct parser {
     size_t atom;                           /* where the last atom begins in out */
     size_t groups[DEEPEST_NESTING];        /* where the open groups begin in out */
     unsigned options[DEEPEST_NESTING + 1]; /* by depth: groups opened by options like (?i) */
-    size_t n_groups;
+    size_t n_groups, n_sets;
     ln_error *err;
 } parser;
 
@@ -62,11 +63,18 @@ static void put_set(ln_strbuf *items, const ln_char_set *set) {
     }
 }
 
+static ln_status add_members(parser *p, const char *items, ln_char_set *set) {
+    if (p->n_sets++ == MOST_SETS)
+        return ln_fail(p->err, LINNET_ERR_LIMIT, "more than %d sets in classes at byte %zu",
+                       MOST_SETS, p->at);
+    return ln_regex_class_members(items, set, p->err);
+}
+
 /* The items of a complement: [^items] as ranges. */
 static ln_status put_complement(parser *p, ln_strbuf *items, const char *of) {
     ln_char_set set;
     LN_TRY(new_set(p, &set));
-    ln_status status = ln_regex_class_members(of, &set, p->err);
+    ln_status status = add_members(p, of, &set);
     if (status == LINNET_OK) {
         invert_set(&set);
         put_set(items, &set);
@@ -177,6 +185,7 @@ static ln_status class_escape(parser *p, ln_strbuf *items) {
         else
             ln_strbuf_puts(items, part.data);
     }
+    items->failed |= part.failed;
     ln_strbuf_free(&part);
     return status;
 }
@@ -206,6 +215,7 @@ static ln_status posix_bracket(parser *p, ln_strbuf *items, bool *done) {
         status = put_complement(p, items, part.data ? part.data : "");
     else
         ln_strbuf_puts(items, part.data ? part.data : "");
+    items->failed |= part.failed;
     ln_strbuf_free(&part);
     return status;
 }
@@ -216,7 +226,7 @@ static ln_status add_items(parser *p, ln_strbuf *items, ln_char_set *set) {
     if (items->failed)
         return ln_fail(p->err, LINNET_ERR_NOMEM, "out of memory for a class");
     if (items->len > 0)
-        status = ln_regex_class_members(items->data, set, p->err);
+        status = add_members(p, items->data, set);
     ln_strbuf_clear(items);
     return status;
 }
@@ -364,7 +374,8 @@ static ln_status escape(parser *p) {
         p->at += 2;
     if (status == LINNET_OK && items.len > 0)
         ln_strbuf_printf(p->out, "[%s%s]", negated ? "^" : "", items.data);
-    bool done = items.len > 0;
+    bool done = items.len > 0 || items.failed;
+    p->out->failed |= items.failed;
     ln_strbuf_free(&items);
     if (status != LINNET_OK || done || code_point_escape(p, p->out))
         return status;
@@ -377,6 +388,7 @@ static ln_status escape(parser *p) {
                          letter == 'b' ? "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))"
                                        : "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))",
                          w, w, w, w);
+        p->out->failed |= word.failed;
         ln_strbuf_free(&word);
         p->at += 2;
         return LINNET_OK;

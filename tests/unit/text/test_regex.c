@@ -128,6 +128,25 @@ static void what_is_not_understood_is_refused(void **state) {
     free(deep);
 }
 
+/* Sets of code points take time to compute: 6,000 of them would take minutes. */
+static void many_sets_are_refused(void **state) {
+    (void)state;
+    enum { N_CLASSES = 6000 };
+    static const char class[] = "[a&&[^b]]";
+    size_t n_class = sizeof class - 1;
+    char *bomb = malloc(N_CLASSES * n_class);
+    ln_regex *regex;
+    ln_error err = {0};
+    assert_non_null(bomb);
+    for (size_t i = 0; i < N_CLASSES; i++)
+        memcpy(bomb + i * n_class, class, n_class);
+    assert_int_equal(ln_regex_compile(bomb, N_CLASSES * n_class, &regex, &err), LINNET_ERR_LIMIT);
+    assert_non_null(strstr(err.message, "more than 64 sets"));
+    assert_int_equal(ln_regex_compile(bomb, 20 * n_class, &regex, &err), LINNET_OK);
+    ln_regex_free(regex);
+    free(bomb);
+}
+
 /* A group repeated over a long text needs a stack that grows. */
 static void groups_repeat_over_long_texts(void **state) {
     (void)state;
@@ -145,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_as_in_oniguruma),
         cmocka_unit_test(what_is_not_understood_is_refused),
+        cmocka_unit_test(many_sets_are_refused),
         cmocka_unit_test(groups_repeat_over_long_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

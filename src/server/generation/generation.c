@@ -92,7 +92,7 @@ static void finish(ln_generation *generation) {
     } else if (request->streams) {
         generation->format->end(&generation->writer, generation->choices, generation->n_choices,
                                 &generation->error, out);
-        ln_response_write(exchange, out->data, out->len);
+        ln_response_write_text(exchange, out);
         ln_response_end(exchange);
     } else if (generation->error.status != 0) {
         ln_reply_error(exchange, &generation->error);
@@ -130,6 +130,15 @@ static void take_prompt(ln_generation *generation, ln_choice *choice, const linn
         ln_logprob_columns_add(&generation->writer, choice, prompt->ids[i], i > 0,
                                event->prompt_logprobs[i], top, (size_t)request->n_top);
     }
+}
+
+/* Whether a part of what the choice says was lost. */
+static bool has_lost(const ln_choice *choice) {
+    bool lost = choice->answer.failed || choice->text.failed || choice->piece.failed ||
+                choice->token_ids.failed || choice->prompt_logprobs.failed;
+    for (size_t i = 0; i < LN_LOGPROBS_COLUMNS; i++)
+        lost |= choice->logprobs[i].failed;
+    return lost;
 }
 
 /* Bytes of the event's text, without a special token at its end that clients must not see. */
@@ -193,7 +202,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
         ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (generation->task->request.kind == LN_API_CHAT)
         ln_chat_answer_finish(&choice->answer, event->finish != LINNET_FINISH_STOP);
-    if (choice->answer.failed)
+    if (has_lost(choice))
         ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
         choice->finish = LINNET_FINISH_LENGTH;
@@ -255,9 +264,11 @@ static bool send_chunks(ln_prompt_run *run) {
     ln_strbuf *out = &generation->set->context->scratch;
     ln_strbuf_clear(out);
     for (size_t i = 0; i < run->n; i++)
-        if (run->choices[i].is_dirty)
+        if (run->choices[i].is_dirty) {
             generation->format->chunk(&generation->writer, &run->choices[i], out);
-    return ln_response_write(generation->task->exchange, out->data, out->len);
+            out->failed |= has_lost(&run->choices[i]);
+        }
+    return ln_response_write_text(generation->task->exchange, out);
 }
 
 /* What is stored of a detached one says that it runs. */
@@ -447,7 +458,7 @@ static void begin_stream(ln_generation *generation) {
     ln_strbuf_clear(out);
     if (generation->format->begin != NULL)
         generation->format->begin(&generation->writer, out);
-    ln_response_write(generation->task->exchange, out->data, out->len);
+    ln_response_write_text(generation->task->exchange, out);
 }
 
 /* Answers the exchange; the generation goes on without it. */

@@ -6,20 +6,21 @@
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* What all parts of a kind have together: that was not sent, or, in a whole message, all of it. */
-static void join_parts(const ln_chat_answer *answer, ln_answer_part_kind kind, ln_strbuf *joined) {
+/* What all parts of a kind have together: that was not sent, or, in a whole message, all of it.
+ * What could not be joined, `out` lacks. */
+static void join_parts(const ln_chat_answer *answer, ln_answer_part_kind kind, ln_strbuf *joined,
+                       ln_strbuf *out) {
     for (size_t i = answer->n_complete; i < answer->n_parts; i++) {
         const ln_answer_part *part = &answer->parts[i];
         if (part->kind == kind)
             ln_strbuf_append(joined, ln_answer_part_get_unsent(part),
                              ln_answer_part_count_unsent(part));
     }
+    out->failed |= joined->failed;
 }
 
 static void put_joined(const ln_strbuf *joined, ln_strbuf *out) {
     ln_json_put_string(out, joined->data != NULL ? joined->data : "", joined->len);
-    if (joined->failed)
-        out->failed = true;
 }
 
 /* Under both names that clients know it by. */
@@ -90,8 +91,8 @@ static void put_message(const ln_answer_writer *writer, const ln_choice *choice,
     ln_strbuf content, reasoning;
     ln_strbuf_init(&content);
     ln_strbuf_init(&reasoning);
-    join_parts(answer, LN_PART_TEXT, &content);
-    join_parts(answer, LN_PART_REASONING, &reasoning);
+    join_parts(answer, LN_PART_TEXT, &content, out);
+    join_parts(answer, LN_PART_REASONING, &reasoning, out);
     ln_strbuf_puts(out, "\"role\":\"assistant\",\"content\":");
     if (answer->n_calls > 0 && content.len == 0)
         ln_strbuf_puts(out, "null");
@@ -112,14 +113,14 @@ static void put_delta(const ln_answer_writer *writer, ln_choice *choice, ln_strb
     const char *comma = "";
     ln_strbuf joined;
     ln_strbuf_init(&joined);
-    join_parts(answer, LN_PART_TEXT, &joined);
+    join_parts(answer, LN_PART_TEXT, &joined, out);
     if (joined.len > 0) {
         ln_strbuf_puts(out, "\"content\":");
         put_joined(&joined, out);
         comma = ",";
     }
     ln_strbuf_clear(&joined);
-    join_parts(answer, LN_PART_REASONING, &joined);
+    join_parts(answer, LN_PART_REASONING, &joined, out);
     if (joined.len > 0) {
         ln_strbuf_puts(out, comma);
         put_reasoning(&joined, out);

@@ -92,6 +92,8 @@ static void put_head(ln_connection *connection, int status, const char *type, ss
     else if (length < 0)
         put_text(connection, "Cache-Control: no-cache\r\n%s",
                  connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
+    if (connection->headers.failed)
+        ln_connection_doom(connection); /* one would be missing */
     if (connection->headers.len > 0)
         ln_output_add(connection, connection->headers.data, connection->headers.len);
     if (!connection->keeps_alive)
@@ -137,6 +139,13 @@ bool ln_response_write(ln_exchange *exchange, const void *bytes, size_t n_bytes)
     if (!event_pending(connection->write_event, EV_WRITE, NULL))
         ln_output_flush(connection);
     return connection->state != LN_CONNECTION_DOOMED;
+}
+
+bool ln_response_write_text(ln_exchange *exchange, const ln_strbuf *text) {
+    if (!text->failed)
+        return ln_response_write(exchange, text->data, text->len);
+    ln_connection_doom(of(exchange));
+    return false;
 }
 
 void ln_response_end(ln_exchange *exchange) {

@@ -16,6 +16,8 @@ void ln_response_send(ln_exchange *exchange, int status, const char *type, const
  * (on_gone follows). */
 void ln_response_begin(ln_exchange *exchange, int status, const char *type);
 bool ln_response_write(ln_exchange *exchange, const void *bytes, size_t n_bytes);
+/* The same of a buffer; what it failed to take would be missing, so the response is cut then. */
+bool ln_response_write_text(ln_exchange *exchange, const ln_strbuf *text);
 void ln_response_end(ln_exchange *exchange); /* the exchange is over */
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "cli/commands.h"
 #include "cli/hub/resolve.h"
 #include "cli/options.h"
@@ -203,7 +204,7 @@ int ln_cli_inspect(int argc, char **argv) {
 
     json_t *report = ln_cli_report(model ? model->checkpoint : own, model, err.message,
                                    args.tensors || args.json);
-    if (args.json || !report) {
+    if (args.json || !report || ln_json_memory_failed()) {
         exit_status = ln_cli_print_json(stdout, report, true);
     } else {
         print_object(report, 0);

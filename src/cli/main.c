@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json/load.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -178,14 +179,17 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);           /* a closed stdout shows as EPIPE */
     signal(SIGXFSZ, SIG_IGN);           /* a file that may not grow, as EFBIG */
     linnet_install_fault_handler(NULL); /* without it a truncated model ends the process */
+    ln_json_memory_watch();
     argp_err_exit_status = LN_EXIT_USAGE;
     argp_program_version_hook = print_version;
 
     static char program[] = "linnet";
     argv[0] = program;
     main_args args = {0};
-    if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &args) != 0)
+    if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &args) != 0) {
+        ln_cli_fail("out of memory"); /* what else is wrong, it has said, and ended the program */
         return LN_EXIT_USAGE;
+    }
     char argv0[32];
     snprintf(argv0, sizeof argv0, "%s", args.command->argv0);
     argv[args.index] = argv0;

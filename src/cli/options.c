@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 
 /* ---- a command's arguments -------------------------------------------------------------- */
 
@@ -31,7 +33,10 @@ error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input
         children[n] = argp->children[n];
     children[n] = (struct argp_child){&help_argp, 0, NULL, -1};
     whole.children = children;
-    return argp_parse(&whole, argc, argv, 0, NULL, input);
+    error_t error = argp_parse(&whole, argc, argv, 0, NULL, input);
+    if (error == ENOMEM) /* what else is wrong, it has said, and ended the program */
+        ln_cli_fail("out of memory");
+    return error;
 }
 
 uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json/load.h"
 #include "cli/commands.h"
 
 int ln_cli_fail(const char *format, ...) {
@@ -137,7 +138,8 @@ ln_cli_size ln_cli_size_text(size_t bytes) {
 
 int ln_cli_print_json(FILE *stream, json_t *value, bool indent) {
     size_t flags = indent ? JSON_INDENT(2) : JSON_COMPACT;
-    bool printed = value && json_dumpf(value, stream, flags | JSON_ENCODE_ANY) == 0;
+    bool printed = value && !ln_json_memory_failed() &&
+                   json_dumpf(value, stream, flags | JSON_ENCODE_ANY) == 0;
     json_decref(value);
     if (!printed && !ferror(stream))
         return ln_cli_fail("out of memory");

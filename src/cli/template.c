@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "base/json/load.h"
 #include "cli/commands.h"
 #include "cli/hub/resolve.h"
 #include "cli/input.h"
@@ -121,7 +122,7 @@ static int read_context(const char *path, json_t **context) {
     if (status != 0)
         return status;
     json_error_t where;
-    *context = json_loadb(text, n_bytes, JSON_ALLOW_NUL, &where);
+    *context = ln_json_load_bytes(text, n_bytes, JSON_ALLOW_NUL, &where);
     if (!*context)
         status = ln_cli_fail("%s: line %d: %s", path, where.line, where.text);
     else if (!json_is_object(*context))

@@ -2,38 +2,20 @@
 
 #include <string.h>
 
-enum {
-    /* What jansson allocates for each, rounded up. */
-    OBJECT_BYTES = 320,
-    ARRAY_BYTES = 144,
-    ITEM_BYTES = 112, /* a value with its place in the container, and its key */
-    MAX_HEAP_BYTES = 256 << 20
-};
+#include "base/json/load.h"
 
-/* An upper estimate: structural characters inside strings count too, text counts twice. */
-static size_t estimate_heap(const char *text, size_t n_bytes) {
-    size_t total = 2 * n_bytes;
-    for (size_t i = 0; i < n_bytes; i++) {
-        switch (text[i]) {
-        case '{': total += OBJECT_BYTES + ITEM_BYTES; break;
-        case '[': total += ARRAY_BYTES + ITEM_BYTES; break;
-        case ',': total += ITEM_BYTES; break;
-        default: break;
-        }
-    }
-    return total;
-}
+enum { MAX_HEAP_BYTES = 256 << 20 };
 
 ln_status ln_json_parse(const char *text, size_t n_bytes, json_t **root, size_t *heap_bytes,
                         ln_error *err) {
-    size_t estimate = estimate_heap(text, n_bytes);
+    size_t estimate = ln_json_estimate_bytes(text, n_bytes);
     if (estimate > MAX_HEAP_BYTES)
         return ln_fail(err, LINNET_ERR_LIMIT, "the JSON may take %zu bytes, past the limit of %d",
                        estimate, MAX_HEAP_BYTES);
     if (heap_bytes != NULL)
         *heap_bytes = estimate;
     json_error_t where;
-    *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    *root = ln_json_load_bytes(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     /* jansson leaves the text empty when an allocation failed inside a container */
     if (*root == NULL &&
         (where.text[0] == '\0' || json_error_code(&where) == json_error_out_of_memory))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "base/utf8.h"
 
 static ln_status out_of_memory(ln_error *err) {
@@ -94,8 +95,8 @@ ln_status ln_json_load(const char *bytes, size_t n_bytes, json_t **root, ln_nul_
     ln_status status = replace_nuls(bytes, n_bytes, &replaced, stand_in, err);
     bool has_nuls = stand_in->code_point != 0;
     if (status == LINNET_OK)
-        *root = json_loadb(has_nuls ? replaced.data : bytes, has_nuls ? replaced.len : n_bytes,
-                           JSON_ALLOW_NUL, &json_err);
+        *root = ln_json_load_bytes(has_nuls ? replaced.data : bytes,
+                                   has_nuls ? replaced.len : n_bytes, JSON_ALLOW_NUL, &json_err);
     ln_strbuf_free(&replaced);
     if (status == LINNET_OK && *root == NULL)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s at byte %d", json_err.text, json_err.position);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "base/utf8.h"
 #include "grammar/regex.h"
 #include "grammar/sources.h"
@@ -195,8 +196,9 @@ char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     for (size_t digits = 15; digits <= 17 && !is_same; digits++) {
         free(text);
         text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-        json_t *again =
-            text != NULL ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+        json_t *again = text != NULL ? ln_json_load_bytes(text, strlen(text),
+                                                          JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+                                     : NULL;
         is_same = text == NULL || json_equal(again, value);
         json_decref(again);
     }
@@ -210,7 +212,8 @@ char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
 json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, size_t n_bytes,
                               const char *what) {
     json_error_t where;
-    json_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    json_t *root =
+        ln_json_load_bytes(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
     if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
         ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
     else if (root == NULL)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
+
 enum { MAX_FILES = 10000 };
 static const json_int_t max_file_bytes = (json_int_t)1 << 50;
 
@@ -70,7 +72,7 @@ ln_status ln_hub_files_parse(const char *json, size_t n_bytes, ln_hub_files *fil
     size_t index;
     json_t *object;
     *files = (ln_hub_files){0};
-    json_t *root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES, &where);
+    json_t *root = ln_json_load_bytes(json, n_bytes, JSON_REJECT_DUPLICATES, &where);
     const char *commit = json_string_value(json_object_get(root, "sha"));
     json_t *siblings = json_object_get(root, "siblings");
     ln_status status = LINNET_OK;

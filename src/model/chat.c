@@ -5,13 +5,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json/load.h"
 #include "text/chat/special_tokens.h"
 
 /* Parses an option's JSON: `what` is its name, an array of objects or one object. */
 static ln_status read_json(const char *text, const char *what, bool is_list, json_t **value,
                            ln_error *err) {
     json_error_t where;
-    *value = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    *value =
+        ln_json_load_bytes(text, strlen(text), JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     if (*value == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "%s: line %d, column %d: %s", what, where.line,
                        where.column, where.text);

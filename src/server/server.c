@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json/load.h"
 #include "server/api/router.h"
 #include "server/generation/generation.h"
-#include "server/json/memory.h"
 #include "server/json/reply.h"
 #include "server/responses/response_store.h"
 
@@ -167,7 +167,8 @@ static struct event_base *create_base(void) {
 
 static ln_status read_variables(ln_server *server, ln_error *err) {
     const char *text = server->options.template_variables;
-    json_t *variables = text != NULL ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *variables =
+        text != NULL ? ln_json_load_bytes(text, strlen(text), JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (text != NULL && !json_is_object(variables)) {
         json_decref(variables);
         return ln_fail(err, LINNET_ERR_ARGUMENT,

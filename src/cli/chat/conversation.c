@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "cli/input.h"
 #include "cli/output.h"
 
@@ -113,7 +114,7 @@ int ln_conversation_load(ln_conversation *conversation, const char *path) {
     if (status != 0)
         return status;
     json_error_t where;
-    json_t *messages = json_loadb(text, n_bytes, 0, &where);
+    json_t *messages = ln_json_load_bytes(text, n_bytes, 0, &where);
     free(text);
     if (!messages)
         return ln_cli_fail("'%s', line %d, column %d: %s", path, where.line, where.column,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hashmap.h"
+#include "base/json/load.h"
 #include "grammar/json_rules.h"
 #include "grammar/regex.h"
 #include "grammar/sources.h"
@@ -146,7 +147,7 @@ static json_t *split(const char *text, bool words) {
 }
 
 static ln_expr *read_chunks(lark_reader *r, const ln_lark_node *node) {
-    json_t *root = json_loadb(node->text, node->n_bytes, 0, NULL);
+    json_t *root = ln_json_load_bytes(node->text, node->n_bytes, 0, NULL);
     json_t *chunks = json_incref(json_object_get(root, "substring_chunks"));
     const char *words = json_string_value(json_object_get(root, "substring_words"));
     const char *chars = json_string_value(json_object_get(root, "substring_chars"));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hashmap.h"
+#include "base/json/load.h"
 #include "base/utf8.h"
 #include "grammar/grammar.h"
 #include "grammar/lark/lark.h"
@@ -286,8 +287,8 @@ static ln_lark_node *read_json(lark_parser *p, ln_lark_kind kind) {
     json_error_t where;
     skip(p, true);
     size_t begin = p->at;
-    json_t *root = json_loadb(p->text + begin, p->n_bytes - begin,
-                              JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &where);
+    json_t *root = ln_json_load_bytes(p->text + begin, p->n_bytes - begin,
+                                      JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &where);
     if (root == NULL)
         fail_as(p, LINNET_ERR_ARGUMENT, "what stands after a % is no JSON: ", where.text);
     else
@@ -583,7 +584,8 @@ static void read_import(lark_parser *p) {
 /* %llguidance {...}: options, of which these bear on the language. */
 static void read_grammar_options(lark_parser *p) {
     const ln_lark_node *node = read_json(p, LN_LARK_JSON);
-    json_t *root = has_failed(p) ? NULL : json_loadb(node->text, node->n_bytes, 0, NULL), *value;
+    json_t *root = has_failed(p) ? NULL : ln_json_load_bytes(node->text, node->n_bytes, 0, NULL),
+           *value;
     const char *key;
     json_object_foreach(root, key, value) {
         if (strcmp(key, "allow_initial_skip") == 0)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "server/api/query.h"
 #include "server/api/routes.h"
 #include "server/generation/chat_request.h"
@@ -205,7 +206,7 @@ void ln_endpoint_response_input(ln_context *context, ln_exchange *exchange) {
         reply_missing(exchange, id);
         return;
     }
-    json_t *items = json_loads(json, JSON_ALLOW_NUL, NULL);
+    json_t *items = ln_json_load_bytes(json, strlen(json), JSON_ALLOW_NUL, NULL);
     json_t *list = list_items(items, exchange->query);
     char *text = json_dumps(list, JSON_COMPACT);
     ln_strbuf *out = &context->scratch;

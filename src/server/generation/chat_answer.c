@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/json/load.h"
 #include "base/siphash.h"
 
 /* {"input": TEXT} of which the end was cut, with what there is of the text; NULL: it is no such. */
@@ -16,7 +17,7 @@ static json_t *complete(const ln_strbuf *raw) {
         ln_strbuf_init(&text);
         ln_strbuf_append(&text, raw->data, raw->len - cut);
         if (ln_strbuf_puts(&text, "\"}"))
-            arguments = json_loadb(text.data, text.len, JSON_ALLOW_NUL, NULL);
+            arguments = ln_json_load_bytes(text.data, text.len, JSON_ALLOW_NUL, NULL);
         ln_strbuf_free(&text);
     }
     return arguments;
@@ -27,7 +28,7 @@ static void close_custom(ln_chat_answer *answer) {
     ln_answer_part *last = answer->n_parts > 0 ? &answer->parts[answer->n_parts - 1] : NULL;
     if (last == NULL || last->raw.len == 0)
         return;
-    json_t *arguments = json_loadb(last->raw.data, last->raw.len, JSON_ALLOW_NUL, NULL);
+    json_t *arguments = ln_json_load_bytes(last->raw.data, last->raw.len, JSON_ALLOW_NUL, NULL);
     last->is_malformed = !json_is_string(json_object_get(arguments, "input"));
     if (arguments == NULL)
         arguments = complete(&last->raw);
@@ -155,8 +156,8 @@ static bool is_malformed(const ln_answer_part *part) {
         return part->is_malformed;
     if (part->text.len == 0)
         return true;
-    json_t *arguments =
-        json_loadb(part->text.data, part->text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    json_t *arguments = ln_json_load_bytes(part->text.data, part->text.len,
+                                           JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     bool is_json = arguments != NULL || json_error_code(&error) == json_error_numeric_overflow;
     json_decref(arguments);
     return !is_json;
@@ -189,8 +190,8 @@ void ln_chat_answer_finish(ln_chat_answer *answer, bool is_cut) {
 bool ln_answer_part_has_object(const ln_answer_part *call) {
     if (call->text.len == 0)
         return false;
-    json_t *arguments =
-        json_loadb(call->text.data, call->text.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *arguments = ln_json_load_bytes(call->text.data, call->text.len,
+                                           JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     bool is_object = json_is_object(arguments);
     json_decref(arguments);
     return is_object;

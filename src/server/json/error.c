@@ -1,9 +1,8 @@
 #include "server/json/error.h"
+#include "base/json/load.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "server/json/memory.h"
 
 bool ln_api_fail(ln_api_error *error, int status, const char *param, const char *format, ...) {
     if (error->status != 0)

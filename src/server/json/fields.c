@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/json/memory.h"
+#include "base/json/load.h"
 
 enum { MAX_DEPTH = 128 };
 
@@ -74,7 +74,8 @@ json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
         return NULL;
     }
     json_error_t where;
-    json_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    json_t *root =
+        ln_json_load_bytes(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     if (root == NULL) {
         size_t position = where.position > 0 ? (size_t)where.position : 0;
         json_walk seen = walk(text, position < n_bytes ? position : n_bytes);
@@ -96,8 +97,8 @@ json_t *ln_fields_parse_value(const json_t *text) {
     const char *bytes = json_string_value(text);
     if (bytes == NULL || walk(bytes, n_bytes).max_depth > MAX_DEPTH)
         return NULL;
-    return json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY,
-                      NULL);
+    return ln_json_load_bytes(bytes, n_bytes,
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
 }
 
 /* ---- fields ----------------------------------------------------------------------------- */
@@ -174,7 +175,8 @@ static listing judge(const char *listed, const char *key, const json_t *value) {
         return UNKNOWN;
     if (listed[n_bytes] == '\0')
         return ALLOWED;
-    json_t *only = json_loads(listed + n_bytes + 1, JSON_DECODE_ANY, NULL);
+    json_t *only = ln_json_load_bytes(listed + n_bytes + 1, strlen(listed + n_bytes + 1),
+                                      JSON_DECODE_ANY, NULL);
     bool is_same = only != NULL && json_equal(only, value);
     json_decref(only);
     return is_same ? ALLOWED : REFUSED;

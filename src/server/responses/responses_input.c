@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "server/generation/chat_builder.h"
 #include "server/json/out.h"
 #include "server/responses/responses_items.h"
@@ -42,7 +43,8 @@ static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
     if (id == NULL)
         return true;
     char *stored = ln_response_store_get(store, id, LN_STORED_MESSAGES);
-    json_t *messages = stored != NULL ? json_loads(stored, JSON_ALLOW_NUL, NULL) : NULL;
+    json_t *messages =
+        stored != NULL ? ln_json_load_bytes(stored, strlen(stored), JSON_ALLOW_NUL, NULL) : NULL;
     free(stored);
     if (messages == NULL) {
         ln_api_fail(fields->error, 404, "previous_response_id",

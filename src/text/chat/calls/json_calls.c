@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "text/chat/calls/forms.h"
 
 enum {
@@ -33,7 +34,7 @@ static void announce(ln_call_reader *r) {
 
 /* The text of a JSON string, to `out`. */
 static bool decode_string(const ln_strbuf *json, ln_strbuf *out) {
-    json_t *value = json_loadb(json->data, json->len, JSON_DECODE_ANY, NULL);
+    json_t *value = ln_json_load_bytes(json->data, json->len, JSON_DECODE_ANY, NULL);
     bool is_string = json_is_string(value);
     ln_strbuf_clear(out);
     if (is_string)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
+
 enum { MAX_DEPTH = 64 };
 
 static bool is_space(char byte) {
@@ -107,7 +109,8 @@ static bool read_quoted(ln_literal *l) {
 /* ---- words ------------------------------------------------------------------------------ */
 
 static bool is_number(const char *text, size_t n_bytes) {
-    json_t *value = json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *value =
+        ln_json_load_bytes(text, n_bytes, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
     bool found = json_is_real(value);
     json_decref(value);
     return found;

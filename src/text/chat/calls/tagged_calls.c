@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "text/chat/calls/forms.h"
 #include "text/chat/calls/literal.h"
 
@@ -49,7 +50,7 @@ static bool begin_call(ln_call_reader *r) {
 void ln_calls_put_value(ln_parameter_type type, const char *text, size_t n_bytes, ln_strbuf *json) {
     json_t *value = type == LN_PARAMETER_TEXT
                         ? NULL
-                        : json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+                        : ln_json_load_bytes(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     bool is_json = value != NULL && ln_parameter_may_be(type, value);
     json_decref(value);
     if (is_json) {

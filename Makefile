@@ -24,7 +24,7 @@ ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || c
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-faults test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -45,6 +45,11 @@ tests: setup-test configure
 
 test: tests
 	$(CTEST) --test-dir $(BUILD)
+
+# Every allocation and every system call of commands and of the server fails in turn, for some minutes;
+# `make test` has a sample of them.
+test-faults: tests
+	LINNET_FAULTS=all ctest --verbose --timeout 1800 --test-dir $(BUILD) -R '^faults/'
 
 # Clients from the Python package index against the demo model; not part of `make test`.
 test-clients: all

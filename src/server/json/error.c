@@ -1,8 +1,9 @@
 #include "server/json/error.h"
-#include "base/json/load.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "base/json/load.h"
 
 bool ln_api_fail(ln_api_error *error, int status, const char *param, const char *format, ...) {
     if (error->status != 0)

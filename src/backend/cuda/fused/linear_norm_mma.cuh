@@ -206,8 +206,8 @@ static __device__ __forceinline__ void consume(const fused_args &c, const fused_
     const small_m_args &a = l.gemm;
     float sum[N], total[N];
     deferred_splits<N> held = {};
-    k_range piece;
-    for (unsigned k = 0; find_k_range(a, k, piece); k++) {
+    split_range piece;
+    for (unsigned k = 0; find_split_range(a, k, piece); k++) {
         weight_unit unit = find_unit(l, piece.unit);
         bool is_whole = piece.begin == 0;
         bool adds = piece.end == LN_K_SPLITS && a.p.parts[unit.part].epilogue.residual != NULL;

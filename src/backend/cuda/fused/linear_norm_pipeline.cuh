@@ -26,8 +26,8 @@ static __device__ __forceinline__ void produce_weights(const fused_args &c, cons
                                                        ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
     const small_m_args &a = l.gemm;
-    k_range piece;
-    for (unsigned k = 0; find_k_range(a, k, piece); k++) {
+    split_range piece;
+    for (unsigned k = 0; find_split_range(a, k, piece); k++) {
         weight_unit unit = find_unit(l, piece.unit);
         const CUtensorMap *map = &a.weights[unit.part];
         for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
@@ -55,8 +55,8 @@ static __device__ __forceinline__ void produce_rows(const fused_args &c, const f
                                                     const pipelines &pipes, ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
     const small_m_args &a = l.gemm;
-    k_range piece;
-    for (unsigned k = 0; find_k_range(a, k, piece); k++)
+    split_range piece;
+    for (unsigned k = 0; find_split_range(a, k, piece); k++)
         for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
             unsigned end = first_tile_of(a.p, k_split + 1);
 #pragma unroll 1

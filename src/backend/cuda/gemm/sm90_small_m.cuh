@@ -74,8 +74,8 @@ static __device__ __forceinline__ void consume(const small_m_args &a, const char
     float sum[N], total[N];
     deferred_splits<N> deferred = {};
     ln_pipeline_stage at = {};
-    k_range range;
-    for (unsigned k = 0; find_k_range(a, k, range); k++) {
+    split_range range;
+    for (unsigned k = 0; find_split_range(a, k, range); k++) {
         weight_unit unit = find_unit<shape, GATE>(a.p, range.unit);
         bool precise = PRECISE && a.p.parts[unit.part].precise, is_whole = range.begin == 0;
 #pragma unroll

@@ -67,14 +67,14 @@ static __device__ __forceinline__ weight_unit find_unit(const ln_gemm_args &p, u
 }
 
 /* K splits [begin, end) of a unit. */
-typedef struct k_range {
+typedef struct split_range {
     unsigned unit, begin, end;
-} k_range;
+} split_range;
 
 /* Range `number` of those of this CTA: of its last unit, whole units, of its first unit. False
  * behind the last. */
-static __device__ __forceinline__ bool find_k_range(const small_m_args &a, unsigned number,
-                                                    k_range &range) {
+static __device__ __forceinline__ bool find_split_range(const small_m_args &a, unsigned number,
+                                                    split_range &range) {
     unsigned first = blockIdx.x * a.per_block, last = min(first + a.per_block, a.n_items);
     unsigned begin = first / LN_K_SPLITS, end = last / LN_K_SPLITS;
     if (begin == end) {
@@ -101,7 +101,7 @@ static __device__ __forceinline__ unsigned first_tile_of(const ln_gemm_args &p, 
 }
 
 /* Whether the range ends a unit of a part with adapters, whose K split follows. */
-static __device__ __forceinline__ bool has_adapters(const small_m_args &a, const k_range &range,
+static __device__ __forceinline__ bool has_adapters(const small_m_args &a, const split_range &range,
                                                     const weight_unit &unit) {
     return range.end == LN_K_SPLITS && a.p.adapters.lists != NULL &&
            (a.p.adapters.parts >> unit.part & 1) != 0;
@@ -169,8 +169,8 @@ static __device__ void produce_weights(const small_m_args &a, char *stages,
                                        small_m_pipeline &bars) {
     typedef small_m_stage<LAYOUT, ROWS, PRECISE> shape;
     ln_pipeline_stage at = {0, 1};
-    k_range range;
-    for (unsigned k = 0; find_k_range(a, k, range); k++) {
+    split_range range;
+    for (unsigned k = 0; find_split_range(a, k, range); k++) {
         weight_unit unit = find_unit<shape, GATE>(a.p, range.unit);
         const CUtensorMap *map = &a.weights[unit.part];
         for (unsigned split = range.begin; split < range.end; split++) {
@@ -222,9 +222,9 @@ static __device__ void produce_activations(const small_m_args &a, char *stages,
                                            small_m_pipeline &bars) {
     typedef small_m_stage<LAYOUT, ROWS, PRECISE> shape;
     ln_pipeline_stage at = {0, 1};
-    k_range range;
+    split_range range;
     ln_pdl_wait();
-    for (unsigned k = 0; find_k_range(a, k, range); k++) {
+    for (unsigned k = 0; find_split_range(a, k, range); k++) {
         for (unsigned split = range.begin; split < range.end; split++) {
             unsigned end = first_tile_of(a.p, split + 1);
 #pragma unroll 1

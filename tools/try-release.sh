@@ -16,8 +16,12 @@ if [ ! -e "$root/usr/bin/apt-get" ]; then
     debootstrap --variant=minbase "$release" "$root" "$mirror"
 fi
 
-# What git tracks, as it stands now. Times stay, so that a second run builds only what changed.
+# What git tracks, as it stands now, and nothing of before but the build folder. Times stay, so that
+# a second run builds only what changed.
 mkdir -p "$root/src/linnet"
+(cd "$source" && git ls-files -z | LC_ALL=C sort -z) >"$root/src/tracked"
+(cd "$root/src/linnet" && find . -path ./build -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z |
+    LC_ALL=C comm -z -13 ../tracked - | xargs -0 -r rm -f)
 (cd "$source" && git ls-files -z | xargs -0 sh -c 'for f; do [ -e "$f" ] && printf "%s\0" "$f"; done' sh |
     tar -c --null --files-from=- -f -) | tar -x -C "$root/src/linnet" -f -
 

@@ -229,6 +229,13 @@ typedef enum linnet_preemption {
     LINNET_PREEMPTION_RECOMPUTE /* they are computed again */
 } linnet_preemption;
 
+/* How the GPUs of several ranks exchange activations; sums have the same bits by either. */
+typedef enum linnet_collectives {
+    LINNET_COLLECTIVES_AUTO = 0, /* CUDA IPC where all are of one host and reach each other's
+                                    memory, else NCCL */
+    LINNET_COLLECTIVES_NCCL      /* libnccl.so.2, which must be installed on all hosts */
+} linnet_collectives;
+
 typedef struct linnet_engine_options {
     size_t struct_bytes;
     linnet_precision precision;
@@ -309,6 +316,8 @@ typedef struct linnet_engine_options {
     /* Expert parallelism: a stage has so many times n_ranks ranks, each with whole experts; 0 or 1:
      * experts are divided by columns, as feed-forwards are. */
     size_t n_expert_ranks;
+    /* What carries activations between ranks on GPUs; all ranks have the same. */
+    linnet_collectives collectives;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

@@ -6,7 +6,7 @@ _linnet() {
     local engine='--precision --backend --gpu-layers --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --batch-invariant --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft --draft-tokens
-        --draft-model --max-adapters --max-adapter-rank --tp --pp --ep'
+        --draft-model --max-adapters --max-adapter-rank --tp --pp --ep --collectives'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
     local model='--model --hf'
@@ -26,6 +26,7 @@ _linnet() {
     --prefix-cache | --batch-invariant) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
     --pooling) mapfile -t COMPREPLY < <(compgen -W 'cls mean last' -- "$word") ;;
+    --collectives) mapfile -t COMPREPLY < <(compgen -W 'auto nccl' -- "$word") ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;
     --json-whitespace) mapfile -t COMPREPLY < <(compgen -W 'free compact' -- "$word") ;;
     --json-order) mapfile -t COMPREPLY < <(compgen -W 'free written' -- "$word") ;;

@@ -140,7 +140,7 @@ class EngineOptions(Structure):
         ("on_load", LoadFn), ("load_user", c_void_p), ("draft_tokens", c_size_t), ("draft_model", c_char_p),
         ("gpu_layers", c_int32), ("lazy_weights", c_bool), ("batch_invariant", c_bool), ("draft", c_char_p),
         ("max_adapters", c_size_t), ("max_adapter_rank", c_size_t), ("n_ranks", c_size_t), ("rank", c_size_t),
-        ("n_stages", c_size_t), ("n_expert_ranks", c_size_t)]
+        ("n_stages", c_size_t), ("n_expert_ranks", c_size_t), ("collectives", c_int)]
 
 
 class Arena(Structure):

@@ -66,6 +66,7 @@ typedef struct ln_transfer {
 /* The ranks of an engine, and the groups of them that operations name (dist/mesh.h). */
 typedef struct ln_rank_groups {
     ln_collectives *all, *stage, *tensor;
+    bool wants_nccl; /* devices are joined by NCCL, even where they reach each other's memory */
 } ln_rank_groups;
 
 /* The operations of a backend. */
@@ -120,6 +121,9 @@ typedef struct ln_backend_vtable {
      * devices of `ranks` for the operations of rank_ops.h. One that fails lets the others fail.
      * NULL: those operations call the collectives themselves. */
     ln_status (*join_ranks)(ln_backend *backend, const ln_rank_groups *ranks, ln_error *err);
+    /* What all ranks call together ahead of destroy, while messages still pass: what runs ends, and
+     * no device uses another's memory any more. NULL with join_ranks. */
+    void (*leave_ranks)(ln_backend *backend);
 
     /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);

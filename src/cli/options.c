@@ -152,6 +152,7 @@ enum {
     KEY_MAX_ADAPTERS,
     KEY_MAX_ADAPTER_RANK,
     KEY_TP,
+    KEY_COLLECTIVES,
     KEY_PP,
     KEY_EP,
     KEY_CTX = 'c', /* as llama.cpp has them */
@@ -211,6 +212,10 @@ static const struct argp_option engine_options[] = {
      0},
     {"pp", KEY_PP, "N", RARE,
      "Divide the layers among N stages, of as many ranks each as --tp says (1)", 0},
+    {"collectives", KEY_COLLECTIVES, "auto|nccl", RARE,
+     "What carries activations between the GPUs of ranks (auto: their own memory where they reach "
+     "each other's, else NCCL)",
+     0},
     {"draft", KEY_DRAFT, "auto|none|mtp|eagle|ngram|model", RARE,
      "Who guesses tokens that are then checked in one step, with the same output: the checkpoint's "
      "head for multi-token prediction, an EAGLE-3 head or a smaller model in --draft-model, or "
@@ -296,6 +301,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const policies[] = {"chunked", "prefill-first"};
     static const char *const orders[] = {"fcfs", "priority"};
     static const char *const drafters[] = {"auto", "none", "mtp", "eagle", "ngram", "model"};
+    static const char *const collectives[] = {"auto", "nccl"};
     static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
     linnet_engine_options *options = state->input;
     switch (key) {
@@ -336,6 +342,10 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_POLICY:
         options->policy = (linnet_policy)parse_choice(state, "--policy", arg, policies, 2);
+        return 0;
+    case KEY_COLLECTIVES:
+        options->collectives =
+            (linnet_collectives)parse_choice(state, "--collectives", arg, collectives, 2);
         return 0;
     case KEY_ORDER:
         options->order = (linnet_order)parse_choice(state, "--order", arg, orders, 2);

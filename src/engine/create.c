@@ -251,9 +251,10 @@ static void group_ranks(linnet_engine *engine, const ln_mesh *mesh) {
 }
 
 /* All compute alike, and those on GPUs connect these. */
-static ln_status join_ranks(linnet_engine *engine, ln_error *err) {
+static ln_status join_ranks(linnet_engine *engine, linnet_collectives collectives, ln_error *err) {
     const ln_backend_vtable *vtable = engine->backend->vtable;
-    const ln_rank_groups groups = {&engine->ranks, &engine->stage_ranks, &engine->tensor_ranks};
+    const ln_rank_groups groups = {&engine->ranks, &engine->stage_ranks, &engine->tensor_ranks,
+                                   collectives == LINNET_COLLECTIVES_NCCL};
     size_t other;
     LN_TRY(ln_ranks_find_other(&engine->ranks, vtable->on_device, &other, err));
     if (other < engine->ranks.n_ranks)
@@ -261,8 +262,12 @@ static ln_status join_ranks(linnet_engine *engine, ln_error *err) {
             err, LINNET_ERR_UNSUPPORTED,
             "rank %zu computes on %s, and rank %zu does not: --backend says where all do",
             engine->ranks.rank, vtable->on_device ? "a GPU" : "the CPU", other);
-    return vtable->join_ranks != NULL ? vtable->join_ranks(engine->backend, &groups, err)
-                                      : LINNET_OK;
+    if (vtable->join_ranks != NULL)
+        return vtable->join_ranks(engine->backend, &groups, err);
+    if (groups.wants_nccl)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "NCCL joins GPUs, and ranks compute on the CPU");
+    return LINNET_OK;
 }
 
 ln_status ln_engine_create(const linnet_model *model, const linnet_engine_options *options,
@@ -292,7 +297,7 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
         secret[0] ^= ln_clock_ns() ^ (uintptr_t)engine;
     status = ln_ranks_agree(&engine->ranks, fill(engine, err), err);
     if (status == LINNET_OK && plan.n_ranks > 1)
-        status = ln_ranks_agree(&engine->ranks, join_ranks(engine, err), err);
+        status = ln_ranks_agree(&engine->ranks, join_ranks(engine, options->collectives, err), err);
     if (status == LINNET_OK)
         status = start_threads(engine, err);
     if (status == LINNET_OK && engine->ranks.rank == 0)
@@ -316,6 +321,8 @@ void ln_engine_destroy(linnet_engine *engine) {
         pthread_join(engine->thread, NULL);
     }
     ln_notifier_stop(&engine->notifier);
+    if (engine->plan.n_ranks > 1 && engine->backend->vtable->leave_ranks != NULL)
+        engine->backend->vtable->leave_ranks(engine->backend);
     /* while the memory is there: a message may still come that a failed step has not waited for */
     ln_collectives_close(&engine->ranks);
     if (engine->has_mutex) {

@@ -124,7 +124,7 @@ static void free_scratch(cuda_backend *self) {
 
 static void destroy(ln_backend *backend) {
     cuda_backend *self = enter(backend);
-    ln_cuda_link_leave(&self->link);
+    ln_cuda_link_stop(&self->link);
     if (self->stream != NULL) {
         (void)ln_cuda_stream_synchronize(self->stream);
         ln_cuda_stream_destroy(self->stream);
@@ -607,6 +607,14 @@ static ln_status join_ranks(ln_backend *backend, const ln_rank_groups *ranks, ln
     return ln_cuda_link_join(&enter(backend)->link, ranks, err);
 }
 
+static void leave_ranks(ln_backend *backend) {
+    cuda_backend *self = enter(backend);
+    ln_cuda_link_stop(&self->link);
+    if (self->stream != NULL)
+        (void)ln_cuda_stream_synchronize(self->stream);
+    ln_cuda_link_leave(&self->link);
+}
+
 /* ---- creation ----------------------------------------------------------------------------- */
 
 static const ln_backend_vtable vtable = {
@@ -630,6 +638,7 @@ static const ln_backend_vtable vtable = {
     .start = start,
     .finish = finish,
     .join_ranks = join_ranks,
+    .leave_ranks = leave_ranks,
     .is_lost = is_lost,
 };
 

@@ -16,6 +16,7 @@ static ln_status check_scheduling(const linnet_engine_options *options, ln_error
         {"preemption", (unsigned)options->preemption, LINNET_PREEMPTION_RECOMPUTE},
         {"policy", (unsigned)options->policy, LINNET_POLICY_PREFILL_FIRST},
         {"order", (unsigned)options->order, LINNET_ORDER_PRIORITY},
+        {"collectives", (unsigned)options->collectives, LINNET_COLLECTIVES_NCCL},
     };
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (choices[i].value > choices[i].last)

@@ -12,7 +12,7 @@ static const char *refuses_ipc(const ln_rank_card *cards, size_t n, bool has_fai
         all_have = all_have && cards[i].has_handle;
         any_wants = any_wants || cards[i].wants_nccl;
     }
-    return any_wants          ? "LINNET_COLLECTIVES is nccl"
+    return any_wants          ? "NCCL was asked for"
            : !all_here        ? "they are in several hosts"
            : n > LN_IPC_RANKS ? "so many cannot share memory"
            : !all_have        ? "the memory of one cannot be shared"

@@ -64,15 +64,14 @@ static void name_host(char host[LN_CARD_HOST_BYTES]) {
     (void)fclose(file);
 }
 
-static void fill_card(ln_cuda_link *link, ln_rank_card *card) {
-    const char *wanted = getenv("LINNET_COLLECTIVES");
+static void fill_card(ln_cuda_link *link, bool wants_nccl, ln_rank_card *card) {
     memset(card, 0, sizeof *card);
     name_host(card->host);
     (void)ln_cuda_device_bus(link->device, card->bus);
     card->has_handle = card->host[0] != '\0' && ln_cuda_ipc_export(link->arena, &card->handle) == 0;
     link->nccl = ln_nccl_load(&link->nccl_problem);
     card->has_nccl = link->nccl != NULL;
-    card->wants_nccl = wanted != NULL && strcmp(wanted, "nccl") == 0;
+    card->wants_nccl = wants_nccl;
 }
 
 /* Maps the arenas of all; they tell each other whether that is done. */
@@ -138,16 +137,28 @@ ln_status ln_cuda_link_join(ln_cuda_link *link, const ln_rank_groups *ranks, ln_
     link->all = ranks->all;
     link->patience.timeout_ns = ranks->all->timeout_ns;
     ranks->all->device = ranks->stage->device = ranks->tensor->device = link;
-    fill_card(link, &own);
+    fill_card(link, ranks->wants_nccl, &own);
     LN_TRY(ln_all_gather(ranks->all, &own, sizeof own, link->cards, err));
     return join_by(link, err);
 }
 
-void ln_cuda_link_leave(ln_cuda_link *link) {
+void ln_cuda_link_stop(ln_cuda_link *link) {
     if (link->patience.trouble != NULL)
         *link->patience.trouble = LN_IPC_GIVEN_UP;
-    if (link->nccl != NULL && link->all->failure.status != LINNET_OK)
+    if (link->nccl != NULL && link->all != NULL && link->all->failure.status != LINNET_OK)
         ln_nccl_abort(link->nccl);
+}
+
+/* CUDA wants memory unmapped everywhere before its owner frees it. */
+void ln_cuda_link_leave(ln_cuda_link *link) {
+    static const uint64_t patience_ns = UINT64_C(10000000000); /* a rank may yet end a step */
+    unmap_all(link);
+    if (link->all == NULL)
+        return;
+    link->all->timeout_ns = patience_ns;
+    if (ln_barrier(link->all, NULL) != LINNET_OK && link->nccl != NULL)
+        ln_nccl_abort(link->nccl);
+    link->all = NULL;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */

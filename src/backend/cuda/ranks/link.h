@@ -42,8 +42,11 @@ int ln_cuda_link_reserve(ln_cuda_link *link, const ln_mesh *mesh, int device);
 /* Connects all ranks, which call it together. Errors: UNSUPPORTED, COMPUTE. */
 ln_status ln_cuda_link_join(ln_cuda_link *link, const ln_rank_groups *ranks, ln_error *err);
 /* Kernels wait no more: what is queued ends. */
+void ln_cuda_link_stop(ln_cuda_link *link);
+/* Behind stop, when nothing of this rank runs any more; all ranks call it together, and go on once
+ * none has another's arena mapped, or one is lost. */
 void ln_cuda_link_leave(ln_cuda_link *link);
-/* Behind leave, when nothing runs any more; frees the arena, too. */
+/* Behind stop and leave; frees the arena, too. */
 void ln_cuda_link_free(ln_cuda_link *link);
 
 /* Whether a CUDA graph can repeat steps; where there is one rank, too. */

@@ -394,7 +394,7 @@ enum { TOKENS = 7, EXPERTS = 6, USED = 2, DIM = 10, OUT = 5 };
 static void ranks_add_up(ln_op *ops, const int32_t *experts, const float *whole) {
     static const size_t begins[] = {0, 2, EXPERTS};
     const ln_weight *matrices = ops[1].linear.weight;
-    float sum[TOKENS * OUT] = {0}, part[TOKENS * OUT];
+    float sum[TOKENS * OUT] = {0}, part[TOKENS * OUT], *out = ops[2].combine.out;
     for (size_t rank = 0; rank < 2; rank++) {
         size_t first = begins[rank], n = begins[rank + 1] - first;
         for (size_t i = 0; i < TOKENS * USED * OUT; i++)
@@ -410,6 +410,7 @@ static void ranks_add_up(ln_op *ops, const int32_t *experts, const float *whole)
         for (size_t i = 0; i < TOKENS * OUT; i++)
             sum[i] += part[i];
     }
+    ops[2].combine.out = out;
     for (size_t i = 0; i < TOKENS * OUT; i++)
         assert_near(sum[i], whole[i], 10);
 }

@@ -3,61 +3,37 @@
  * one tensor. */
 #include "model/family.h"
 
-static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
-    {.role = LN_ROLE_Q, .hf = "transformer.h.%d.attn.q_proj"},
-    {.role = LN_ROLE_K, .hf = "transformer.h.%d.attn.k_proj"},
-    {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.v_proj"},
-    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.out_proj"},
-    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.fc_in"},
-    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.fc_out"},
-};
-
-static const ln_config_default defaults[] = {LN_DEFAULT("rotary_dim", 64), {0}};
-
-const ln_family ln_family_gptj = {
-    .name = "gptj",
-    .hf_types = "gptj",
-    .hf_prefix = "transformer.",
-    .defaults = defaults,
-    .refused = "",
-    .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PARALLEL,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    LN_BINDINGS(bindings),
-};
+/* ...: the bindings of q, k and v. */
+#define BINDINGS(...)                                                                              \
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},                                          \
+        {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},                                   \
+        {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},                                                 \
+        {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"}, __VA_ARGS__,              \
+        {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.out_proj"},                               \
+        {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.fc_in"}, {                                \
+        .role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.fc_out"                                  \
+    }
 
 #define QVK(r)                                                                                     \
     { .role = r, .hf = "transformer.h.%d.attn.qkv_proj", .hf_part = LN_PART_QVK_BY_FOURTH }
 
-static const ln_binding codegen_bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
-    QVK(LN_ROLE_Q),
-    QVK(LN_ROLE_K),
-    QVK(LN_ROLE_V),
-    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.out_proj"},
-    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.fc_in"},
-    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.fc_out"},
-};
+static const ln_binding gptj_bindings[] = {
+    BINDINGS({.role = LN_ROLE_Q, .hf = "transformer.h.%d.attn.q_proj"},
+             {.role = LN_ROLE_K, .hf = "transformer.h.%d.attn.k_proj"},
+             {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.v_proj"})};
 
-const ln_family ln_family_codegen = {
-    .name = "codegen",
-    .hf_types = "codegen",
-    .hf_prefix = "transformer.",
-    .defaults = defaults,
-    .refused = "",
-    .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PARALLEL,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    LN_BINDINGS(codegen_bindings),
-};
+static const ln_binding codegen_bindings[] = {
+    BINDINGS(QVK(LN_ROLE_Q), QVK(LN_ROLE_K), QVK(LN_ROLE_V))};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("rotary_dim", 64), {0}};
+
+#define FAMILY(type, bindings)                                                                     \
+    {                                                                                              \
+        .name = type, .hf_types = type, .hf_prefix = "transformer.", .defaults = defaults,         \
+        .refused = "", .norm = LN_NORM_LAYER, .placement = LN_PLACE_PARALLEL,                      \
+        .activation = LN_ACT_GELU_TANH, .plain_ffn = true, .hf_rope = LN_ROPE_INTERLEAVED,         \
+        LN_BINDINGS(bindings),                                                                     \
+    }
+
+const ln_family ln_family_gptj = FAMILY("gptj", gptj_bindings);
+const ln_family ln_family_codegen = FAMILY("codegen", codegen_bindings);

@@ -1,8 +1,9 @@
 /* T5, and with a gate T5 1.1, Flan-T5 and mT5: encoder and decoder, relative positions, scores
- * without scale. */
+ * without scale. And the encoder by itself (sentence-t5, gtr-t5), whose tokens all see each other.
+ */
 #include "model/family.h"
 
-#define ATTENTION(stack, ffn_layer, gguf_stack, enc)                                               \
+#define STACK(stack, ffn_layer, gguf_stack, enc)                                                   \
     {.role = LN_ROLE_ATTENTION_NORM,                                                               \
      .hf = stack ".block.%d.layer.0.layer_norm",                                                   \
      .gguf = gguf_stack ".blk.%d.attn_norm",                                                       \
@@ -54,8 +55,8 @@
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "shared", .gguf = "token_embd"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
-    ATTENTION("encoder", "1", "enc", true),
-    ATTENTION("decoder", "2", "dec", false),
+    STACK("encoder", "1", "enc", true),
+    STACK("decoder", "2", "dec", false),
     {.role = LN_ROLE_CROSS_NORM,
      .hf = "decoder.block.%d.layer.1.layer_norm",
      .gguf = "dec.blk.%d.cross_attn_norm"},
@@ -73,11 +74,24 @@ static const ln_binding bindings[] = {
      .gguf = "dec.blk.%d.cross_attn_o"},
 };
 
+static const ln_binding encoder_bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "shared", .gguf = "token_embd"},
+    {.role = LN_ROLE_EMBEDDING, .hf = "encoder.embed_tokens"},
+    STACK("encoder", "1", "enc", false),
+};
+
 static const ln_config_default defaults[] = {
     LN_DEFAULT("d_kv", 64),
     {.key = "scale_decoder_outputs", .value = false, .is_flag = true, .type = "mt5"},
     {.key = "feed_forward_proj", .text = "gated-gelu", .type = "mt5"},
     {0}};
+
+static const ln_config_default encoder_defaults[] = {LN_DEFAULT("d_kv", 64), {0}};
+
+#define LAYERS                                                                                     \
+    .refused = "", .norm = LN_NORM_RMS, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,       \
+    .activation = LN_ACT_RELU, .plain_ffn = true, .positions = LN_POSITIONS_RELATIVE,              \
+    .unit_scale = true, .tied_by_default = true
 
 const ln_family ln_family_t5 = {
     .name = "t5",
@@ -86,16 +100,20 @@ const ln_family ln_family_t5 = {
     .ignored = "encoder.embed_tokens.weight|decoder.embed_tokens.weight|"
                "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
     .defaults = defaults,
-    .refused = "",
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
-    .activation = LN_ACT_RELU,
-    .plain_ffn = true,
-    .positions = LN_POSITIONS_RELATIVE,
+    LAYERS,
     .has_encoder = true,
-    .unit_scale = true,
-    .tied_by_default = true,
     .scale_tied_logits = true,
     LN_BINDINGS(bindings),
+};
+
+const ln_family ln_family_t5_encoder = {
+    .name = "t5_encoder",
+    .hf_types = "t5encoder", /* spec_read.c says so of T5's */
+    .gguf = "t5encoder",
+    .ignored = "encoder.embed_tokens.weight|shared.weight",
+    .defaults = encoder_defaults,
+    LAYERS,
+    .bidirectional = true,
+    .pooling = LINNET_POOLING_MEAN,
+    LN_BINDINGS(encoder_bindings),
 };

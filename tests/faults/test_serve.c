@@ -14,6 +14,7 @@
 
 #include "faults/process.h"
 #include "server/client.h"
+#include "server/raw.h"
 #include "test.h"
 
 enum { ANSWER_MS = 8000, START_MS = 20000, END_MS = 20000, MAX_ANSWER = 1 << 16 };
@@ -116,51 +117,6 @@ static void print_log(const faulty_server *server) {
 
 /* ---- a request -------------------------------------------------------------------------- */
 
-/* Head and body come in one packet or in two. */
-static void ask_for(int fd, const asked *a, bool is_apart) {
-    char message[1024];
-    int n_head = snprintf(message, sizeof message,
-                          "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                          "Content-Length: %zu\r\n\r\n",
-                          a->path, strlen(a->body));
-    assert_true((size_t)n_head + strlen(a->body) < sizeof message);
-    strcat(message, a->body);
-    if (is_apart) {
-        say(fd, message, (size_t)n_head);
-        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
-        say_text(fd, a->body);
-    } else {
-        say_text(fd, message);
-    }
-}
-
-/* All that comes till the connection closes; false when it stays open without a word. */
-static bool read_all(int fd, char *heard) {
-    size_t n = 0;
-    for (;;) {
-        struct pollfd at = {.fd = fd, .events = POLLIN};
-        heard[n] = '\0';
-        if (poll(&at, 1, ANSWER_MS) <= 0)
-            return false;
-        ssize_t got = read(fd, heard + n, MAX_ANSWER - 1 - n);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-    }
-    heard[n] = '\0';
-    return true;
-}
-
-/* The answer's body is as long as its head says, or in chunks that come to their end. */
-static bool is_whole(const char *heard) {
-    const char *body = strstr(heard, "\r\n\r\n"), *length = strstr(heard, "Content-Length: ");
-    if (body == NULL)
-        return false;
-    if (length != NULL && length < body)
-        return strlen(body + 4) == strtoul(length + 16, NULL, 10);
-    return strstr(body, "\r\n0\r\n\r\n") != NULL;
-}
-
 /* What an answer says, without ids and times: texts, arguments of calls, and token ids. */
 static void take_texts(const char *heard, char *texts, size_t capacity) {
     static const char *const fields[] = {"\"content\":\"",       "\"text\":\"",
@@ -188,12 +144,13 @@ typedef struct answer {
 
 static void get_answer(faulty_server *server, const asked *a, bool is_apart, answer *got) {
     int fd = dial(&server->address);
-    ask_for(fd, a, is_apart);
+    say_post(fd, a->path, a->body, is_apart);
     /* without epoll_ctl the end of a connection may wait for its deadline, behind a whole answer */
-    got->is_in_time = read_all(fd, got->heard) || is_whole(got->heard);
+    got->is_in_time =
+        hear_all(fd, ANSWER_MS, got->heard, sizeof got->heard) || heard_whole(got->heard);
     hang_up(fd);
-    got->status = strncmp(got->heard, "HTTP/1.1 ", 9) == 0 ? atoi(got->heard + 9) : 0;
-    got->is_whole = is_whole(got->heard);
+    got->status = heard_status(got->heard);
+    got->is_whole = heard_whole(got->heard);
     take_texts(got->heard, got->texts, sizeof got->texts);
 }
 

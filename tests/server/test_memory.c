@@ -1,16 +1,15 @@
 /* The server when memory is out: whichever allocation fails, the request gets an answer or its
  * connection closes, in time, and the next request gets what it asked for. */
 #include <fcntl.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server/client.h"
+#include "server/raw.h"
 #include "test.h"
 
 enum { MOST_FAILING = 60, ANSWER_MS = 4000, MAX_ANSWER = 1 << 16 };
@@ -60,56 +59,6 @@ static int setup(void **state) {
     return 0;
 }
 
-static void sleep_ms(long ms) {
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
-
-/* Head and body come in one packet or in two. */
-static void ask_for(int fd, const asked *a, bool is_apart) {
-    char message[1024];
-    int n_head = snprintf(message, sizeof message,
-                          "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                          "Content-Length: %zu\r\n\r\n",
-                          a->path, strlen(a->body));
-    strcat(message, a->body);
-    if (is_apart) {
-        say(fd, message, (size_t)n_head);
-        sleep_ms(3);
-        say_text(fd, a->body);
-    } else {
-        say_text(fd, message);
-    }
-}
-
-/* All that comes till the connection closes; fails the test when it stays open without a word. */
-static void read_all(int fd, char *heard) {
-    size_t n = 0;
-    for (;;) {
-        struct pollfd at = {.fd = fd, .events = POLLIN};
-        if (poll(&at, 1, ANSWER_MS) <= 0)
-            fail_msg("%s: no end after %zu bytes", client_context, n);
-        ssize_t got = read(fd, heard + n, MAX_ANSWER - 1 - n);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-    }
-    heard[n] = '\0';
-}
-
-static int status_of(const char *heard) {
-    return strncmp(heard, "HTTP/1.1 ", 9) == 0 ? atoi(heard + 9) : 0;
-}
-
-/* The answer's body is as long as its head says, or in chunks that come to their end. */
-static bool is_whole(const char *heard) {
-    const char *body = strstr(heard, "\r\n\r\n"), *length = strstr(heard, "Content-Length: ");
-    if (body == NULL)
-        return false;
-    if (length != NULL && length < body)
-        return strlen(body + 4) == strtoul(length + 16, NULL, 10);
-    return strstr(body, "\r\n0\r\n\r\n") != NULL;
-}
-
 /* Returns whether the failure was told: the answer was 503, or the connection closed. */
 static bool check(const asked *a, int nth, bool is_apart) {
     static char heard[MAX_ANSWER], context[128];
@@ -118,19 +67,20 @@ static bool check(const asked *a, int nth, bool is_apart) {
     client_context = context;
     int fd = dial(&server);
     atomic_store(n_left, nth);
-    ask_for(fd, a, is_apart);
-    read_all(fd, heard);
+    say_post(fd, a->path, a->body, is_apart);
+    if (!hear_all(fd, ANSWER_MS, heard, sizeof heard))
+        fail_msg("%s: no end after %zu bytes", context, strlen(heard));
     bool has_failed = atomic_exchange(n_left, 0) <= 0;
     hang_up(fd);
-    int status = status_of(heard);
+    int status = heard_status(heard);
     if (status != 0 && status != a->status && status != 503)
         fail_msg("%s: %s", context, heard);
-    if (!has_failed && (status != a->status || !is_whole(heard)))
+    if (!has_failed && (status != a->status || !heard_whole(heard)))
         fail_msg("%s: nothing failed, but: %s", context, heard);
-    if (status == 503 && !is_whole(heard))
+    if (status == 503 && !heard_whole(heard))
         fail_msg("%s: cut: %s", context, heard);
     assert_true(server_is_alive(&server));
-    return status == 503 || !is_whole(heard);
+    return status == 503 || !heard_whole(heard);
 }
 
 /* With memory the server answers as ever. */

@@ -3,25 +3,7 @@
 #include <string.h>
 
 #include "test.h"
-#include "text/chat/chat_text.h"
-
-/* Pieces as text: content as it is, <R:reasoning>, <C:name>, <A:arguments>. */
-typedef struct record {
-    ln_strbuf text;
-    int kind;
-} record;
-
-static void keep(void *user, const ln_chat_piece *piece) {
-    static const char *const opens[] = {"", "<R:", "<C:", "<A:"};
-    record *r = user;
-    bool is_new = r->kind != (int)piece->kind || piece->kind == LN_PIECE_CALL;
-    if (is_new && r->kind > 0)
-        ln_strbuf_putc(&r->text, '>');
-    if (is_new)
-        ln_strbuf_puts(&r->text, opens[piece->kind]);
-    ln_strbuf_append(&r->text, piece->text, piece->n_bytes);
-    r->kind = (int)piece->kind;
-}
+#include "unit/text/pieces.h"
 
 static ln_parameter_type type_of(void *user, const char *tool, const char *parameter) {
     (void)user;

@@ -81,6 +81,16 @@ static size_t n_chunks(const ln_tensor *tensor) {
     return (n_rows + per - 1) / per;
 }
 
+/* Gives x[n] a length, as a DoRA does. */
+static void set_length(float length, size_t n, float *x) {
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    float factor = (float)((double)length / sqrt(sum));
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
+}
+
 /* Row `row` of what a change has, onto x[n_cols]. */
 static void change_row(const ln_merge_change *change, size_t row, float *delta, float *x) {
     size_t n_cols = change->n_cols;
@@ -95,6 +105,8 @@ static void change_row(const ln_merge_change *change, size_t row, float *delta, 
         for (size_t i = 0; i < n_cols; i++)
             x[i] += delta[i];
     }
+    if (change->lengths != NULL)
+        set_length(change->lengths[row], n_cols, x);
     for (size_t i = 0; change->of_rows != NULL && i < n_cols; i++)
         x[i] *= change->of_rows[row];
     for (size_t i = 0; change->of_cols != NULL && i < n_cols; i++)

@@ -163,7 +163,11 @@ static ln_status add_product(ln_merge_plan *plan, const ln_adapter_file *file,
     float factor = (float)(part->scale * (double)scale);
     for (size_t i = 0; i < change->n_rows * rank; i++)
         change->left[i] *= factor;
-    return LINNET_OK;
+    if (part->magnitude == NULL)
+        return LINNET_OK;
+    LN_TRY(read_matrix(plan, file, part->magnitude, &change->lengths));
+    change->lengths = order_rows(at, change->lengths, n_out, 1);
+    return change->lengths != NULL ? LINNET_OK : no_memory(plan, file);
 }
 
 /* An IA3's vector, of what a module reads or gives. */
@@ -264,6 +268,8 @@ static ln_status change_bias(const finder *f, const ln_adapter_part *part, ln_te
 
 static ln_status change_tensor(const finder *f, ln_adapter_part *part, const place *at) {
     part->is_taken = true;
+    if (part->magnitude != NULL && at->across)
+        return refuse(f, part, "the model's rows lie across, which is not merged with a DoRA");
     return part->vector != NULL ? add_factors(f->plan, f->file, part, at)
                                 : add_product(f->plan, f->file, part, at, f->scale);
 }
@@ -388,6 +394,7 @@ void ln_merge_plan_free(ln_merge_plan *plan) {
     for (size_t i = 0; i < plan->n_changes; i++) {
         free(plan->changes[i].left);
         free(plan->changes[i].right);
+        free(plan->changes[i].lengths);
         free(plan->changes[i].of_rows);
         free(plan->changes[i].of_cols);
     }

@@ -6,11 +6,12 @@
 #include "model/spec.h"
 
 /* Rows [first_row, first_row + n_rows) of a stored tensor, counted over all outer dimensions, get
- * left right, then are multiplied. */
+ * left right, then the lengths that `lengths` says, then are multiplied. */
 typedef struct ln_merge_change {
     const ln_tensor *tensor;
     size_t first_row, n_rows, n_cols, rank; /* rank 0: there is no product */
     float *left, *right;                    /* [n_rows][rank], [rank][n_cols], owned */
+    float *lengths;                         /* [n_rows] or NULL, owned: of a DoRA */
     float *of_rows, *of_cols;               /* [n_rows], [n_cols] or NULL, owned */
 } ln_merge_change;
 

@@ -13,6 +13,7 @@
 
 #define LLAMA   TEST_SOURCE_DIR "/tests/golden/models/llama"
 #define ADAPTER TEST_SOURCE_DIR "/tests/golden/adapter"
+#define DORA    TEST_SOURCE_DIR "/tests/golden/adapter_dora"
 #define HALF    TEST_SOURCE_DIR "/tests/golden/adapter:0.5"
 #define QUARTER TEST_SOURCE_DIR "/tests/golden/adapter:0.25"
 #define MIXTURE TEST_SOURCE_DIR "/tests/golden/models/qwen3_moe"
@@ -133,6 +134,39 @@ static void test_refusals(void **state) {
     assert_int_equal(rmdir(folder), 0); /* it is empty: nothing is left behind */
 }
 
+/* Logits behind each prompt of a model with a DoRA are those of PEFT (tools/golden/adapter.py). */
+static void test_dora(void **state) {
+    (void)state;
+    const char *base = path_in(folder, "base.gguf"), *out = path_in(folder, "logits.bin");
+    char *merged = strdup(path_in(folder, "merged.gguf"));
+    size_t n_bytes, n;
+    char *golden = read_file(DORA "/golden.bin", &n_bytes);
+    const float *want = (const float *)(void *)golden;
+    json_t *root = json_load_file(LLAMA "/golden.json", 0, NULL), *prompt;
+    size_t i, n_prompts = json_array_size(json_object_get(root, "prompts"));
+    size_t n_vocab = n_bytes / sizeof(float) / n_prompts;
+    convert_to(base, "f32");
+    assert_status(LINNET("merge", base, "--lora", DORA, "--out", merged), 0, "6 tensors changed");
+    json_array_foreach(json_object_get(root, "prompts"), i, prompt) {
+        char *ids = json_dumps(prompt, JSON_COMPACT);
+        ids[strlen(ids) - 1] = '\0';
+        assert_status(LINNET("logits", merged, "--ids", ids + 1, "--precision", "exact",
+                             "--backend", "cpu", "--threads", "1", "--out", out),
+                      0, "");
+        float *got = (float *)(void *)read_file(out, &n);
+        const float *last = got + (json_array_size(prompt) - 1) * n_vocab;
+        for (size_t k = 0; k < n_vocab; k++)
+            assert_true(fabsf(last[k] - want[i * n_vocab + k]) < 1e-5f);
+        free(got);
+        free(ids);
+    }
+    json_decref(root);
+    free(golden);
+    free(merged);
+    assert_status(LINNET("logits", LLAMA, "--lora", DORA, "--ids", "5", "--out", out), 1,
+                  "`linnet merge' makes a model of it");
+}
+
 /* ---- experts ------------------------------------------------------------------------------- */
 
 enum { DIM = 64, HIDDEN = 48, N_EXPERTS = 6, RANK = 2, N_VALUES = 1 << 16 };
@@ -244,6 +278,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_quantised, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dora, setup, teardown),
         cmocka_unit_test_setup_teardown(test_experts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

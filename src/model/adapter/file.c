@@ -39,6 +39,21 @@ static ln_status check_matrix(const ln_adapter_file *file, const ln_tensor *tens
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is no matrix", file->path, tensor->name);
 }
 
+/* The lengths that a DoRA gives a module's rows. */
+static ln_status check_magnitude(const ln_adapter_file *file, const ln_adapter_part *part,
+                                 ln_error *err) {
+    const ln_tensor *tensor = part->magnitude;
+    if (part->is_embedding || part->n_experts > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: module %s: DoRA of embeddings and experts is not supported", file->path,
+                       part->module);
+    if (ln_dtype_block_elems(tensor->dtype) == 1 && ln_can_dequantize(tensor->dtype) &&
+        tensor->n_elems == part->b->dims[0])
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s has not a value for each row of B",
+                   file->path, tensor->name);
+}
+
 static ln_status check_part(ln_adapter_file *file, const ln_adapter_part *part, ln_error *err) {
     if (part->vector != NULL) {
         LN_TRY(check_matrix(file, part->vector, err));
@@ -68,7 +83,7 @@ static ln_status check_part(ln_adapter_file *file, const ln_adapter_part *part, 
                        "%s: module %s: its rank is %llu, and the configuration says %zu",
                        file->path, part->module, (unsigned long long)rank, part->rank);
     file->rank = part->rank > file->rank ? part->rank : file->rank;
-    return LINNET_OK;
+    return part->magnitude != NULL ? check_magnitude(file, part, err) : LINNET_OK;
 }
 
 static ln_status check(ln_adapter_file *file, ln_error *err) {

@@ -16,6 +16,7 @@ enum { LN_MAX_ADAPTER_RANK = 256 };
 typedef struct ln_adapter_part {
     const char *module; /* "model.layers.0.self_attn.q_proj", in GGUF "blk.0.attn_q" */
     const ln_tensor *a, *b, *vector;
+    const ln_tensor *magnitude; /* of a DoRA: the length of each row of W + B A; NULL: of none */
     bool is_embedding, a_by_rank;
     bool is_input; /* the vector multiplies what the module reads */
     size_t rank;

@@ -383,6 +383,11 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
                        "%s: module %s: the model's GGUF file has a scale in this weight; load the "
                        "adapter into the folder that it was made for",
                        l->file->path, part->module);
+    if (part->magnitude != NULL)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: use_dora of adapter_config.json is not supported at run time; `linnet "
+                       "merge' makes a model of it",
+                       l->file->path);
     l->n_linears += !part->is_taken;
     part->is_taken = true;
     if (part->vector != NULL && part->is_input)

@@ -39,7 +39,6 @@ static bool changes_model(const json_t *begin) {
 
 static ln_status refuse(const ln_adapter_file *file, ln_error *err) {
     static const char *const keys[] = {"modules_to_save",
-                                       "use_dora",
                                        "lora_bias",
                                        "layer_replication",
                                        "use_qalora",
@@ -181,6 +180,7 @@ typedef enum tensor_kind {
     KIND_B,
     KIND_EMBEDDING_A,
     KIND_EMBEDDING_B,
+    KIND_MAGNITUDE,
     KIND_VECTOR
 } tensor_kind;
 
@@ -193,6 +193,8 @@ static bool split_name(const char *name, size_t *n_module, tensor_kind *kind) {
                 {".lora_B.weight", KIND_B},
                 {".lora_embedding_A", KIND_EMBEDDING_A},
                 {".lora_embedding_B", KIND_EMBEDDING_B},
+                {".lora_magnitude_vector", KIND_MAGNITUDE},
+                {".lora_magnitude_vector.weight", KIND_MAGNITUDE},
                 {".ia3_l", KIND_VECTOR}};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -232,6 +234,8 @@ static ln_status take_tensor(ln_adapter_file *file, const ln_tensor *tensor, ln_
     part->a_by_rank = true;
     if (kind == KIND_VECTOR)
         part->vector = tensor;
+    else if (kind == KIND_MAGNITUDE)
+        part->magnitude = tensor;
     else if (kind == KIND_A || kind == KIND_EMBEDDING_A)
         part->a = tensor;
     else
@@ -247,6 +251,7 @@ ln_status ln_adapter_read_peft(ln_adapter_file *file, ln_error *err) {
                        "%s: peft_type is \"%.40s\"; LORA and IA3 are supported", file->path,
                        type != NULL ? type : "");
     LN_TRY(refuse(file, err));
+    bool is_dora = says_something(json_object_get(file->config, "use_dora"));
     for (size_t i = 0; i < file->tensors.count; i++)
         LN_TRY(take_tensor(file, &file->tensors.items[i], err));
     for (size_t i = 0; i < file->n_parts; i++) {
@@ -254,6 +259,12 @@ ln_status ln_adapter_read_peft(ln_adapter_file *file, ln_error *err) {
         if (is_lora != (part->vector == NULL))
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is not of a %s adapter",
                            file->path, part->module, type);
+        if (is_lora && part->a != NULL && is_dora != (part->magnitude != NULL))
+            return ln_fail(err, LINNET_ERR_FORMAT,
+                           "%s: module %s %s lora_magnitude_vector, and use_dora of "
+                           "adapter_config.json is %s",
+                           file->path, part->module, is_dora ? "has no" : "has a",
+                           is_dora ? "true" : "not");
         if (is_lora)
             LN_TRY(read_scale(file, part, err));
         else /* a row: what the module reads; a column: what it gives */

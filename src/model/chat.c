@@ -171,3 +171,119 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
         ln_jinja_free(own);
     return status;
 }
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+/* As the model card of Qwen3-Reranker has it. */
+static const char usual_template[] =
+    "{%- set system = messages | selectattr('role', 'equalto', 'system') | list -%}\n"
+    "{%- set query = messages | selectattr('role', 'equalto', 'query') | list -%}\n"
+    "{%- set document = messages | selectattr('role', 'equalto', 'document') | list -%}\n"
+    "{{- '<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+    "and the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n<Instruct>: ' -}}\n"
+    "{{- system[0].content if system else 'Given a web search query, retrieve relevant passages "
+    "that answer the query' -}}\n"
+    "{{- '\n<Query>: ' + query[0].content + '\n<Document>: ' + document[0].content -}}\n"
+    "{{- '<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n' -}}\n";
+
+/* The messages that a pair becomes in sentence-transformers: the prompt, the query, the document.
+ */
+static char *make_messages(const linnet_model *model, const char *first, size_t first_bytes,
+                           const char *second, size_t second_bytes) {
+    const char *prompt = model->embedding.default_prompt;
+    json_t *list = json_array(), *message;
+    int failed = list == NULL;
+    if (prompt != NULL && *prompt != '\0') {
+        message = json_pack("{s:s,s:s}", "role", "system", "content", prompt);
+        failed |= json_array_append_new(list, message);
+    }
+    message = json_pack("{s:s,s:s%}", "role", "query", "content", first, first_bytes);
+    failed |= json_array_append_new(list, message);
+    message = json_pack("{s:s,s:s%}", "role", "document", "content", second, second_bytes);
+    failed |= json_array_append_new(list, message);
+    char *text = failed ? NULL : json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
+/* Whether both texts of a pair come out of the checkpoint's own template. */
+static bool has_roles(const linnet_model *model) {
+    static const char query[] = "Which rivers?", document[] = "Mountains.";
+    char *messages = make_messages(model, query, strlen(query), document, strlen(document));
+    linnet_chat_options options = {.struct_bytes = sizeof options, .messages_json = messages};
+    int32_t *ids = NULL;
+    size_t n_ids;
+    char *text = NULL;
+    bool has = messages != NULL && model->chat_template != NULL &&
+               ln_model_render_chat(model, &options, &ids, &n_ids, &text, NULL) == LINNET_OK &&
+               strstr(text, query) != NULL && strstr(text, document) != NULL;
+    free(messages);
+    free(ids);
+    free(text);
+    return has;
+}
+
+static ln_status encode_question(const linnet_model *model, const char *first, size_t first_bytes,
+                                 const char *second, size_t second_bytes, int32_t **ids,
+                                 size_t *n_ids, ln_error *err) {
+    char *messages = make_messages(model, first, first_bytes, second, second_bytes);
+    linnet_chat_options options = {.struct_bytes = sizeof options, .messages_json = messages};
+    if (messages == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "a text of the pair is not UTF-8");
+    options.chat_template = has_roles(model) ? NULL : usual_template;
+    ln_status status = ln_model_render_chat(model, &options, ids, n_ids, NULL, err);
+    free(messages);
+    return status;
+}
+
+/* Takes ids off the end of the document, in front of what stands behind it. */
+static ln_status cut_question(const linnet_model *model, const char *first, size_t first_bytes,
+                              size_t max_tokens, int32_t *ids, size_t *n_ids, ln_error *err) {
+    int32_t *bare;
+    size_t n_bare, n_behind = 0;
+    LN_TRY(encode_question(model, first, first_bytes, "", 0, &bare, &n_bare, err));
+    while (n_behind < n_bare && n_behind < max_tokens &&
+           bare[n_bare - 1 - n_behind] == ids[*n_ids - 1 - n_behind])
+        n_behind++;
+    free(bare);
+    memmove(ids + max_tokens - n_behind, ids + *n_ids - n_behind, n_behind * sizeof *ids);
+    *n_ids = max_tokens;
+    return LINNET_OK;
+}
+
+static ln_status encode_plainly(const linnet_model *model, const char *first, size_t first_bytes,
+                                const char *second, size_t second_bytes, size_t max_tokens,
+                                int32_t **ids, size_t *n_ids, size_t *n_first_ids, ln_error *err) {
+    ln_ids list = {0};
+    ln_status status = ln_tokenizer_encode_pair(model->tokenizer, first, first_bytes, second,
+                                                second_bytes, max_tokens, &list, n_first_ids, err);
+    if (status != LINNET_OK) {
+        ln_ids_free(&list);
+        return status;
+    }
+    *ids = list.data;
+    *n_ids = list.count;
+    return LINNET_OK;
+}
+
+ln_status ln_model_encode_pair(const linnet_model *model, const char *first, size_t first_bytes,
+                               const char *second, size_t second_bytes, size_t max_tokens,
+                               int32_t **ids, size_t *n_ids, size_t *n_first_ids, ln_error *err) {
+    *ids = NULL;
+    *n_ids = *n_first_ids = 0;
+    LN_TRY(ln_model_need_tokenizer(model, err));
+    if (second == NULL || !model->embedding.asks)
+        return encode_plainly(model, first, first_bytes, second, second_bytes, max_tokens, ids,
+                              n_ids, n_first_ids, err);
+    LN_TRY(encode_question(model, first, first_bytes, second, second_bytes, ids, n_ids, err));
+    ln_status status = LINNET_OK;
+    if (max_tokens > 0 && *n_ids > max_tokens)
+        status = cut_question(model, first, first_bytes, max_tokens, *ids, n_ids, err);
+    if (status == LINNET_OK)
+        return LINNET_OK;
+    free(*ids);
+    *ids = NULL;
+    *n_ids = 0;
+    return status;
+}

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "model/spec_read.h"
 #include "model/stop_ids.h"
@@ -46,12 +47,47 @@ static ln_status read_text(linnet_model *model, ln_error *err) {
     return LINNET_OK;
 }
 
+static bool is_qwen3_reranker(const linnet_model *model) {
+    static const char word[] = "qwen3-reranker";
+    const char *at = ln_checkpoint_path(model->checkpoint);
+    for (; *at != '\0'; at++)
+        if (strncasecmp(at, word, sizeof word - 1) == 0)
+            return ln_checkpoint_get_format(model->checkpoint) == LN_FORMAT_HF;
+    return false;
+}
+
+/* The token that a word is. */
+static ln_status find_word(const linnet_model *model, const char *word, int64_t *id,
+                           ln_error *err) {
+    ln_ids list = {0};
+    ln_status status = ln_tokenizer_encode(model->tokenizer, word, strlen(word), 0, &list, err);
+    *id = list.count == 1 ? list.data[0] : -1;
+    ln_ids_free(&list);
+    return status;
+}
+
+/* Makes a Qwen3-Reranker score by its tokens yes and no, where only its path says what it is. */
+static ln_status find_answers(linnet_model *model, ln_error *err) {
+    ln_embedding *e = &model->embedding;
+    int64_t yes, no;
+    if (e->asks || e->classes.n > 0 || model->tokenizer == NULL || !is_qwen3_reranker(model))
+        return LINNET_OK;
+    LN_TRY(find_word(model, "yes", &yes, err));
+    LN_TRY(find_word(model, "no", &no, err));
+    if (yes < 0 || no < 0)
+        return LINNET_OK;
+    e->answers[0] = yes;
+    e->answers[1] = no;
+    return ln_embedding_set_answers(model->checkpoint, &model->spec, e, err);
+}
+
 static ln_status read_all(linnet_model *model, const char *path, ln_error *err) {
     LN_TRY(ln_checkpoint_open(path, false, &model->checkpoint, err));
     LN_TRY(ln_spec_read(model->checkpoint, &model->arena, &model->spec, err));
     LN_TRY(
         ln_embedding_read(model->checkpoint, &model->spec, &model->arena, &model->embedding, err));
     LN_TRY(read_text(model, err));
+    LN_TRY(find_answers(model, err));
     LN_TRY(read_name(model, path, err));
     ln_stop_ids stops = {0};
     ln_status status =

@@ -178,14 +178,13 @@ static char *body_of(const json_t *pairs, const char *query, const char *documen
     return text;
 }
 
-static void cross_encoders_score_pairs(void **state) {
-    (void)state;
-    test_server server = SERVER("--threads=1", "--precision=exact", GOLDENS "xlm_roberta_classes");
-    json_t *pairs = json_load_file(GOLDENS "xlm_roberta_classes/pairs.json", 0, NULL);
+/* A golden's scores of pairs, and their order; the server runs on. */
+static void check_scores(const test_server *server, const char *golden) {
+    json_t *pairs = json_load_file(golden, 0, NULL);
     assert_non_null(pairs);
     const json_t *logits = json_object_get(pairs, "logits");
     char *body = body_of(pairs, "text_1", "text_2");
-    json_t *root = ask_json(&server, "/v1/score", body);
+    json_t *root = ask_json(server, "/v1/score", body);
     const json_t *data = json_object_get(root, "data");
     assert_int_equal(json_array_size(data), json_array_size(logits));
     for (size_t i = 0; i < json_array_size(logits); i++) {
@@ -196,7 +195,7 @@ static void cross_encoders_score_pairs(void **state) {
     json_decref(root);
     free(body);
     body = body_of(pairs, "query", "documents");
-    root = ask_json(&server, "/v1/rerank", body);
+    root = ask_json(server, "/v1/rerank", body);
     const json_t *results = json_object_get(root, "results");
     assert_int_equal(json_array_size(results), json_array_size(logits));
     for (size_t i = 0; i + 1 < json_array_size(results); i++) {
@@ -205,12 +204,30 @@ static void cross_encoders_score_pairs(void **state) {
         assert_true(number(json_array_get(logits, (size_t)json_integer_value(here)), 0) >
                     number(json_array_get(logits, (size_t)json_integer_value(next)), 0));
     }
-    http_response heard = post(&server, "/v1/completions", "{\"prompt\":[5]}");
-    assert_int_equal(heard.status, 400); /* it generates nothing */
-    response_free(&heard);
     json_decref(root);
     json_decref(pairs);
     free(body);
+}
+
+static void cross_encoders_score_pairs(void **state) {
+    (void)state;
+    test_server server = SERVER("--threads=1", "--precision=exact", GOLDENS "xlm_roberta_classes");
+    check_scores(&server, GOLDENS "xlm_roberta_classes/pairs.json");
+    http_response heard = post(&server, "/v1/completions", "{\"prompt\":[5]}");
+    assert_int_equal(heard.status, 400); /* it generates nothing */
+    response_free(&heard);
+    server_stop(&server);
+}
+
+/* Those that score by the tokens of yes and no; they generate, too. */
+static void language_models_score_pairs(void **state) {
+    (void)state;
+    test_server server = SERVER("--threads=1", "--precision=exact", GOLDENS "qwen3_reranker");
+    check_scores(&server, GOLDENS "qwen3_reranker/pairs.json");
+    http_response heard =
+        post(&server, "/v1/completions", "{\"prompt\":[5],\"max_tokens\":2,\"ignore_eos\":true}");
+    assert_int_equal(heard.status, 200);
+    response_free(&heard);
     server_stop(&server);
 }
 
@@ -298,6 +315,7 @@ int main(void) {
         cmocka_unit_test(other_apis_say_the_same),
         cmocka_unit_test(equal_texts_come_first),
         cmocka_unit_test(cross_encoders_score_pairs),
+        cmocka_unit_test(language_models_score_pairs),
         cmocka_unit_test(classifiers_give_probabilities),
         cmocka_unit_test(a_prompt_stands_before_texts),
     };

@@ -6,6 +6,7 @@
 
 #include "base/strbuf.h"
 #include "engine/api/options.h"
+#include "model/chat.h"
 #include "model/family.h"
 
 linnet_status linnet_model_open(const char *path, linnet_model **model, linnet_error *err) {
@@ -67,19 +68,8 @@ linnet_status linnet_model_encode_pair(const linnet_model *model, const char *fi
                                        size_t first_bytes, const char *second, size_t second_bytes,
                                        size_t max_tokens, int32_t **ids, size_t *n_ids,
                                        size_t *n_first_ids, linnet_error *err) {
-    ln_ids list = {0};
-    *ids = NULL;
-    *n_ids = *n_first_ids = 0;
-    LN_TRY(ln_model_need_tokenizer(model, err));
-    ln_status status = ln_tokenizer_encode_pair(model->tokenizer, first, first_bytes, second,
-                                                second_bytes, max_tokens, &list, n_first_ids, err);
-    if (status != LINNET_OK) {
-        ln_ids_free(&list);
-        return status;
-    }
-    *ids = list.data;
-    *n_ids = list.count;
-    return LINNET_OK;
+    return ln_model_encode_pair(model, first, first_bytes, second, second_bytes, max_tokens, ids,
+                                n_ids, n_first_ids, err);
 }
 
 linnet_status linnet_model_get_prompt(const linnet_model *model, const char *name,

@@ -74,6 +74,44 @@ static ln_status read_classes(const ln_checkpoint *checkpoint, const ln_spec *sp
     return add_stage(checkpoint, spec, LN_ROLE_CLASS_OUT, head, err);
 }
 
+/* The head of rows of a matrix. */
+static ln_status ask(const ln_checkpoint *checkpoint, const ln_spec *spec, const ln_tensor *weight,
+                     ln_embedding *embedding, ln_error *err) {
+    const char *path = ln_checkpoint_path(checkpoint);
+    size_t row_bytes;
+    bool fits = weight != NULL && weight->n_dims == 2 && weight->dims[1] == spec->dim &&
+                ln_can_dequantize(weight->dtype) &&
+                ln_dtype_row_bytes(weight->dtype, spec->dim, &row_bytes);
+    if (!fits || spec->logit_softcap > 0.0f || spec->logit_scale != 1.0f)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: such an output cannot score pairs", path);
+    for (int i = 0; i < 2; i++)
+        if (embedding->answers[i] < (i == 0 ? 0 : -1) ||
+            embedding->answers[i] >= (int64_t)weight->dims[0])
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: there is no token %lld to score pairs by",
+                           path, (long long)embedding->answers[i]);
+    embedding->asks = true;
+    embedding->classes = (ln_head_stages){.pooling = LINNET_POOLING_LAST, .n = 1};
+    embedding->classes.stages[0] = (ln_head_stage){
+        .n_in = spec->dim, .n_out = 1, .weight = weight, .rows = embedding->answers};
+    return LINNET_OK;
+}
+
+ln_status ln_embedding_set_answers(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                                   ln_embedding *embedding, ln_error *err) {
+    ln_role role = spec->tied ? LN_ROLE_EMBEDDING : LN_ROLE_OUTPUT;
+    return ask(checkpoint, spec, find(checkpoint, spec, role, false), embedding, err);
+}
+
+/* What llama.cpp's converter makes of a language model that reranks: rows of the output, yes before
+ * no. */
+static bool is_yes_and_no(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                          const ln_head_stages *classes) {
+    ln_meta_value value;
+    return !spec->bidirectional && classes->n == 1 && classes->stages[0].n_out == 2 &&
+           classes->stages[0].bias == NULL &&
+           ln_checkpoint_meta(checkpoint, "tokenizer.chat_template.rerank", &value);
+}
+
 /* GGUF's key: 1 mean, 2 the first token, 3 the last, 4 a reranker's head. */
 static linnet_pooling gguf_pooling(const ln_checkpoint *checkpoint, linnet_pooling otherwise) {
     static const char ending[] = ".pooling_type";
@@ -102,9 +140,13 @@ ln_status ln_embedding_read(const ln_checkpoint *checkpoint, const ln_spec *spec
     LN_TRY(read_classes(checkpoint, spec, &embedding->classes, err));
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF) {
         embedding->dense.pooling = gguf_pooling(checkpoint, pooling);
-        return LINNET_OK;
+        if (!is_yes_and_no(checkpoint, spec, &embedding->classes))
+            return LINNET_OK;
+        embedding->answers[1] = 1;
+        return ask(checkpoint, spec, embedding->classes.stages[0].weight, embedding, err);
     }
-    return ln_embedding_read_modules(ln_checkpoint_path(checkpoint), spec, arena, embedding, err);
+    LN_TRY(ln_embedding_read_modules(ln_checkpoint_path(checkpoint), spec, arena, embedding, err));
+    return embedding->asks ? ln_embedding_set_answers(checkpoint, spec, embedding, err) : LINNET_OK;
 }
 
 void ln_embedding_free(ln_embedding *embedding) {

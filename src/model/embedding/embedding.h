@@ -13,6 +13,8 @@ enum { LN_MAX_STAGES = 4 };
 typedef struct ln_head_stage {
     size_t n_in, n_out;
     const ln_tensor *weight, *bias; /* bias NULL: none */
+    const int64_t *rows; /* [2] of the weight: the first less the second (-1: less nothing); NULL:
+                            all of them */
     ln_head_activation activation;
     const ln_tensor *norm, *norm_bias; /* NULL: none */
     float eps;
@@ -32,6 +34,10 @@ typedef struct ln_prompt_text {
 typedef struct ln_embedding {
     ln_head_stages dense;   /* pooling without stages: the vector as it is */
     ln_head_stages classes; /* n 0: no classifier */
+    /* Pairs are put to a language model as a chat, and the score is the logit of the token that
+     * means yes, less that of the one that means no. */
+    bool asks;
+    int64_t answers[2]; /* these tokens; the second -1: none */
     bool normalizes;
     size_t max_tokens; /* texts are cut to; 0: nobody says */
     ln_prompt_text *prompts;
@@ -47,6 +53,10 @@ typedef struct ln_embedding {
 ln_status ln_embedding_read(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_arena *arena,
                             ln_embedding *embedding, ln_error *err);
 void ln_embedding_free(ln_embedding *embedding); /* a zeroed one is fine */
+
+/* Makes the output's rows of the embedding's `answers` the head that scores. */
+ln_status ln_embedding_set_answers(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                                   ln_embedding *embedding, ln_error *err);
 
 /* The files of sentence-transformers in a folder, where there are any. */
 ln_status ln_embedding_read_modules(const char *folder, const ln_spec *spec, ln_arena *arena,

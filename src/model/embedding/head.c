@@ -15,11 +15,29 @@ static const float *place(const ln_tensor *tensor, ln_layout *layout, char *memo
     return values;
 }
 
+/* A row less another one. */
+static const float *place_rows(const ln_head_stage *stage, ln_layout *layout, char *memory) {
+    size_t n = stage->n_in, offset = ln_layout_add(layout, 2 * n, sizeof(float)), row_bytes = 0;
+    float *values = memory != NULL ? (float *)(void *)(memory + offset) : NULL;
+    if (values == NULL || !ln_dtype_row_bytes(stage->weight->dtype, n, &row_bytes))
+        return values;
+    const uint8_t *data = stage->weight->data;
+    ln_dequantize_row(stage->weight->dtype, data + (size_t)stage->rows[0] * row_bytes, values, n);
+    if (stage->rows[1] < 0)
+        return values;
+    ln_dequantize_row(stage->weight->dtype, data + (size_t)stage->rows[1] * row_bytes, values + n,
+                      n);
+    for (size_t i = 0; i < n; i++)
+        values[i] -= values[n + i];
+    return values;
+}
+
 void ln_head_place(const ln_head_stages *stages, ln_layout *layout, char *memory, ln_head *head) {
     *head = (ln_head){.stages = stages};
     for (size_t i = 0; i < stages->n; i++) {
         const ln_head_stage *stage = &stages->stages[i];
-        head->at[i].weight = place(stage->weight, layout, memory);
+        head->at[i].weight = stage->rows != NULL ? place_rows(stage, layout, memory)
+                                                 : place(stage->weight, layout, memory);
         head->at[i].bias = place(stage->bias, layout, memory);
         head->at[i].norm = place(stage->norm, layout, memory);
         head->at[i].norm_bias = place(stage->norm_bias, layout, memory);

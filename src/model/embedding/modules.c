@@ -176,6 +176,21 @@ static ln_status bind_dense(modules_reader *r, const size_t first[LN_MAX_STAGES]
     return LINNET_OK;
 }
 
+/* Tokens whose logits score a pair. */
+static ln_status logit_score(modules_reader *r, const char *part, const json_t *config) {
+    ln_embedding *e = r->embedding;
+    const json_t *yes = json_object_get(config, "true_token_id");
+    const json_t *no = json_object_get(config, "false_token_id");
+    bool has_no = no != NULL && !json_is_null(no);
+    if (!json_is_integer(yes) || (has_no && !json_is_integer(no)))
+        return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %.64s: true_token_id or false_token_id",
+                       r->folder, part);
+    e->asks = true;
+    e->answers[0] = json_integer_value(yes);
+    e->answers[1] = has_no ? json_integer_value(no) : -1;
+    return LINNET_OK;
+}
+
 /* One module of the list, by the last word of its type. */
 static ln_status module(modules_reader *r, const json_t *item, size_t first[LN_MAX_STAGES]) {
     const char *type = json_string_value(json_object_get(item, "type"));
@@ -191,15 +206,17 @@ static ln_status module(modules_reader *r, const json_t *item, size_t first[LN_M
         r->embedding->normalizes = true;
         return LINNET_OK;
     }
-    bool is_known = strcmp(kind, "Pooling") == 0 || strcmp(kind, "Dense") == 0;
+    bool is_score = strcmp(kind, "LogitScore") == 0;
+    bool is_known = is_score || strcmp(kind, "Pooling") == 0 || strcmp(kind, "Dense") == 0;
     if (!is_known || r->embedding->normalizes) /* nothing comes behind that */
         return unsupported(r, part, kind);
     json_t *config;
     LN_TRY(read_json(r, part, "config.json", &config));
     if (config == NULL)
         return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %.64s has no config.json", r->folder, part);
-    ln_status status =
-        strcmp(kind, "Pooling") == 0 ? pooling(r, part, config) : dense(r, part, config, first);
+    ln_status status = is_score                       ? logit_score(r, part, config)
+                       : strcmp(kind, "Pooling") == 0 ? pooling(r, part, config)
+                                                      : dense(r, part, config, first);
     json_decref(config);
     return status;
 }

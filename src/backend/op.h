@@ -89,6 +89,7 @@ typedef struct ln_rope {
     size_t n_dims;         /* leading dimensions of a head that rotate, even */
     const float *inv_freq; /* [n_dims / 2] */
     float magnitude;
+    int32_t first; /* the position of the first token */
 } ln_rope;
 
 typedef enum ln_op_kind {

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 128 };
@@ -11,13 +12,51 @@ static bool has_any(const ln_config *config, const char *names) {
     return names != NULL && ln_config_find(config, (ln_key){names, ""}, &value, NULL);
 }
 
+/* A default as text: a number, true, false, or a name. */
+static void read_default(const char *text, size_t n_bytes, ln_meta_value *value) {
+    char number[32], *end;
+    *value = (ln_meta_value){.kind = LN_META_STRING, .string = {text, n_bytes}};
+    if (ln_list_has("true|false", text, n_bytes))
+        *value = (ln_meta_value){.kind = LN_META_BOOL, .boolean = text[0] == 't'};
+    if (n_bytes >= sizeof number || n_bytes == 0)
+        return;
+    memcpy(number, text, n_bytes);
+    number[n_bytes] = '\0';
+    double real = strtod(number, &end);
+    if (*end != '\0')
+        return;
+    *value = (ln_meta_value){.kind = LN_META_FLOAT, .real = real};
+    if (real == floor(real))
+        *value = (ln_meta_value){.kind = LN_META_INT, .integer = (int64_t)real};
+}
+
+/* The same of the reference's config class. */
+static bool find_class_default(const ln_config *config, const char *names, ln_meta_value *value) {
+    const char *row = config->is_gguf ? NULL : config->class_defaults;
+    char key[NAME_BYTES];
+    while (row != NULL && *row != '\0') {
+        size_t n_key = strcspn(row, "="), n = strcspn(row, "|");
+        snprintf(key, sizeof key, "%.*s", (int)n_key, row);
+        if (ln_list_has(names, key, n_key) &&
+            !ln_checkpoint_meta_is_null(config->checkpoint, key)) {
+            read_default(row + n_key + 1, n - n_key - 1, value);
+            return true;
+        }
+        row += n + (row[n] == '|');
+    }
+    return false;
+}
+
 /* The default of one of `names`, where the file does not hold that key, not even as null. */
 static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
     const ln_config_default *known = config->is_gguf ? NULL : config->defaults;
+    bool is_named = false;
     for (; known != NULL && known->key != NULL; known++) {
         if (!ln_list_has(names, known->key, strlen(known->key)) ||
-            (known->type != NULL && strcmp(known->type, config->arch) != 0) ||
-            ln_checkpoint_meta_is_null(config->checkpoint, known->key) ||
+            (known->type != NULL && strcmp(known->type, config->arch) != 0))
+            continue;
+        is_named = true;
+        if (ln_checkpoint_meta_is_null(config->checkpoint, known->key) ||
             has_any(config, known->unless))
             continue;
         if (known->text != NULL) {
@@ -37,7 +76,7 @@ static bool find_default(const ln_config *config, const char *names, ln_meta_val
             value->real = known->value;
         return true;
     }
-    return false;
+    return !is_named && find_class_default(config, names, value);
 }
 
 /* What per_layer_config has for this layer, whose number may have zeros before it. */
@@ -120,7 +159,10 @@ ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, s
                               size_t *out, ln_error *err) {
     ln_meta_value value;
     char name[NAME_BYTES];
-    if (!ln_config_find(config, key, &value, name))
+    ln_config strict = *config; /* a size of a model that nothing wraps is always written */
+    if (*config->nest == '\0')
+        strict.class_defaults = NULL;
+    if (!ln_config_find(&strict, key, &value, name))
         return wrong(config, name, "is missing", err);
     return ln_config_size(config, key, min, max, out, err);
 }

@@ -25,6 +25,7 @@ typedef struct ln_config {
     const char *nest; /* what goes before keys of config.json where another model wraps this one */
     char arch[64];    /* model_type; GGUF: the prefix of keys */
     const ln_config_default *defaults; /* of the family, up to a NULL key; or NULL */
+    const char *class_defaults; /* "key=value|...", for keys that these do not name; or NULL */
     bool by_layer; /* layers may differ: lists and per_layer_config count for `layer` */
     size_t layer;
     size_t n_layers; /* whose values a list holds; 0: not known yet, there are no lists */

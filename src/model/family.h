@@ -338,6 +338,10 @@ const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *ch
 /* The family of a model_type or general.architecture, or NULL. */
 const ln_family *ln_family_of(ln_checkpoint_format format, const char *type, size_t n_bytes);
 
+/* What the transformers library takes where config.json of this model_type lacks a key:
+ * "key=value|...", or NULL. */
+const char *ln_family_class_defaults(const char *type);
+
 /* The names of a few that `type` resembles most, nearest first, separated by commas. */
 enum { LN_NEAREST_BYTES = 256 };
 void ln_family_nearest(ln_checkpoint_format format, const char *type, size_t n_bytes,
@@ -509,6 +513,9 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
     { .key = name, .value = flag, .is_flag = true }
 #define LN_DEFAULT_OF(model, name, number)                                                         \
     { .key = name, .value = number, .type = model }
+/* Of a rotation, where config.json says nothing of any. */
+#define LN_DEFAULT_ROPE(name, ...)                                                                 \
+    { .key = "rope_parameters." name, .unless = "rope_parameters", __VA_ARGS__ }
 #define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 
 #endif

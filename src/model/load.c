@@ -270,7 +270,8 @@ static ln_status ropes(ln_loader *l) {
         const ln_rope_spec *spec = &l->spec->ropes[i];
         ln_rope *rope = &l->weights->ropes[i];
         const float *factors;
-        *rope = (ln_rope){.style = spec->style, .n_dims = spec->n_dims};
+        *rope = (ln_rope){
+            .style = spec->style, .n_dims = spec->n_dims, .first = l->spec->first_position};
         LN_TRY(find_freq_factors(l, i, &factors));
         float *inv_freq = calloc(spec->n_dims / 2 + 1, sizeof *inv_freq);
         if (inv_freq == NULL)

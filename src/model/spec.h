@@ -255,7 +255,8 @@ typedef struct ln_spec {
     size_t n_types;                   /* rows of the table of token types; 0: there is none */
     bool bidirectional; /* all tokens see each other: a text is one step, which all layers cache in
                            one place in turn, and no token is generated */
-    size_t max_ctx_tokens; /* a limit that no option lifts; 0: none */
+    size_t max_ctx_tokens;  /* a limit that no option lifts; 0: none */
+    int32_t first_position; /* of rotations */
     size_t n_ropes;
     ln_rope_spec ropes[LN_MAX_ROPES];
     size_t n_kv_groups;

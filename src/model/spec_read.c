@@ -57,6 +57,7 @@ static bool take_family(ln_config *config, ln_spec *spec, const ln_meta_value *t
     memcpy(config->arch, type->string.data, type->string.bytes);
     config->arch[type->string.bytes] = '\0';
     config->defaults = family->defaults;
+    config->class_defaults = ln_family_class_defaults(config->arch);
     config->by_layer = family->by_layer || (config->is_gguf && family->gguf_lists);
     return true;
 }
@@ -132,6 +133,13 @@ static ln_status check_flags(const ln_config *config, const char *keys, ln_error
     return LINNET_OK;
 }
 
+/* Whether another model wraps this one, of this type. */
+static bool is_wrapped_by(const ln_config *config, const char *type) {
+    ln_config outer = *config;
+    outer.nest = "";
+    return *config->nest != '\0' && ln_config_is(&outer, (ln_key){"model_type", ""}, type);
+}
+
 /* Variants that this family's data, or that of all, does not describe are refused rather than
  * computed wrongly. */
 static ln_status check_refused(const ln_config *config, const ln_family *family, ln_error *err) {
@@ -141,9 +149,7 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
     if (!family->by_layer && ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key per_layer_config is not supported",
                        ln_checkpoint_path(config->checkpoint));
-    ln_config outer = *config; /* PaliGemma's prompts see both ways with pictures alone */
-    outer.nest = "";
-    if (*config->nest != '\0' && ln_config_is(&outer, (ln_key){"model_type", ""}, "paligemma"))
+    if (is_wrapped_by(config, "paligemma")) /* its prompts see both ways with pictures alone */
         return LINNET_OK;
     if (!family->bidirectional && family->direction_key == NULL)
         LN_TRY(check_flags(config, "!is_causal", err));
@@ -299,6 +305,7 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
                (value.kind != LN_META_STRING ||
                 ln_list_has("rope", value.string.data, value.string.bytes)))
         spec->positions = LN_POSITIONS_ROPE;
+    spec->first_position = is_wrapped_by(config, "paligemma") ? 1 : 0;
     LN_TRY(check_alibi(config, spec, err));
     if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
         LN_TRY(read_relative(config, spec, err));
@@ -367,12 +374,10 @@ static ln_status read_tied_flag(const ln_config *config, bool *tied, ln_error *e
     static const ln_key key = {"tie_word_embeddings", ""};
     bool outer = *tied;
     ln_config around = *config;
-    ln_meta_value value;
     around.nest = "";
-    bool says = *config->nest != '\0' && ln_config_find(&around, key, &value, NULL);
     LN_TRY(ln_config_flag(&around, key, &outer, err));
     LN_TRY(ln_config_flag(config, key, tied, err));
-    *tied |= says && outer;
+    *tied |= *config->nest != '\0' && outer;
     return LINNET_OK;
 }
 

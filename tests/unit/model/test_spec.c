@@ -602,6 +602,26 @@ static void outer_dimensions_of_one_do_not_count(void **state) {
 }
 
 /* Of a model that sees, what is skipped and what chunks and windows make of its layers. */
+/* Where config.json lacks a key, what the reference's config class takes counts; a null is none. */
+static void missing_keys_are_those_of_the_reference(void **state) {
+    (void)state;
+    const struct {
+        change change;
+        float eps;
+    } cases[] = {{{"\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0.25"}, 0.25f},
+                 {{"\"rms_norm_eps\": 1e-05", "\"other\": 0"}, 1e-5f},
+                 {{"\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": null"}, 1e-6f}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        edited e = edit("cwm", &cases[i].change, 1);
+        ln_spec spec;
+        ln_arena arena;
+        ln_arena_init(&arena);
+        assert_int_equal(read_folder(&e, &spec, &arena, NULL), LINNET_OK);
+        assert_true(spec.norm_eps == cases[i].eps);
+        ln_arena_free(&arena);
+    }
+}
+
 static void models_inside_others_are_read(void **state) {
     (void)state;
     static const char path[] = TEST_SOURCE_DIR "/tests/golden/models/gemma3_vision";
@@ -774,6 +794,7 @@ int main(void) {
         cmocka_unit_test(frequencies_are_rounded_as_the_reference_does),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),
         cmocka_unit_test(windows_make_groups),
+        cmocka_unit_test(missing_keys_are_those_of_the_reference),
         cmocka_unit_test(models_inside_others_are_read),
         cmocka_unit_test(published_windows_are_read),
         cmocka_unit_test(chunks_follow_positions),

@@ -68,7 +68,7 @@ void ln_scalar_all_positions(size_t n, int32_t *positions);
 static inline void ln_scalar_fill_angles(const ln_rope *rope, int32_t position, float *cos_sin) {
     size_t half = rope->n_dims / 2;
     for (size_t i = 0; i < half; i++) {
-        float angle = (float)position * rope->inv_freq[i];
+        float angle = (float)(position + rope->first) * rope->inv_freq[i];
         cos_sin[i] = cosf(angle) * rope->magnitude;
         cos_sin[half + i] = sinf(angle) * rope->magnitude;
     }

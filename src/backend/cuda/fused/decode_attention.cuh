@@ -94,7 +94,7 @@ static __device__ __forceinline__ void
 ln_decode_rope_angles(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *rotation) {
     if (!qkv.has_rope || pair >= (unsigned)qkv.rope.n_dims / 2)
         return;
-    float angle = (float)(int32_t)position * qkv.rope.inv_freq[pair];
+    float angle = (float)((int32_t)position + qkv.rope.first) * qkv.rope.inv_freq[pair];
     rotation[pair] =
         make_float2(cosf(angle) * qkv.rope.magnitude, sinf(angle) * qkv.rope.magnitude);
 }

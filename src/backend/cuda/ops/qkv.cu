@@ -9,7 +9,7 @@
 static __device__ void fill_angles(const ln_rope &rope, int32_t position, float *cos_sin) {
     unsigned half = (unsigned)rope.n_dims / 2;
     for (unsigned i = threadIdx.x; i < half; i += blockDim.x) {
-        float angle = (float)position * rope.inv_freq[i];
+        float angle = (float)(position + rope.first) * rope.inv_freq[i];
         cos_sin[i] = cosf(angle) * rope.magnitude;
         cos_sin[half + i] = sinf(angle) * rope.magnitude;
     }
@@ -130,7 +130,7 @@ static __device__ __forceinline__ void find_angles(const ln_rope &rope, int32_t 
         t.a = 4 * number, t.b = t.a + (unsigned)rope.n_dims / 2;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        float angle = (float)position * rope.inv_freq[4 * number + i];
+        float angle = (float)(position + rope.first) * rope.inv_freq[4 * number + i];
         t.cos[i] = cosf(angle) * rope.magnitude;
         t.sin[i] = sinf(angle) * rope.magnitude;
     }

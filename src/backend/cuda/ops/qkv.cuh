@@ -3,8 +3,8 @@
 #define LN_BACKEND_CUDA_OPS_QKV_CUH
 
 #include "backend/cuda/ops.h"
-#include "backend/cuda/ops/norm.cuh"
 #include "backend/cuda/ops/kv_cache.cuh"
+#include "backend/cuda/ops/norm.cuh"
 
 typedef struct ln_qkv_args {
     float *q, *k;
@@ -59,7 +59,8 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
         for (unsigned i = lane; i < n_rotated / 2; i += LN_WARP) {
             unsigned first, second;
             ln_rope_pair(p.rope, i, &first, &second);
-            float angle = (float)position * p.rope.inv_freq[i], a = x[first], b = x[second];
+            float angle = (float)(position + p.rope.first) * p.rope.inv_freq[i];
+            float a = x[first], b = x[second];
             if (p.normalizes) {
                 a = ln_norm_apply(norm, a, first, mean, inverse);
                 b = ln_norm_apply(norm, b, second, mean, inverse);
@@ -94,7 +95,9 @@ static __device__ __forceinline__ void ln_load_rope_angles(const ln_qkv_args &p,
 #pragma unroll
     for (unsigned k = 0; k < LN_ROPE_LANE_PAIRS; k++) {
         unsigned i = threadIdx.x % LN_WARP + k * LN_WARP;
-        float angle = i < (unsigned)p.rope.n_dims / 2 ? (float)position * p.rope.inv_freq[i] : 0.0f;
+        float angle = 0.0f;
+        if (i < (unsigned)p.rope.n_dims / 2)
+            angle = (float)(position + p.rope.first) * p.rope.inv_freq[i];
         angles.cos[k] = cosf(angle) * p.rope.magnitude;
         angles.sin[k] = sinf(angle) * p.rope.magnitude;
     }

@@ -54,10 +54,6 @@ static const ln_binding bindings[] = {
      .hf_bare = true},
 };
 
-/* Where config.json says nothing of the rotation. */
-#define ROPE_DEFAULT(name, ...)                                                                    \
-    { .key = "rope_parameters." name, .unless = "rope_parameters", __VA_ARGS__ }
-
 static const ln_config_default defaults[] = {
     LN_DEFAULT("hidden_size", 2304),
     LN_DEFAULT("intermediate_size", 9216),
@@ -73,9 +69,9 @@ static const ln_config_default defaults[] = {
     LN_DEFAULT("sliding_window", 512),
     LN_DEFAULT("hidden_size_per_layer_input", 256),
     LN_DEFAULT_FLAG("enable_moe_block", false),
-    ROPE_DEFAULT("full_attention.rope_type", .text = "proportional"),
-    ROPE_DEFAULT("full_attention.partial_rotary_factor", .value = 0.25),
-    ROPE_DEFAULT("full_attention.rope_theta", .value = 1e6),
+    LN_DEFAULT_ROPE("full_attention.rope_type", .text = "proportional"),
+    LN_DEFAULT_ROPE("full_attention.partial_rotary_factor", .value = 0.25),
+    LN_DEFAULT_ROPE("full_attention.rope_theta", .value = 1e6),
     {0}};
 
 const ln_family ln_family_gemma4 = {

@@ -29,14 +29,18 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.feed_forward.w2"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("conv_L_cache", 7),
-                                             LN_DEFAULT("num_key_value_heads", 4),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("sliding_window", 256),
-                                             LN_DEFAULT("norm_eps", 1e-5),
-                                             LN_DEFAULT("rope_theta", 1000000),
-                                             LN_DEFAULT("max_position_embeddings", 128000),
-                                             {0}};
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("conv_L_cache", 7),
+    LN_DEFAULT("num_key_value_heads", 4),
+    LN_DEFAULT("head_dim", 128),
+    LN_DEFAULT("sliding_window", 256),
+    LN_DEFAULT("norm_eps", 1e-5),
+    LN_DEFAULT("rope_theta", 1000000),
+    LN_DEFAULT("max_position_embeddings", 128000),
+    LN_DEFAULT_ROPE("full_attention.rope_type", .text = "proportional"),
+    LN_DEFAULT_ROPE("full_attention.partial_rotary_factor", .value = 0.5),
+    LN_DEFAULT_ROPE("full_attention.rope_theta", .value = 1e6),
+    {0}};
 
 const ln_family ln_family_lfm3 = {
     .name = "lfm3",

@@ -1,5 +1,5 @@
 /* OLMo Hybrid: most layers are gated delta nets with norms before the blocks, the others OLMo 2's
- * attention with norms behind them, which may have no positions. */
+ * attention with norms behind them, which has no positions where their base is null. */
 #include "model/family.h"
 
 #define MIXER "model.layers.%d.linear_attn"
@@ -34,6 +34,7 @@ static const ln_binding bindings[] = {
 
 static const ln_config_default defaults[] = {LN_DEFAULT("linear_conv_kernel_dim", 4),
                                              LN_DEFAULT("max_position_embeddings", 65536),
+                                             LN_DEFAULT("rope_parameters.rope_theta", 10000),
                                              LN_DEFAULT_FLAG("linear_allow_neg_eigval", true),
                                              {0}};
 

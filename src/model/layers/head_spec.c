@@ -33,4 +33,6 @@ void ln_spec_read_head(const ln_config *config, ln_spec *spec) {
     spec->mtp->ffn = like->ffn;
     if (!has_experts)
         spec->mtp->ffn.moe = (ln_moe_spec){0};
+    if (!has_experts && !has_role(config, spec, LN_ROLE_UP)) /* attention is all that it has */
+        spec->mtp->ffn = (ln_ffn_spec){0};
 }

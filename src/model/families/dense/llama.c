@@ -3,8 +3,9 @@
 #include "model/family.h"
 
 /* Mixtral's GGUF files call themselves llama, too. */
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS,  LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN,  LN_GGUF_EXPERTS, LN_CLASS_SCORE};
+static const ln_binding bindings[] = {LN_LLAMA_ENDS,   LN_LLAMA_NORMS,  LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN,    LN_GGUF_EXPERTS, LN_CLASS_SCORE,
+                                      LN_HEAD_BINDINGS};
 
 static const ln_config_default defaults[] = {LN_DEFAULT_OF("internlm3", "head_dim", 128),
                                              LN_DEFAULT_OF("internlm3", "num_key_value_heads", 2),

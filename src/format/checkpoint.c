@@ -384,6 +384,12 @@ const char *ln_checkpoint_file(const ln_checkpoint *checkpoint, size_t index, in
     return file->path;
 }
 
+void *ln_checkpoint_map(const ln_checkpoint *checkpoint, size_t index, size_t *bytes) {
+    const ln_file_map *map = &checkpoint->files[index].map;
+    *bytes = map->bytes;
+    return (void *)(uintptr_t)map->data;
+}
+
 ln_status ln_checkpoint_check(const ln_checkpoint *checkpoint, ln_error *err) {
     for (size_t i = 0; i < checkpoint->n_files; i++)
         LN_TRY(ln_file_map_check(&checkpoint->files[i].map, checkpoint->files[i].path, err));

@@ -38,6 +38,9 @@ size_t ln_checkpoint_file_count(const ln_checkpoint *checkpoint);
 const char *ln_checkpoint_file(const ln_checkpoint *checkpoint, size_t index, int *fd,
                                size_t *bytes);
 
+/* Where a data file is mapped; NULL: it is empty. */
+void *ln_checkpoint_map(const ln_checkpoint *checkpoint, size_t index, size_t *bytes);
+
 /* LINNET_ERR_IO naming the data file that shrank while it was mapped, if one did. */
 ln_status ln_checkpoint_check(const ln_checkpoint *checkpoint, ln_error *err);
 

@@ -77,16 +77,15 @@ void ln_load_job_run(ln_load_job *job) {
     case LN_LOAD_OPEN: job->status = open_model(job); break;
     case LN_LOAD_CREATE:
         job->status = linnet_engine_create(job->model, &job->options, &job->engine, &job->error);
-        ln_residence_release(&job->residence);
         break;
     case LN_LOAD_SLEEP:
         linnet_engine_destroy(job->engine);
         job->engine = NULL;
-        ln_residence_hold(&job->residence, job->model->checkpoint);
+        ln_residence_hold(&job->residence, job->model->checkpoint, &job->is_awaited);
         break;
     case LN_LOAD_CLOSE:
         linnet_engine_destroy(job->engine);
-        ln_residence_release(&job->residence);
+        ln_residence_release(&job->residence, true);
         linnet_model_close(job->model);
         job->engine = NULL;
         job->model = NULL;
@@ -108,9 +107,18 @@ static void *run_loader(void *argument) {
         loader->todo = NULL;
         pthread_mutex_unlock(&loader->mutex);
         ln_load_job_run(job);
+        bool drops = job->plan.mapped_bytes == 0;
+        ln_residence left = {0};
+        if (job->kind == LN_LOAD_CREATE) { /* which nobody has to wait for */
+            left = job->residence;
+            job->residence = (ln_residence){0};
+        }
         pthread_mutex_lock(&loader->mutex);
         loader->done = job;
         ln_eventfd_add(loader->done_fd, 1);
+        pthread_mutex_unlock(&loader->mutex);
+        ln_residence_release(&left, drops);
+        pthread_mutex_lock(&loader->mutex);
     }
     pthread_mutex_unlock(&loader->mutex);
     return NULL;

@@ -62,6 +62,8 @@ typedef struct ln_load_job {
     linnet_memory_plan plan;
     linnet_status status;
     linnet_error error;
+    /* of both threads: somebody waits for the model, so SLEEP is to end soon */
+    atomic_bool is_awaited;
 } ln_load_job;
 
 typedef struct ln_loader {

@@ -206,6 +206,7 @@ void ln_lease_take(ln_registry *registry, ln_model_entry *entry, ln_lease *lease
         return;
     }
     link_lease(lease);
+    atomic_store(&entry->job.is_awaited, true);
     look_soon(registry);
 }
 
@@ -237,6 +238,7 @@ static void push(ln_registry *registry, ln_model_entry *entry, ln_load_kind kind
     ln_load_job *job = &entry->job;
     job->kind = kind;
     job->spec = &entry->spec;
+    atomic_store(&job->is_awaited, entry->first != NULL);
     job->budget = registry->budget;
     if (kind == LN_LOAD_OPEN)
         job->options = entry->spec.options;

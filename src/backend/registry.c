@@ -38,6 +38,11 @@ bool ln_backend_lacks_cuda(ln_error *err) {
     return has_driver() && load_cuda(err) == NULL;
 }
 
+void ln_backend_load_modules(void) {
+    ln_error err;
+    (void)ln_backend_lacks_cuda(&err); /* who asks for it is told */
+}
+
 ln_status ln_backend_create(const char *name, const ln_backend_options *options,
                             ln_backend **backend, ln_error *err) {
     bool any = strcmp(name, "auto") == 0, wants_cuda = strcmp(name, "cuda") == 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/registry.h"
 #include "base/file.h"
 #include "cli/adapters.h"
 #include "cli/commands.h"
@@ -484,8 +485,10 @@ static int serve_with_log(serve_args *args, ln_cli_catalog *catalog, const char 
     models[n_models++] = catalog->cache;
     models[n_models++] = path;
     models[n_models++] = args->engine.draft_model;
-    if (has_sandbox(args))
+    if (has_sandbox(args)) {
+        ln_backend_load_modules();
         confine_files(args, models, n_models);
+    }
     free(models);
     if (!args->is_silent && ln_log_writer_open(STDERR_FILENO, LOG_BYTES, &writer, &err) != 0)
         return ln_cli_fail_with(&err);

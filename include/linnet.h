@@ -276,8 +276,8 @@ typedef struct linnet_engine_options {
      * same vocabulary, or an EAGLE-3 head that was trained for the model. */
     const char *draft_model;
     /* How many layers, the last ones, run on `backend` with the output; those before them run on
-     * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all. A model with an encoder
-     * runs on one of them. */
+     * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all, as it does where
+     * backend "auto" finds no GPU. A model with an encoder runs on one of them. */
     int32_t gpu_layers;
     /* Where half of the free memory holds the model: matrices become what the CPU's kernels read
      * not while loading, but in the first steps that use them. The first token comes sooner, the

@@ -117,6 +117,10 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
         linnet_memory_plan memory = {.struct_bytes = sizeof memory};
         linnet_engine_get_memory(*engine, &memory);
         ln_cli_check_ctx(model, memory.ctx_tokens);
+        if (own.gpu_layers > 0 && memory.gpu_layers == 0)
+            ln_cli_warn("no GPU can be used, so --gpu-layers %d changes nothing; `linnet doctor' "
+                        "says what there is",
+                        (int)own.gpu_layers);
         tell_quantized(*engine, own.quantize_on_load);
     }
     return status;

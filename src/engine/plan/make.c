@@ -119,20 +119,15 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
-/* The backend of the last layers. */
-static ln_status create_backend(const linnet_engine_options *options,
+/* The backend of the last layers. Where "auto" finds no GPU, the CPU runs all. */
+static ln_status create_backend(linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    bool on_cpu = options->gpu_layers == 0;
-    const char *name = on_cpu ? "cpu" : options->backend;
-    LN_TRY(ln_backend_create(name, backend_options, backend, err));
-    if (on_cpu || options->gpu_layers <= 0 || (*backend)->vtable->on_device ||
-        strcmp(name, "auto") != 0)
-        return LINNET_OK;
-    (*backend)->vtable->destroy(*backend);
-    *backend = NULL;
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "gpu_layers is %d, but no GPU can be used",
-                   (int)options->gpu_layers);
+    bool on_cpu = options->gpu_layers == 0, is_auto = strcmp(options->backend, "auto") == 0;
+    LN_TRY(ln_backend_create(on_cpu ? "cpu" : options->backend, backend_options, backend, err));
+    if (is_auto && !(*backend)->vtable->on_device)
+        options->gpu_layers = 0;
+    return LINNET_OK;
 }
 
 static void plan_adapters(const linnet_engine_options *options, ln_engine_plan *plan) {
@@ -178,9 +173,11 @@ static ln_status divide(const linnet_model *model, const linnet_engine_options *
     return LINNET_OK;
 }
 
-ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
+ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *asked,
                               const ln_rank_place *place, size_t engine_bytes, ln_backend **backend,
                               ln_engine_plan *plan, ln_error *err) {
+    linnet_engine_options own = *asked;
+    const linnet_engine_options *options = &own;
     *backend = NULL;
     *plan = (ln_engine_plan){.engine_bytes = engine_bytes};
     LN_TRY(ln_engine_plan_check_options(model, options, err));
@@ -199,7 +196,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_ranks = ln_mesh_count(&mesh);
     backend_options.n_local = place != NULL ? place->n_local : plan->n_ranks;
     backend_options.local_rank = place != NULL ? place->local_rank : mesh.rank;
-    LN_TRY(create_backend(options, &backend_options, backend, err));
+    LN_TRY(create_backend(&own, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;

@@ -211,10 +211,27 @@ static void what_cannot_be_split_is_refused(void **state) {
     golden_open(&g, "llama");
     options.gpu_layers = -2;
     refuse(&g, options, LINNET_ERR_ARGUMENT, "gpu_layers");
-    options.gpu_layers = 1;
+    linnet_model_close(g.model);
+}
+
+/* Where there is no GPU, options for one are no failure. */
+static void the_cpu_runs_all_without_a_gpu(void **state) {
+    (void)state;
+    golden g;
+    linnet_engine_options options = exact_options(64, 1, 0, 1);
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    if (test_has_backend("cuda"))
+        return;
+    golden_open(&g, "llama");
     options.backend = "auto";
-    if (!test_has_backend("cuda"))
-        refuse(&g, options, LINNET_ERR_UNSUPPORTED, "no GPU");
+    for (options.gpu_layers = 1; options.gpu_layers < 100; options.gpu_layers += 98) {
+        assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
+        assert_int_equal(plan.gpu_layers, 0);
+        for (size_t i = 0; i < plan.n_arenas; i++)
+            assert_true(strcmp(plan.arenas[i].name, "cpu layers") != 0 ||
+                        plan.arenas[i].bytes == 0);
+    }
     linnet_model_close(g.model);
 }
 
@@ -227,6 +244,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(blocks_of_both_sides_move),
         cmocka_unit_test(as_many_layers_run_there_as_fit),
         cmocka_unit_test(what_cannot_be_split_is_refused),
+        cmocka_unit_test(the_cpu_runs_all_without_a_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,11 +311,12 @@ static void numbers_calls_as_the_model(void **state) {
     ln_strbuf_free(&id);
 }
 
-/* Ollama's clients get a call whole, once its arguments are, and text around it in its order. */
+/* Ollama's clients get a call whole and on one line, once its arguments are, and text around it in
+ * its order. */
 static void ollama_sends_whole_calls(void **state) {
     (void)state;
     static const char text[] =
-        "Look.\n<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>"
+        "Look.\n<tool_call>{\"name\": \"f\", \"arguments\": {\"a\":\r\n 1}}</tool_call>"
         "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call> Done";
     for (size_t step = 1; step < 120; step += 7) {
         ln_generation_request request = {.kind = LN_API_CHAT,

@@ -58,13 +58,20 @@ static bool is_call_to_send(const ln_choice *choice, size_t index) {
     return part->kind == LN_PART_CALL && !part->is_ended && is_whole(choice, index);
 }
 
+/* A JSON object on one line, as NDJSON needs it: a line break can only lie between its tokens. */
+static void put_on_line(const ln_strbuf *object, ln_strbuf *out) {
+    for (size_t i = 0; i < object->len; i++)
+        if (object->data[i] != '\n' && object->data[i] != '\r')
+            ln_strbuf_putc(out, object->data[i]);
+}
+
 /* Arguments that are cut are none. */
 static void put_call(const ln_answer_part *call, ln_strbuf *out) {
     ln_strbuf_printf(out, "{\"function\":{\"index\":%zu,\"name\":", call->call);
     ln_json_put_string(out, call->name.data, call->name.len);
     ln_strbuf_puts(out, ",\"arguments\":");
     if (ln_answer_part_has_object(call))
-        ln_strbuf_append(out, call->text.data, call->text.len);
+        put_on_line(&call->text, out);
     else
         ln_strbuf_puts(out, "{}");
     ln_strbuf_puts(out, "}}");

@@ -188,16 +188,17 @@ static void plan_shows_every_rank(void **state) {
     spawn_free(&result);
 }
 
-/* A decode step after another, on GPUs as a graph that is repeated. */
+/* A decode step after another, on GPUs as a graph that is repeated. The mpirun of Open MPI 5.0.7
+ * passes the first part of a line without an end on to standard error, where -q leaves room. */
 static void generates_as_one_rank(void **state) {
     static const char *const meshes[][2] = {{"2", "1"}, {"1", "2"}};
     const char *model = TEST_SOURCE_DIR "/models/demo.gguf";
     (void)state;
     if (mpirun == NULL || access(model, R_OK) != 0)
         skip();
-    const char *const argv[] = {
-        TEST_LINNET, "run",         model,   "-p",        "Once upon", "--temp",    "0", "-n",
-        "20",        "--precision", "exact", "--backend", backend,     "--threads", "1", NULL};
+    const char *const argv[] = {TEST_LINNET, "run",   model,       "-p", "Once upon",   "--temp",
+                                "0",         "-n",    "20",        "-q", "--precision", "exact",
+                                "--backend", backend, "--threads", "1",  NULL};
     spawn_result one = spawn(NULL, argv);
     assert_int_equal(one.status, 0);
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
@@ -211,7 +212,10 @@ static void generates_as_one_rank(void **state) {
         all[n++] = meshes[i][1];
         spawn_result two = spawn(NULL, all);
         assert_int_equal(two.status, 0);
-        assert_string_equal(two.out, one.out);
+        char text[1024];
+        size_t n_err = strcspn(two.err, "\n");
+        snprintf(text, sizeof text, "%.*s%s", (int)n_err, two.err, two.out);
+        assert_string_equal(text, one.out);
         spawn_free(&two);
     }
     spawn_free(&one);
@@ -242,6 +246,7 @@ int main(int argc, char **argv) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+    setenv("OMPI_MCA_btl", "^tcp", 1); /* which may warn of the network */
     mpirun = find_mpirun();
     if (mpirun == NULL)
         print_message("skipped in part: no mpirun, or linnet-mpi.so was not built\n");

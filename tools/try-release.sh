@@ -25,9 +25,10 @@ mkdir -p "$root/src/linnet"
 (cd "$source" && git ls-files -z | xargs -0 sh -c 'for f; do [ -e "$f" ] && printf "%s\0" "$f"; done' sh |
     tar -c --null --files-from=- -f -) | tar -x -C "$root/src/linnet" -f -
 
-# Programs read /proc; where it cannot be mounted (an unprivileged container), the host's is bound.
+# Programs read /proc, and MPI /sys; where these cannot be mounted (an unprivileged container), the
+# host's are bound.
 mounted=
-for name in proc dev; do
+for name in proc dev sys; do
     if ! mountpoint -q "$root/$name" && mount --rbind "/$name" "$root/$name"; then
         mount --make-rslave "$root/$name"
         mounted="$mounted $root/$name"

@@ -303,7 +303,7 @@ typedef struct ln_op_attention {
     float softcap;             /* 0: none */
     size_t window;             /* tokens; 0: all */
     size_t chunk;              /* tokens; 0: all */
-    const float *alibi_slopes; /* [n_heads] or NULL: bias slope * (key - query position) */
+    const float *alibi_slopes; /* [n_heads] or NULL: bias -slope * |key - query position| */
     const float *sinks;        /* [n_heads] or NULL: a score without a value */
     ln_relative_bias relative;
     bool sees_all; /* encoders and cross-attention: not causal */

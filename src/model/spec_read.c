@@ -86,6 +86,15 @@ static bool is_t5_encoder(const ln_config *config, const ln_meta_value *type) {
            memcmp(name.string.data + name.string.bytes - n, ending, n) == 0;
 }
 
+/* Whether a folder that says BERT has ALiBi, and with it another feed-forward. */
+static bool is_jina_bert(const ln_config *config, const ln_meta_value *type) {
+    ln_meta_value positions;
+    return !config->is_gguf && ln_list_has("bert", type->string.data, type->string.bytes) &&
+           ln_checkpoint_meta(config->checkpoint, "position_embedding_type", &positions) &&
+           positions.kind == LN_META_STRING &&
+           ln_list_has("alibi", positions.string.data, positions.string.bytes);
+}
+
 /* The family, and where its keys are: a folder's text_config describes the model where others see
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
@@ -98,6 +107,9 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     if (is_t5_encoder(config, &type))
         type =
             (ln_meta_value){.kind = LN_META_STRING, .string = {"t5encoder", strlen("t5encoder")}};
+    if (is_jina_bert(config, &type))
+        type =
+            (ln_meta_value){.kind = LN_META_STRING, .string = {"jina_bert", strlen("jina_bert")}};
     if (find_thinker(config, &config->nest, &text))
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||

@@ -13,7 +13,7 @@
     X(glm4_moe_lite) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_oss)       \
     X(gptj) X(granite) X(granite_swa) X(gte) X(granitemoe) X(granitemoehybrid) X(helium)                  \
     X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hyperclovax) X(internlm2) X(jais2) X(jamba)   \
-    X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(lfm2) X(lfm2_moe) X(lfm3) X(llama) X(llama4)        \
+    X(jina_bert) X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(lfm2) X(lfm2_moe) X(lfm3) X(llama) X(llama4)        \
     X(mamba) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm3) X(minimax) X(minimax_m2)                \
     X(ministral3) X(mistral) X(mistral4) X(mixtral) X(modernbert) X(mpnet) X(mpt) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(paddleocr_vl)       \

@@ -246,7 +246,8 @@ static float score_of(const attention_row *row, size_t position) {
     if (p->softcap > 0.0f)
         score = p->softcap * tanhf(score / p->softcap);
     if (p->alibi_slopes != NULL)
-        score -= p->alibi_slopes[row->head] * (float)(row->position - position);
+        score -= p->alibi_slopes[row->head] *
+                 fabsf((float)row->position - (float)position); /* also of keys behind it */
     if (p->relative.table != NULL)
         score +=
             p->relative.table[ln_scalar_relative_bucket(&p->relative, row->position, position) *

@@ -258,7 +258,7 @@ static vf bias_scores(const ln_op_attention *p, const query_row *row, size_t key
     for (size_t i = 0; i < LANES; i++) {
         bias[i] = 0.0f;
         if (p->alibi_slopes != NULL)
-            bias[i] = p->alibi_slopes[row->head] * ((float)(key + i) - (float)row->position);
+            bias[i] = p->alibi_slopes[row->head] * -fabsf((float)(key + i) - (float)row->position);
         if (p->relative.table != NULL) {
             size_t bucket = ln_scalar_relative_bucket(&p->relative, row->position, key + i);
             bias[i] += p->relative.table[bucket * p->n_heads + row->head];

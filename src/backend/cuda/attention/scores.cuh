@@ -27,7 +27,7 @@ static __device__ __forceinline__ float ln_finish_score(const ln_attention_args 
     if (p.softcap > 0.0f)
         score = p.softcap * tanhf(score / p.softcap);
     if (p.alibi_slopes != NULL)
-        score -= p.alibi_slopes[head] * (float)(position - key);
+        score -= p.alibi_slopes[head] * fabsf((float)position - (float)key);
     if (p.relative.table != NULL)
         score += p.relative.table[ln_relative_bucket(p.relative, p.relative_growth, position, key) *
                                       p.n_heads +

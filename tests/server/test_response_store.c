@@ -44,9 +44,37 @@ static void running_responses_have_failed(void **state) {
         expect(store, cases[i].id, cases[i].after);
     ln_response_store_close(store);
     unlink(path);
+    strcat(path, ".lock");
+    unlink(path);
+}
+
+/* Servers may share a file: what one runs another does not take for lost, till it is gone. */
+static void others_keep_running(void **state) {
+    (void)state;
+    const ln_response_store_limits limits = {10, 1 << 20};
+    const ln_stored_response running = {HEAD("in_progress") "true" SAID, "[]", "[]"};
+    char path[64];
+    ln_error err = {0};
+    ln_response_store *one, *other;
+    snprintf(path, sizeof path, "/tmp/linnet-shared-%d.db", (int)getpid());
+    assert_int_equal(ln_response_store_open(path, &limits, &one, &err), LINNET_OK);
+    assert_true(ln_response_store_put(one, "a", &running));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ln_response_store_open(path, &limits, &other, &err), LINNET_OK);
+        expect(other, "a", running.response);
+        ln_response_store_close(other);
+    }
+    ln_response_store_close(one);
+    assert_int_equal(ln_response_store_open(path, &limits, &other, &err), LINNET_OK);
+    expect(other, "a", HEAD("failed") "true" SAID);
+    ln_response_store_close(other);
+    unlink(path);
+    strcat(path, ".lock");
+    unlink(path);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(running_responses_have_failed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(running_responses_have_failed),
+                                       cmocka_unit_test(others_keep_running)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

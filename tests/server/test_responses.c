@@ -314,8 +314,8 @@ static void keeps_the_newest(void **state) {
         }
         server_stop(&server);
     }
-    static const char *const endings[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const endings[] = {"", "-wal", "-shm", ".lock"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         char name[96];
         snprintf(name, sizeof name, "%s%s", path, endings[i]);
         unlink(name);

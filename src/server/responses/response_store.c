@@ -1,9 +1,14 @@
 #include "server/responses/response_store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 enum { PUT, GET, DELETE, COUNT, EVICT, N_STATEMENTS };
 
@@ -20,6 +25,7 @@ struct ln_response_store {
     sqlite3_stmt *statements[N_STATEMENTS];
     ln_response_store_limits limits;
     size_t n_responses, n_bytes;
+    int lock_fd; /* of PATH.lock, which all that have the file open share; or -1 */
 };
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -43,7 +49,23 @@ static bool measure(ln_response_store *store) {
 #define RUNNING      STATUS("in_progress")
 #define FAILED       STATUS("failed")
 
-static bool prepare(ln_response_store *store) {
+/* Shares the companion of the file with whoever else has the file open. *is_first: nobody has. */
+static bool share_file(ln_response_store *store, const char *path, bool *is_first) {
+    char *name = NULL;
+    *is_first = path == NULL;
+    if (path == NULL)
+        return true;
+    if (asprintf(&name, "%s.lock", path) < 0)
+        return false;
+    store->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    free(name);
+    if (store->lock_fd < 0)
+        return false;
+    *is_first = flock(store->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    return true;
+}
+
+static bool prepare(ln_response_store *store, bool is_first) {
     static const char schema[] =
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
         "CREATE TABLE IF NOT EXISTS responses (number INTEGER PRIMARY KEY AUTOINCREMENT, "
@@ -53,8 +75,11 @@ static bool prepare(ln_response_store *store) {
         "UPDATE responses SET response = replace(replace(response, " QUEUED ", " FAILED
         "), " RUNNING ", " FAILED ") WHERE instr(response, " QUEUED
         ") > 0 OR instr(response, " RUNNING ") > 0";
-    bool done = sqlite3_exec(store->database, schema, NULL, NULL, NULL) == SQLITE_OK &&
-                sqlite3_exec(store->database, fail_running, NULL, NULL, NULL) == SQLITE_OK;
+    bool done =
+        sqlite3_exec(store->database, schema, NULL, NULL, NULL) == SQLITE_OK &&
+        (!is_first || sqlite3_exec(store->database, fail_running, NULL, NULL, NULL) == SQLITE_OK);
+    if (store->lock_fd >= 0) /* who comes now finds none that nobody runs */
+        (void)flock(store->lock_fd, LOCK_SH);
     for (size_t i = 0; done && i < N_STATEMENTS; i++)
         done = sqlite3_prepare_v2(store->database, sources[i], -1, &store->statements[i], NULL) ==
                SQLITE_OK;
@@ -69,17 +94,20 @@ ln_status ln_response_store_open(const char *path, const ln_response_store_limit
     if (store == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the store of responses");
     store->limits = *limits;
+    store->lock_fd = -1;
     pthread_mutex_init(&store->mutex, NULL);
-    bool opened = sqlite3_open(path != NULL ? path : ":memory:", &store->database) == SQLITE_OK;
+    bool is_first,
+        opened = share_file(store, path, &is_first) &&
+                 sqlite3_open(path != NULL ? path : ":memory:", &store->database) == SQLITE_OK;
     if (opened)
         sqlite3_busy_timeout(store->database, BUSY_MS);
-    if (opened && prepare(store)) {
+    if (opened && prepare(store, is_first)) {
         *out = store;
         return LINNET_OK;
     }
     ln_status status =
         ln_fail(err, LINNET_ERR_IO, "%s: no store of responses: %s", path != NULL ? path : "memory",
-                store->database != NULL ? sqlite3_errmsg(store->database) : "out of memory");
+                store->database != NULL ? sqlite3_errmsg(store->database) : strerror(errno));
     ln_response_store_close(store);
     return status;
 }
@@ -90,6 +118,8 @@ void ln_response_store_close(ln_response_store *store) {
     for (size_t i = 0; i < N_STATEMENTS; i++)
         sqlite3_finalize(store->statements[i]);
     sqlite3_close(store->database);
+    if (store->lock_fd >= 0)
+        close(store->lock_fd);
     pthread_mutex_destroy(&store->mutex);
     free(store);
 }

@@ -1,5 +1,6 @@
 /* Vectors of texts per second: all texts are submitted at once, and have the same number of tokens.
- * usage: bench_embeddings MODEL [BACKEND [TOKENS [TEXTS [SEQS [BATCH_TOKENS]]]]] */
+ * usage: bench_embeddings MODEL [BACKEND [TOKENS [TEXTS [SEQS [BATCH_TOKENS [INVARIANT]]]]]]
+ * INVARIANT 0: --batch-invariant off. */
 #include <linnet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || b.n_tokens < 1 || b.n_tokens > MAX_TOKENS || b.n_texts < 1 ||
         b.n_texts > MAX_TEXTS) {
         fprintf(stderr, "usage: bench_embeddings MODEL [BACKEND [TOKENS [TEXTS [SEQS "
-                        "[BATCH_TOKENS]]]]]\n");
+                        "[BATCH_TOKENS [INVARIANT]]]]]]\n");
         return 1;
     }
     linnet_engine_options_init(&options);
@@ -74,6 +75,7 @@ int main(int argc, char **argv) {
     options.max_seqs = number(argc, argv, 5, 64);
     options.ctx_tokens = b.n_tokens;
     options.max_batch_tokens = number(argc, argv, 6, 8192);
+    options.batch_invariant = number(argc, argv, 7, 1) != 0;
     options.prefix_cache = 0;
     check(linnet_model_open(argv[1], &model, &err), &err);
     linnet_model_get_info(model, &info);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "grammar/json_rules.h"
+#include "grammar/language.h"
 #include "grammar/sources.h"
 #include "grammar/tool_arguments.h"
 #include "text/chat/reasoning.h"
@@ -208,6 +209,74 @@ static ln_expr *frame(tools_reader *t, uint32_t call, bool parallel) {
                             marked(t, s->end), NULL);
 }
 
+static ln_expr *any_text(ln_grammar_builder *b) {
+    return ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+}
+
+/* What begins a call in a syntax whose calls may stand there without `begin`. */
+static void add_bare_begins(tools_reader *t, ln_expr *begins) {
+    ln_grammar_builder *b = t->builder;
+    const json_t *tool;
+    size_t i;
+    if (t->syntax->form == LN_CALLS_JSON)
+        ln_expr_add(b, begins,
+                    ln_expr_sequence(b, ln_expr_text(b, "{\""),
+                                     ln_expr_text(b, t->syntax->name_key), ln_expr_text(b, "\""),
+                                     NULL));
+    json_array_foreach(json_object_get(t->root, "tools"), i, tool) {
+        const json_t *function = json_object_get(tool, "function");
+        const json_t *name = json_object_get(function != NULL ? function : tool, "name");
+        if (t->syntax->form == LN_CALLS_PYTHON)
+            ln_expr_add(b, begins,
+                        ln_expr_sequence(b, ln_expr_text(b, "["),
+                                         ln_expr_text(b, json_string_value(name)),
+                                         ln_expr_text(b, "("), NULL));
+    }
+}
+
+/* Text in which no call begins. */
+static ln_expr *text_without_calls(tools_reader *t) {
+    ln_grammar_builder *b = t->builder;
+    const char *texts[LN_CALLS_MAX_ALSO + 1];
+    size_t n_texts = ln_call_syntax_begins(t->syntax, texts);
+    ln_expr *begins = ln_expr_list(b, LN_EXPR_CHOICE);
+    for (size_t i = 0; i < n_texts; i++)
+        ln_expr_add(b, begins, ln_expr_text(b, texts[i]));
+    if (t->syntax->bare)
+        add_bare_begins(t, begins);
+    ln_expr *with = ln_expr_sequence(b, any_text(b), begins, any_text(b), NULL);
+    const ln_dfa *text =
+        ln_language_minus(b, ln_language_of(b, any_text(b)), ln_language_of(b, with));
+    return ln_expr_rule(b,
+                        ln_rule_add_terminal(b, "text without calls", ln_language_expr(b, text)));
+}
+
+/* Messages that others follow, then one of text, or the call. */
+static ln_expr *harmony_turn(tools_reader *t, ln_expr *call) {
+    ln_grammar_builder *b = t->builder;
+    ln_expr *channel =
+        ln_expr_choice(b, ln_expr_text(b, "analysis"), ln_expr_text(b, "commentary"), NULL);
+    ln_expr *message =
+        ln_expr_sequence(b, marked(t, "<|channel|>"), channel, marked(t, "<|message|>"),
+                         ln_expr_text_without(b, "<|end|>", 0, LN_NO_LIMIT),
+                         marked(t, "<|end|><|start|>assistant"), NULL);
+    ln_expr *text = ln_expr_sequence(b, marked(t, "<|channel|>final<|message|>"),
+                                     ln_expr_text_without(b, "<|end|>", 0, LN_NO_LIMIT), NULL);
+    return ln_expr_sequence(b, ln_expr_repeat(b, message, 0, LN_NO_LIMIT),
+                            ln_expr_choice(b, text, call, NULL), NULL);
+}
+
+/* An answer that need not call: text, and calls behind it; bare calls are all of an answer. */
+static ln_expr *free_answer(tools_reader *t, ln_expr *calls) {
+    ln_grammar_builder *b = t->builder;
+    if (t->syntax->form == LN_CALLS_HARMONY)
+        return harmony_turn(t, calls);
+    ln_expr *text = text_without_calls(t);
+    if (t->syntax->bare)
+        return ln_expr_choice(b, text, calls, NULL);
+    return ln_expr_sequence(b, text, ln_expr_optional(b, calls), NULL);
+}
+
 static void read_tools(tools_reader *t) {
     ln_grammar_builder *b = t->builder;
     json_t *tools = json_object_get(t->root, "tools"), *tool;
@@ -235,7 +304,10 @@ static void read_tools(tools_reader *t) {
         return;
     uint32_t call = ln_json_rule(b, "a call", t->calls);
     bool parallel = json_is_true(json_object_get(t->root, "parallel"));
-    b->root = ln_json_rule(b, "calls", frame(t, call, parallel));
+    ln_expr *calls = frame(t, call, parallel);
+    if (b->status == LINNET_OK && json_is_true(json_object_get(t->root, "free")))
+        calls = free_answer(t, calls);
+    b->root = ln_json_rule(b, "calls", calls);
 }
 
 ln_status ln_grammar_read_tools(ln_grammar_builder *builder, const char *text, size_t n_bytes) {

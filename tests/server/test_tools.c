@@ -199,6 +199,27 @@ static void calls_custom_tools(void **state) {
     json_decref(root);
 }
 
+/* Where no call need come, text may; a grammar binds the calls, and so is read. */
+static void binds_calls_that_may_come(void **state) {
+    (void)state;
+    static const char body[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"2+3=\"}],\"max_tokens\":6,\"tools\":[{"
+        "\"type\":\"custom\",\"custom\":{\"name\":\"dial\",\"format\":%s}}]}";
+    char format[128], text[512];
+    snprintf(format, sizeof format, DIAL, "\"grammar\":{", "regex", "}");
+    snprintf(text, sizeof text, body, format);
+    http_response heard = post(&shared, "/v1/chat/completions", text);
+    assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, "\"content\":\""));
+    response_free(&heard);
+    snprintf(text, sizeof text, body,
+             "{\"type\":\"grammar\",\"syntax\":\"lark\",\"definition\":\"start: none\"}");
+    heard = post(&shared, "/v1/chat/completions", text);
+    assert_int_equal(heard.status, 400);
+    assert_string_equal(response_field(&heard, "param"), "tools");
+    response_free(&heard);
+}
+
 static void responses_call_custom_tools(void **state) {
     (void)state;
     static const char body[] =
@@ -480,6 +501,7 @@ int main(void) {
         cmocka_unit_test(streams_calls),
         cmocka_unit_test(takes_calls_back),
         cmocka_unit_test(calls_custom_tools),
+        cmocka_unit_test(binds_calls_that_may_come),
         cmocka_unit_test(responses_call_custom_tools),
         cmocka_unit_test(tells_reasoning_apart),
         cmocka_unit_test(grammars_wait_for_reasoning),

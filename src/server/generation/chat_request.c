@@ -137,7 +137,7 @@ static void show_reasoning(const linnet_model *model, ln_generation_request *req
 
 /* How the answer is taken apart, by the template's source. Calls are looked for where tools were
  * given, and not in JSON that was asked for. A template that knows no syntax has Hermes'. */
-static void choose_parts(const linnet_model *model, const char *source, const ln_api_tools *tools,
+static void choose_parts(const linnet_model *model, const char *source, ln_api_tools *tools,
                          const char *prompt, ln_generation_request *request) {
     size_t n_bytes = source != NULL ? strlen(source) : 0;
     linnet_grammar_kind kind = request->options.grammar_kind;
@@ -150,6 +150,7 @@ static void choose_parts(const linnet_model *model, const char *source, const ln
         request->tools = json_incref((json_t *)(uintptr_t)tools->list);
         show_calls(model, request);
     }
+    tools->is_bound = ln_api_may_bind_calls(tools, request);
     request->format = ln_reasoning_detect(source, n_bytes);
     request->model_reasons = request->format != NULL && !request->format->is_none;
     if (request->format != NULL && !request->continues_answer)
@@ -157,8 +158,8 @@ static void choose_parts(const linnet_model *model, const char *source, const ln
     request->options.reasoning = (linnet_reasoning)request->reasoning;
     /* grammars other than those of calls know <think> only */
     if (request->format != NULL &&
-        (request->format->is_none ||
-         (!tools->must_call && strcmp(request->format->begin, LN_THINK_BEGIN) != 0)))
+        (request->format->is_none || (!tools->must_call && !tools->is_bound &&
+                                      strcmp(request->format->begin, LN_THINK_BEGIN) != 0)))
         request->options.reasoning = LINNET_REASONING_NONE;
     if (request->reasoning != LN_REASONING_NONE)
         show_reasoning(model, request);
@@ -196,8 +197,8 @@ static bool read_answer(const ln_fields *fields, const linnet_model *model, size
         linnet_free(text);
     request->options.continues_prompt =
         request->continues_answer && request->options.grammar_kind == LINNET_GRAMMAR_NONE;
-    if (done && tools.must_call)
-        done = ln_api_require_calls(&tools, request, fields->error);
+    if (done && (tools.must_call || tools.is_bound))
+        done = ln_api_shape_calls(&tools, request, fields->error);
     return done;
 }
 

@@ -259,8 +259,31 @@ bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
         "tool_choice is not none, auto, required, a named function or allowed_tools");
 }
 
-bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *request,
-                          ln_api_error *error) {
+bool ln_api_may_bind_calls(const ln_api_tools *tools, const ln_generation_request *request) {
+    const ln_call_syntax *syntax = request->syntax;
+    const json_t *tool;
+    size_t i;
+    if (syntax == NULL || tools->must_call || request->custom_tools == NULL ||
+        request->options.grammar_kind != LINNET_GRAMMAR_NONE || request->continues_answer ||
+        syntax->form == LN_CALLS_RECIPIENT || syntax->address != NULL)
+        return false;
+    json_array_foreach(tools->list, i, tool) {
+        const json_t *function = json_object_get(tool, "function");
+        const json_t *properties =
+            json_object_get(json_object_get(function, "parameters"), "properties");
+        const json_t *name = json_object_get(function, "name"), *item;
+        size_t j;
+        json_array_foreach(request->custom_tools, j, item) {
+            if (json_equal(item, name) &&
+                json_is_object(json_object_get(json_object_get(properties, "input"), "grammar")))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool ln_api_shape_calls(const ln_api_tools *tools, ln_generation_request *request,
+                        ln_api_error *error) {
     linnet_request_options *options = &request->options;
     if (options->grammar_kind != LINNET_GRAMMAR_NONE &&
         strncmp(request->grammar_param, "response_format", strlen("response_format")) != 0)
@@ -277,6 +300,8 @@ bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *requ
         json_object_set_new(source, "name", json_string(tools->name));
     if (source != NULL && request->custom_tools != NULL)
         json_object_set(source, "custom", request->custom_tools);
+    if (source != NULL && tools->is_bound)
+        json_object_set_new(source, "free", json_true());
     bool done = source != NULL
                     ? ln_api_set_grammar(request, LINNET_GRAMMAR_TOOLS, source, "tools", error)
                     : ln_api_fail(error, 503, NULL, "out of memory");

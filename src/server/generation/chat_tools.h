@@ -9,7 +9,8 @@ typedef struct ln_api_tools {
     const json_t *list; /* the body's; NULL: none that the model may see */
     const char *name;   /* of the one that must be called, the body's; NULL: any */
     bool must_call;
-    bool many; /* more than one call in an answer */
+    bool many;     /* more than one call in an answer */
+    bool is_bound; /* calls need not come; those that do hold the grammar of a custom tool */
 } ln_api_tools;
 
 /* Rewrites the older fields functions and function_call, where they are there, as tools of which
@@ -21,8 +22,12 @@ bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy);
 bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names);
 /* Reads tools, tool_choice and parallel_tool_calls. */
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools);
-/* The answer must be calls in the request's syntax. */
-bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *request,
-                          ln_api_error *error);
+/* Whether calls that need not come are to be bound: a custom tool has a grammar, and nothing else
+ * shapes the answer; not in the syntaxes whose calls have a header in the turn's. */
+bool ln_api_may_bind_calls(const ln_api_tools *tools, const ln_generation_request *request);
+/* The answer must be calls in the request's syntax; or, of bound ones, text that has no other calls
+ * in it. */
+bool ln_api_shape_calls(const ln_api_tools *tools, ln_generation_request *request,
+                        ln_api_error *error);
 
 #endif

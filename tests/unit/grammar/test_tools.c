@@ -374,6 +374,58 @@ static void custom_tools_have_grammars(void **state) {
     }
 }
 
+/* Calls that need not come: text without any, or text and a call whose input holds the grammar. */
+static void free_answers_bind_calls(void **state) {
+    (void)state;
+    static const struct {
+        const char *syntax, *text;
+        bool fits;
+    } cases[] = {
+        {"hermes", "", true},
+        {"hermes", "No <tool, {\"name\": 1}.", true},
+        {"hermes", "<tool_call>\n" CALL("ab") "\n</tool_call>", true},
+        {"hermes", "Well.\n<tool_call>\n" CALL("ab") "\n</tool_call>", true},
+        {"hermes", "Well.\n<tool_call>\n" CALL("ac") "\n</tool_call>", false},
+        {"hermes", "<tool_call> is a tag", false},
+        {"llama3", "{\"name\": \"f\", \"parameters\": {\"input\": \"ab\"}}", true},
+        {"llama3", "{\"name\": \"f\", \"parameters\": {\"input\": \"c\"}}", false},
+        {"llama3", "{\"n\": 1}", true},
+        {"pythonic", "[f(input=\"ab\")]", true},
+        {"pythonic", "[f(input=\"c\")]", false},
+        {"pythonic", "[1] says so", true},
+        {"mistral_args", "Hm[TOOL_CALLS]f[ARGS]{\"input\": \"ab\"}", true},
+        {"mistral_args", "Hm[TOOL_CALLS]f[ARGS]{\"input\": \"c\"}", false},
+        {"harmony", "<|channel|>final<|message|>Well.", true},
+        {"harmony",
+         "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>commentary "
+         "to=functions.f <|constrain|>json<|message|>{\"input\": \"ab\"}<|call|>",
+         true},
+        {"harmony",
+         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"input\": \"c\"}",
+         false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[512];
+        bool complete;
+        size_t n_accepted, n_bytes = strlen(cases[i].text);
+        ln_error err = {0};
+        snprintf(
+            source, sizeof source,
+            "{\"syntax\": \"%s\", \"free\": true, \"custom\": [\"f\"], \"tools\": [{\"function\": "
+            "{\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"required\": "
+            "[\"input\"], \"properties\": {\"input\": {\"type\": \"string\", \"grammar\": "
+            "{\"syntax\": \"regex\", \"definition\": \"a+b\"}}}}}}]}",
+            cases[i].syntax);
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        assert_int_equal(
+            ln_grammar_match(grammar, cases[i].text, n_bytes, &n_accepted, &complete, &err),
+            LINNET_OK);
+        if (cases[i].fits != (n_accepted == n_bytes && complete))
+            fail_msg("%s: %s: %zu of %zu", cases[i].syntax, cases[i].text, n_accepted, n_bytes);
+        ln_grammar_release(grammar);
+    }
+}
+
 /* Characters of JSON within a JSON string count as before. */
 static void custom_tools_count_characters(void **state) {
     (void)state;
@@ -492,6 +544,7 @@ int main(void) {
         cmocka_unit_test(every_syntax_can_be_forced),
         cmocka_unit_test(forces_nested_values),
         cmocka_unit_test(custom_tools_have_grammars),
+        cmocka_unit_test(free_answers_bind_calls),
         cmocka_unit_test(custom_tools_count_characters),
         cmocka_unit_test(refusals),
         cmocka_unit_test(special_tokens_are_marked),

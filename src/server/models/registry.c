@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 
-enum { LOOK_MS = 1000 }; /* between two looks for new models */
+/* Between two looks for new models, which read folders while nothing else is served: at least so
+ * long, and so many times as long as the last look took. */
+enum { LOOK_MS = 1000, LOOK_REST = 50 };
 
 static uint64_t now_ms(void) {
     return ln_clock_ns() / 1000000;
@@ -21,11 +23,12 @@ static bool has_adapter(const ln_model_entry *entry, const char *name) {
 }
 
 void ln_registry_look(ln_registry *registry) {
-    uint64_t now = now_ms();
-    if (registry->is_fixed || (registry->looked_ms > 0 && now - registry->looked_ms < LOOK_MS))
+    uint64_t begin_ms = now_ms();
+    if (registry->is_fixed || begin_ms < registry->look_ms)
         return;
-    registry->looked_ms = now;
     size_t n_models = registry->source.look(registry->source.user);
+    uint64_t end_ms = now_ms(), rest_ms = (end_ms - begin_ms) * LOOK_REST;
+    registry->look_ms = end_ms + (rest_ms > LOOK_MS ? rest_ms : LOOK_MS);
     for (; registry->n_entries < n_models && registry->n_entries < LN_MAX_MODELS;
          registry->n_entries++) {
         ln_model_entry *entry = &registry->entries[registry->n_entries];

@@ -64,7 +64,7 @@ typedef struct ln_registry {
     size_t n_entries;
     bool is_fixed; /* one model, loaded from start to end */
     ln_model_source source;
-    uint64_t looked_ms; /* when the source was asked for models */
+    uint64_t look_ms; /* when the source is asked for models the next time */
     ln_memory_need budget;
     ln_loader loader;
     ln_log *log;

@@ -29,7 +29,6 @@ need_build() {
     need libutf8proc-dev pkg-config --exists libutf8proc
     need libxxhash-dev pkg-config --exists libxxhash
     need libedit-dev pkg-config --exists libedit
-    need libseccomp-dev pkg-config --exists libseccomp
     need libevent-dev pkg-config --exists libevent_core
     need libcurl4-openssl-dev pkg-config --exists libcurl
     need libssl-dev pkg-config --exists libssl

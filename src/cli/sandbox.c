@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <seccomp.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,38 +164,69 @@ bool ln_cli_sandbox_confine_files(const ln_cli_sandbox *sandbox) {
     return is_ok;
 }
 
-bool ln_cli_sandbox_confine_calls(void) {
-    static const int refused[] = {
-#ifndef __SANITIZE_ADDRESS__ /* which looks for leaks by ptrace, at the end */
-        SCMP_SYS(ptrace),
+/* ---- system calls ------------------------------------------------------------------------ */
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define ARCHITECTURE AUDIT_ARCH_RISCV64
 #endif
-        /* other programs and their memory */
-        SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(process_vm_readv),
-        SCMP_SYS(process_vm_writev), SCMP_SYS(kcmp), SCMP_SYS(pidfd_getfd),
-        /* the file system as a whole */
-        SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
-        SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(fsopen), SCMP_SYS(fsmount),
-        SCMP_SYS(open_by_handle_at), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(quotactl),
-        SCMP_SYS(acct),
-        /* namespaces and identities */
-        SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid),
-        SCMP_SYS(setregid), SCMP_SYS(setresuid), SCMP_SYS(setresgid), SCMP_SYS(setgroups),
-        SCMP_SYS(capset), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(keyctl),
-        /* the kernel: parts of it where most defects are found, and what only an administrator
-         * does */
-        SCMP_SYS(bpf), SCMP_SYS(userfaultfd), SCMP_SYS(perf_event_open), SCMP_SYS(io_uring_setup),
-        SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register), SCMP_SYS(init_module),
-        SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
-        SCMP_SYS(kexec_file_load), SCMP_SYS(reboot), SCMP_SYS(syslog), SCMP_SYS(settimeofday),
-        SCMP_SYS(clock_settime), SCMP_SYS(adjtimex), SCMP_SYS(sethostname), SCMP_SYS(setdomainname),
-        SCMP_SYS(iopl), SCMP_SYS(ioperm)};
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    bool is_ok = filter != NULL && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) == 0;
-    for (size_t i = 0; is_ok && i < sizeof refused / sizeof *refused; i++) {
-        int status = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
-        is_ok = status == 0 || status == -EDOM || status == -EINVAL; /* not of this processor */
-    }
-    is_ok = is_ok && seccomp_load(filter) == 0;
-    seccomp_release(filter);
-    return is_ok;
+
+#ifdef ARCHITECTURE
+
+static const uint32_t refused[] = {
+#ifndef __SANITIZE_ADDRESS__ /* which looks for leaks by ptrace, at the end */
+    SYS_ptrace,
+#endif
+#ifdef SYS_iopl
+    SYS_iopl, SYS_ioperm,
+#endif
+    /* other programs and their memory */
+    SYS_execve, SYS_execveat, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp,
+    SYS_pidfd_getfd,
+    /* the file system as a whole */
+    SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_move_mount, SYS_open_tree, SYS_fsopen,
+    SYS_fsmount, SYS_open_by_handle_at, SYS_swapon, SYS_swapoff, SYS_quotactl, SYS_acct,
+    /* namespaces and identities */
+    SYS_unshare, SYS_setns, SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid,
+    SYS_setresgid, SYS_setgroups, SYS_capset, SYS_add_key, SYS_request_key, SYS_keyctl,
+    /* the kernel: parts of it where most defects are found, and what only an administrator does */
+    SYS_bpf, SYS_userfaultfd, SYS_perf_event_open, SYS_io_uring_setup, SYS_io_uring_enter,
+    SYS_io_uring_register, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load,
+    SYS_kexec_file_load, SYS_reboot, SYS_syslog, SYS_settimeofday, SYS_clock_settime, SYS_adjtimex,
+    SYS_sethostname, SYS_setdomainname};
+
+enum {
+    N_REFUSED = sizeof refused / sizeof *refused,
+    FIRST_OF_X32 = 0x40000000, /* x86-64's second table of calls */
+    N_HEAD = 4,
+    N_INSTRUCTIONS = N_HEAD + N_REFUSED + 2
+};
+_Static_assert(N_REFUSED < UINT8_MAX, "jumps go that far");
+
+bool ln_cli_sandbox_confine_calls(void) {
+    struct sock_filter filter[N_INSTRUCTIONS] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 0, N_REFUSED + 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST_OF_X32, N_REFUSED + 1, 0)};
+    for (size_t i = 0; i < N_REFUSED; i++)
+        filter[N_HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i],
+                                                          (uint8_t)(N_REFUSED - i), 0);
+    filter[N_INSTRUCTIONS - 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    filter[N_INSTRUCTIONS - 1] =
+        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    const struct sock_fprog program = {.len = N_INSTRUCTIONS, .filter = filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
 }
+
+#else
+
+bool ln_cli_sandbox_confine_calls(void) {
+    return false;
+}
+
+#endif

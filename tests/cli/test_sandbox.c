@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,25 @@ static void *try_exec(void *argument) {
     return NULL;
 }
 
+/* Calls from the first of the filter to the last, of another table than this processor's own, and
+ * those beside which they stand. */
+static void check_calls(void) {
+    static const long refused[] = {SYS_execve, SYS_kcmp,   SYS_chroot,        SYS_setuid,
+                                   SYS_bpf,    SYS_reboot, SYS_setdomainname, SYS_userfaultfd};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(syscall(refused[i], -1, 0, 0, 0, 0), -1);
+        assert_int_equal(errno, EPERM);
+    }
+#ifdef __x86_64__
+    assert_int_equal(syscall(0x40000000 | SYS_getpid), -1);
+    assert_int_equal(errno, EPERM);
+#endif
+    assert_int_equal(getppid(), syscall(SYS_getppid));
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
 /* As the program does: files first, then threads, then calls. */
 static void live_in_sandbox(const place *made) {
     ln_cli_sandbox sandbox = {.models = (const char *const[]){made->link}, .n_models = 1};
@@ -125,6 +145,7 @@ static void live_in_sandbox(const place *made) {
     assert_true(ln_cli_sandbox_confine_calls());
     assert_int_equal(mount("none", made->store, "tmpfs", 0, NULL), -1);
     assert_int_equal(errno, EPERM);
+    check_calls();
     sem_post(&is_confined);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(error, EPERM); /* seccomp's; Landlock alone says EACCES */

@@ -51,9 +51,6 @@ enum { N_REQUESTS = sizeof requests / sizeof *requests };
 static bool all; /* no sample */
 static const char *const argv[] = {TEST_LINNET,        "serve", "--port=0", "--threads=1",
                                    "models/demo.gguf", NULL};
-/* libseccomp 2.5 dies in seccomp_load when it gets no memory */
-static const char *const unconfined[] = {
-    TEST_LINNET, "serve", "--port=0", "--threads=1", "--sandbox=off", "models/demo.gguf", NULL};
 
 typedef struct counts {
     int n_runs, n_right, n_told, n_wrong;
@@ -83,10 +80,7 @@ static void start(faulty_server *server, fault_kind kind, int nth) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     server->log_fd = memfd_create("log", MFD_CLOEXEC);
-    bool is_start = nth > 0;
-    fault_process_start(&server->process, kind,
-                        kind == FAULT_ALLOCATION && is_start ? unconfined : argv, out[1],
-                        server->log_fd, nth);
+    fault_process_start(&server->process, kind, argv, out[1], server->log_fd, nth);
     close(out[1]);
     server->out_fd = out[0];
     server->address =

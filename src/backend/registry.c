@@ -38,9 +38,11 @@ bool ln_backend_lacks_cuda(ln_error *err) {
     return has_driver() && load_cuda(err) == NULL;
 }
 
-void ln_backend_load_modules(void) {
-    ln_error err;
-    (void)ln_backend_lacks_cuda(&err); /* who asks for it is told */
+void ln_backend_start_cuda(void) {
+    const ln_backend_options options = {.isa = "auto", .n_threads = 1, .n_local = 1};
+    const ln_cuda_module *cuda = has_driver() ? load_cuda(NULL) : NULL;
+    if (cuda != NULL)
+        (void)cuda->is_usable(&options); /* who needs it is told later */
 }
 
 ln_status ln_backend_create(const char *name, const ln_backend_options *options,

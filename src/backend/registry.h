@@ -13,8 +13,8 @@ ln_status ln_backend_create(const char *name, const ln_backend_options *options,
  * backend is missing or of another build; err says which. */
 bool ln_backend_lacks_cuda(ln_error *err);
 
-/* Loads the module now that "auto" and "cuda" would load, where the driver is there: for a process
- * that gives up reading files. */
-void ln_backend_load_modules(void);
+/* Loads the module that "auto" and "cuda" would load, where the driver is there, and has CUDA
+ * started: for a process that gives up what that needs. */
+void ln_backend_start_cuda(void);
 
 #endif

@@ -486,7 +486,8 @@ static int serve_with_log(serve_args *args, ln_cli_catalog *catalog, const char 
     models[n_models++] = path;
     models[n_models++] = args->engine.draft_model;
     if (has_sandbox(args)) {
-        ln_backend_load_modules();
+        if (args->engine.gpu_layers != 0 && strcmp(args->engine.backend, "cpu") != 0)
+            ln_backend_start_cuda();
         confine_files(args, models, n_models);
     }
     free(models);

@@ -377,7 +377,7 @@ static void refuses_lists(void **state) {
     (void)state;
     char path[96], text[256];
     snprintf(path, sizeof path, "%s/none.json", folder);
-    expect_refusal(path, "linnet: unable to open");
+    expect_refusal(path, "linnet: cannot open");
     snprintf(path, sizeof path, "%s/bad.json", folder);
     snprintf(text, sizeof text,
              "{\"models\": [{\"name\": \"q4\", \"model\": \"%s\", \"options\": "

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json/load.h"
 #include "cli/hub/environment.h"
 #include "cli/hub/resolve.h"
 #include "cli/options.h"
@@ -279,12 +280,20 @@ static linnet_status add_item(ln_cli_catalog *catalog, const char *file, json_t 
 
 static linnet_status add_file(ln_cli_catalog *catalog, const char *file, linnet_error *err) {
     json_error_t why;
-    json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &why), *item;
-    const json_t *models = json_object_get(root, "models");
-    linnet_status status = LINNET_OK;
+    json_t *item;
+    ln_strbuf text;
     size_t index;
-    if (root == NULL && why.line < 0) /* it was not read; the text names the file */
-        status = ln_fail(err, LINNET_ERR_IO, "%s", why.text);
+    ln_strbuf_init(&text);
+    linnet_status status = ln_file_read(file, MAX_FILE_BYTES, &text, err);
+    if (status != LINNET_OK || !ln_strbuf_append(&text, "", 0)) {
+        ln_strbuf_free(&text);
+        return status != LINNET_OK ? status : fail_memory(err);
+    }
+    json_t *root = ln_json_load_bytes(text.data, text.len, JSON_REJECT_DUPLICATES, &why);
+    const json_t *models = json_object_get(root, "models");
+    ln_strbuf_free(&text);
+    if (root == NULL && json_error_code(&why) == json_error_out_of_memory)
+        status = fail_memory(err);
     else if (root == NULL)
         status = ln_fail(err, LINNET_ERR_FORMAT, "%s, line %d: %s", file, why.line, why.text);
     else if (!json_is_array(models))

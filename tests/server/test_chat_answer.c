@@ -249,6 +249,10 @@ static void takes_malformed_calls_as_text(void **state) {
     expect_whole(SAYS_CALL("f", "{\"x\": 123456789012345678901234567890}"), NULL, false,
                  "|f{\"x\": 123456789012345678901234567890}");
     expect_whole(SAYS_CALL("f", "{\"x\": 1e999}"), NULL, false, "|f{\"x\": 1e999}");
+    expect_whole(SAYS_CALL("f", "{\"x\": 1e999, }"), NULL, false,
+                 SAYS_CALL("f", "{\"x\": 1e999, }"));
+    expect_whole(SAYS_CALL("f", "{\"x\": 12345678901234567890 1}"), NULL, false,
+                 SAYS_CALL("f", "{\"x\": 12345678901234567890 1}"));
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, true, "|f{\"x");
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"x", NULL, false,
                  "<tool_call>{\"name\": \"f\", \"arguments\": {\"x");

@@ -149,17 +149,35 @@ void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_byte
     answer->failed |= ln_chat_text_feed(&answer->parser, text, n_bytes, NULL) != LINNET_OK;
 }
 
+/* A JSON text with numbers of few digits, as long ones do not fit into this machine's. */
+static bool shorten_numbers(const ln_strbuf *text, ln_strbuf *shortened) {
+    enum { MAX_DIGITS = 2 };
+    bool is_string = false, is_escaped = false, is_ok = true;
+    size_t n_digits = 0;
+    for (size_t i = 0; i < text->len && is_ok; i++) {
+        char c = text->data[i];
+        if (c == '"' && !is_escaped)
+            is_string = !is_string;
+        is_escaped = is_string && c == '\\' && !is_escaped;
+        n_digits = !is_string && c >= '0' && c <= '9' ? n_digits + 1 : 0;
+        if (n_digits <= MAX_DIGITS)
+            is_ok = ln_strbuf_putc(shortened, c);
+    }
+    return is_ok;
+}
+
 /* Arguments that are no JSON; numbers that are too large for this machine are. */
 static bool is_malformed(const ln_answer_part *part) {
-    json_error_t error = {0};
+    json_t *arguments = NULL;
+    ln_strbuf text;
     if (part->kind != LN_PART_CALL || part->is_custom)
         return part->is_malformed;
-    if (part->text.len == 0)
-        return true;
-    json_t *arguments = ln_json_load_bytes(part->text.data, part->text.len,
-                                           JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    bool is_json = arguments != NULL || json_error_code(&error) == json_error_numeric_overflow;
+    ln_strbuf_init(&text);
+    if (shorten_numbers(&part->text, &text) && text.len > 0)
+        arguments = ln_json_load_bytes(text.data, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    bool is_json = arguments != NULL;
     json_decref(arguments);
+    ln_strbuf_free(&text);
     return !is_json;
 }
 

@@ -319,6 +319,11 @@ typedef struct linnet_engine_options {
     size_t n_expert_ranks;
     /* What carries activations between ranks on GPUs; all ranks have the same. */
     linnet_collectives collectives;
+    /* Models larger than a GPU whose feed-forwards are mixtures of experts: the experts of so many
+     * layers, the first ones, stay in the memory of the host and are computed by the CPU; all else
+     * of all layers runs on the GPU. -1: of as few layers as make the rest fit the GPU's memory; 0:
+     * of none, as by default. Experts' bits are then the CPU's. */
+    int32_t cpu_experts;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -349,6 +354,7 @@ typedef struct linnet_memory_plan {
     size_t draft_tokens, draft_seqs;
     size_t n_ranks;          /* that share the model; 1: there is one */
     size_t rank_token_bytes; /* that each rank sends for a token of a step, on average */
+    size_t cpu_experts;      /* layers whose experts the CPU computes beside a GPU */
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not

@@ -3,7 +3,7 @@
 _linnet() {
     local word=$2 before=$3 command=${COMP_WORDS[1]} i
     local general='--help --usage --version'
-    local engine='--precision --backend --gpu-layers --cpu --kv-type --ctx --max-seqs --max-batch-tokens
+    local engine='--precision --backend --gpu-layers --cpu-experts --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --batch-invariant --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft --draft-tokens
         --draft-model --max-adapters --max-adapter-rank --tp --pp --ep --collectives'
@@ -24,6 +24,7 @@ _linnet() {
     --precision) mapfile -t COMPREPLY < <(compgen -W 'exact fast' -- "$word") ;;
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu cuda' -- "$word") ;;
     --prefix-cache | --batch-invariant) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
+    --cpu-experts) mapfile -t COMPREPLY < <(compgen -W 'all auto' -- "$word") ;;
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
     --pooling) mapfile -t COMPREPLY < <(compgen -W 'cls mean last' -- "$word") ;;
     --collectives) mapfile -t COMPREPLY < <(compgen -W 'auto nccl' -- "$word") ;;

@@ -140,7 +140,8 @@ class EngineOptions(Structure):
         ("on_load", LoadFn), ("load_user", c_void_p), ("draft_tokens", c_size_t), ("draft_model", c_char_p),
         ("gpu_layers", c_int32), ("lazy_weights", c_bool), ("batch_invariant", c_bool), ("draft", c_char_p),
         ("max_adapters", c_size_t), ("max_adapter_rank", c_size_t), ("n_ranks", c_size_t), ("rank", c_size_t),
-        ("n_stages", c_size_t), ("n_expert_ranks", c_size_t), ("collectives", c_int)]
+        ("n_stages", c_size_t), ("n_expert_ranks", c_size_t), ("collectives", c_int),
+        ("cpu_experts", c_int32)]
 
 
 class Arena(Structure):
@@ -153,7 +154,7 @@ class MemoryPlan(Structure):
         ("max_batch_tokens", c_size_t), ("n_threads", c_size_t), ("n_arenas", c_size_t), ("arenas", Arena * 16),
         ("total_bytes", c_size_t), ("mapped_bytes", c_size_t), ("libraries_bytes", c_size_t),
         ("device_bytes", c_size_t), ("gpu_layers", c_size_t), ("draft", c_char_p), ("draft_tokens", c_size_t),
-        ("draft_seqs", c_size_t), ("n_ranks", c_size_t), ("rank_token_bytes", c_size_t)]
+        ("draft_seqs", c_size_t), ("n_ranks", c_size_t), ("rank_token_bytes", c_size_t), ("cpu_experts", c_size_t)]
 
 
 class EngineStats(Structure):

@@ -624,6 +624,7 @@ typedef struct ln_op {
     int32_t layer; /* -1: outside the layers */
     const ln_batch *batch;
     ln_value in[LN_OP_MAX_IN], out[LN_OP_MAX_OUT]; /* 0: absent; values.h */
+    uint32_t kept; /* bit i: out[i] is read behind the list, too (ln_values_keep) */
     union {
         ln_op_embed embed;
         ln_op_norm norm;

@@ -210,4 +210,21 @@ void ln_values_find_uses(const ln_op *ops, size_t n_ops, ln_value_uses *uses, si
             if (ops[i].out[k] != 0)
                 uses[ops[i].out[k]].producer = (uint32_t)i;
     }
+    for (size_t i = 0; i < n_ops; i++) {
+        for (size_t k = 0; k < LN_OP_MAX_OUT; k++) {
+            if ((ops[i].kept >> k & 1) == 0)
+                continue;
+            uses[ops[i].out[k]].n_reads++;
+            uses[ops[i].out[k]].last_reader = LN_NO_OP;
+        }
+    }
+}
+
+void ln_values_keep(ln_op *ops, size_t begin, size_t end, const ln_value_uses *uses) {
+    for (size_t i = begin; i < end; i++)
+        for (size_t k = 0; k < LN_OP_MAX_OUT; k++) {
+            const ln_value_uses *use = &uses[ops[i].out[k]];
+            if (ops[i].out[k] != 0 && use->n_reads > 0 && use->last_reader >= end)
+                ops[i].kept |= 1u << k;
+        }
 }

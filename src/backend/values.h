@@ -18,8 +18,11 @@
 enum { LN_MAX_PLACES = 192 };
 void ln_values_number(ln_op *ops, size_t n_ops);
 
-/* The greatest id of the list, and one more. */
+/* The greatest id of the list, and one more; and what that is at most in lists of max_ops. */
 size_t ln_values_count(const ln_op *ops, size_t n_ops);
+static inline size_t ln_values_most(size_t max_ops) {
+    return max_ops * LN_OP_MAX_OUT + LN_MAX_PLACES + 1; /* inputs without a producer are few */
+}
 
 /* Indices of operations; a value read by none has first_reader LN_NO_OP and last_reader 0. */
 #define LN_NO_OP UINT32_MAX
@@ -29,8 +32,13 @@ typedef struct ln_value_uses {
     uint32_t first_reader, last_reader;
 } ln_value_uses;
 
-/* uses [n_values] as ln_values_count gives it. Of value 0 nothing is known. */
+/* uses [n_values] as ln_values_count gives it. Of value 0 nothing is known. What is kept has one
+ * more reader, LN_NO_OP. */
 void ln_values_find_uses(const ln_op *ops, size_t n_ops, ln_value_uses *uses, size_t n_values);
+
+/* For a list that runs in parts: marks, in ops[begin .. end), results that operations from `end` on
+ * read, so that a part by itself shows that they must be written. `uses` are of the whole list. */
+void ln_values_keep(ln_op *ops, size_t begin, size_t end, const ln_value_uses *uses);
 
 /* Whether somebody reads the value, and each of those who do is among the n operations right behind
  * its producer and reads it once. Then, if these have it in another form, it need not be written.

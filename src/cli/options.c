@@ -153,6 +153,7 @@ enum {
     KEY_MAX_ADAPTER_RANK,
     KEY_TP,
     KEY_COLLECTIVES,
+    KEY_CPU_EXPERTS,
     KEY_PP,
     KEY_EP,
     KEY_CTX = 'c', /* as llama.cpp has them */
@@ -167,6 +168,11 @@ static const struct argp_option engine_options[] = {
      "What computes (auto: a GPU where one can be used)", 0},
     {"gpu-layers", KEY_GPU_LAYERS, "N", 0,
      "Layers on the GPU, the last ones; the CPU runs the others (all that fit)", 0},
+    {"cpu-experts", KEY_CPU_EXPERTS, "N|all|auto", 0,
+     "Layers, the first ones, whose experts the CPU computes while a GPU has all else (0); auto: "
+     "as "
+     "few as make the rest fit",
+     0},
     {"ctx", KEY_CTX, "N", 0,
      "Longest sequence in tokens (what the model was made for, if the memory allows)", 0},
     {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0|fp8", 0,
@@ -294,6 +300,14 @@ static error_t parse_engine_count(int key, const char *arg, struct argp_state *s
     return ARGP_ERR_UNKNOWN;
 }
 
+static int32_t parse_cpu_experts(const struct argp_state *state, const char *arg) {
+    if (strcmp(arg, "auto") == 0)
+        return -1;
+    if (strcmp(arg, "all") == 0)
+        return INT32_MAX;
+    return (int32_t)ln_cli_parse_count(state, "--cpu-experts", arg, 0, INT32_MAX);
+}
+
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const precisions[] = {"fast", "exact"};
     static const char *const switches[] = {"off", "on"};
@@ -315,6 +329,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_GPU_LAYERS:
         options->gpu_layers = (int32_t)ln_cli_parse_count(state, "--gpu-layers", arg, 0, INT32_MAX);
         return 0;
+    case KEY_CPU_EXPERTS: options->cpu_experts = parse_cpu_experts(state, arg); return 0;
     case KEY_KV_TYPE:
         if (strcmp(arg, "q8") == 0)
             arg = "q8_0";

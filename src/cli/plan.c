@@ -79,7 +79,7 @@ static const char *explain(const char *arena) {
         {"grammar", "which tokens structured output allows"},
         {"heads", "what vectors of texts go through, and room for one"},
         {"draft", "the draft model, all of it; or the weights of a head that drafts"},
-        {"cpu layers", "the layers that the CPU runs, all of them"},
+        {"cpu layers", "what the CPU runs beside a GPU: layers or experts, and their rows"},
         {"engine", "queues and the operations of a step"},
         {"tokenizer", "vocabulary and merges"},
         {"headers", "names, shapes and metadata of the files"},
@@ -107,6 +107,9 @@ static void print_plan(const linnet_memory_plan *plan) {
         print_row("of these on the GPU", plan->device_bytes, "");
     if (plan->gpu_layers > 0)
         printf("%-22s %16zu\n", "layers on the GPU", plan->gpu_layers);
+    if (plan->cpu_experts > 0)
+        printf("%-22s %16zu %12s  %s\n", "experts on the CPU", plan->cpu_experts, "layers",
+               "the CPU reads the experts that tokens choose in each of them");
     if (plan->draft_tokens > 0)
         printf("%-22s %s\n", "drafts", ln_cli_drafts_text(plan).text);
     putchar('\n');

@@ -74,6 +74,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
         .backend = engine->backend,
         .weights = &engine->weights,
         .cpu_layers = &engine->cpu_layers,
+        .cpu_experts = &engine->cpu_experts,
         .scheduler = &engine->scheduler,
         .pooler = &engine->pooler,
         .rows = &engine->rows,
@@ -81,7 +82,8 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
                .swap = (ln_kv_layer *)(void *)(base + at->swap_layers)},
         .layers = {ln_kv_layer_index(spec, plan->cpu_layers.n_layers), all.end},
         .ops = (ln_op *)(void *)(base + at->ops),
-        .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->draft_tokens == 0 &&
+        .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->cpu_experts.n_layers == 0 &&
+                           plan->draft_tokens == 0 &&
                            plan->n_ranks == 1, /* others do not know what is sampled */
     };
     ln_engine_plan_lay_out_kv(spec, plan, executor->layers, plan->kv_shape.n_blocks, &kv,
@@ -133,6 +135,7 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
     LN_TRY(ln_pooler_init(&engine->pooler, engine->model, engine->heads.memory, err));
     LN_TRY(ln_cpu_layers_init(&engine->cpu_layers, engine->model, plan, engine->executor.kv.layers,
                               err));
+    LN_TRY(ln_cpu_experts_init(&engine->cpu_experts, engine->model, plan, &engine->weights, err));
     LN_TRY(ln_draft_head_init(&engine->head, engine->model, plan, &engine->executor,
                               ln_row_sampler_own(&engine->rows), err));
     return ln_draft_model_init(&engine->draft, plan, engine->backend, &engine->cache,
@@ -186,7 +189,9 @@ static ln_status fill(linnet_engine *engine, ln_error *err) {
     ln_backend *backend = engine->backend;
     const ln_engine_plan *plan = &engine->plan;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
-    options.progress.after_bytes = plan->cpu_layers.weight_bytes + plan->cpu_layers.mapped_bytes;
+    options.experts_apart = plan->cpu_experts.n_layers;
+    options.progress.after_bytes = plan->cpu_layers.weight_bytes + plan->cpu_layers.mapped_bytes +
+                                   plan->cpu_experts.weight_bytes + plan->cpu_experts.mapped_bytes;
     LN_TRY(backend->vtable->reserve_scratch(backend, &plan->limits, err)); /* loading uses it */
     LN_TRY(ln_weights_load(engine->model->checkpoint, &plan->spec, &options, backend,
                            &engine->weights, err));
@@ -336,6 +341,7 @@ void ln_engine_destroy(linnet_engine *engine) {
     ln_draft_head_free(&engine->head);
     ln_draft_model_free(&engine->draft);
     ln_cpu_layers_free(&engine->cpu_layers);
+    ln_cpu_experts_free(&engine->cpu_experts);
     ln_row_sampler_free(&engine->rows);
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
@@ -366,7 +372,8 @@ linnet_memory_plan ln_engine_memory(const linnet_engine *engine) {
         [LN_ARENA_HEADS] = engine->heads.bytes,
         [LN_ARENA_DRAFT] =
             ln_draft_model_bytes(&engine->draft) + ln_draft_head_bytes(&engine->head),
-        [LN_ARENA_CPU_LAYERS] = ln_cpu_layers_bytes(&engine->cpu_layers),
+        [LN_ARENA_CPU_LAYERS] =
+            ln_cpu_layers_bytes(&engine->cpu_layers) + ln_cpu_experts_bytes(&engine->cpu_experts),
         [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
         [LN_ARENA_TOKENIZER] = ln_engine_plan_tokenizer_bytes(engine->model),
         [LN_ARENA_HEADERS] = ln_engine_plan_header_bytes(engine->model),

@@ -8,6 +8,7 @@
 #include "engine/adapters.h"
 #include "engine/completion.h"
 #include "engine/constraint.h"
+#include "engine/cpu_experts.h"
 #include "engine/cpu_layers.h"
 #include "engine/draft/speculate.h"
 #include "engine/execute.h"
@@ -37,6 +38,7 @@ struct linnet_engine {
     ln_kv_cache cache;
     ln_scheduler scheduler;
     ln_cpu_layers cpu_layers;
+    ln_cpu_experts cpu_experts;
     ln_executor executor;
     ln_row_sampler rows;
     ln_pooler pooler;

@@ -172,7 +172,8 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     ln_backend *backend = executor->backend;
     const ln_row_sampler *rows = executor->rows;
     const ln_activations *a = &executor->activations;
-    size_t n_ops = record(executor), n_logits = executor->step.batch.n_logits;
+    ln_op *ops = executor->ops;
+    size_t n_ops = record(executor), n_logits = executor->step.batch.n_logits, n_done;
     size_t chosen_bytes =
         n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
     LN_TRY(tell_adapters(executor, err));
@@ -180,13 +181,16 @@ static ln_status start(ln_executor *executor, ln_error *err) {
                              &executor->step.batch, executor->scheduler->kv->copies,
                              executor->scheduler->kv->n_copies, err));
     LN_TRY(ln_cpu_layers_run(executor->cpu_layers, &executor->step.batch, &executor->kv,
-                             executor->scheduler->kv, executor->ops + n_ops, backend, a, err));
+                             executor->scheduler->kv, ops + n_ops, backend, a, err));
+    LN_TRY(ln_cpu_experts_run(executor->cpu_experts, backend, a, ops, n_ops, &n_done, err));
+    ops += n_done;
+    n_ops -= n_done;
     if (backend->vtable->start == NULL)
-        LN_TRY(backend->vtable->run(backend, executor->ops, n_ops, err));
+        LN_TRY(backend->vtable->run(backend, ops, n_ops, err));
     else if (rows->n_sampled > 0)
-        LN_TRY(backend->vtable->start(backend, executor->ops, n_ops, a->chosen, chosen_bytes, err));
+        LN_TRY(backend->vtable->start(backend, ops, n_ops, a->chosen, chosen_bytes, err));
     else
-        LN_TRY(backend->vtable->start(backend, executor->ops, n_ops, a->logits,
+        LN_TRY(backend->vtable->start(backend, ops, n_ops, a->logits,
                                       rows->end_logits * row_bytes(executor), err));
     executor->scheduler->kv->n_copies = 0;
     return LINNET_OK;

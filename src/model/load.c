@@ -5,6 +5,7 @@
 
 #include "model/family.h"
 #include "model/layers/altup.h"
+#include "model/layers/experts_load.h"
 #include "model/layers/lookup_load.h"
 #include "model/load_tensor.h"
 #include "model/mixer/load.h"
@@ -112,40 +113,6 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
 }
 
-static ln_status experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_layer_weights *w) {
-    const ln_ffn_spec *ffn = &layer->ffn;
-    const ln_moe_spec *moe = &ffn->moe;
-    size_t dim = l->spec->dim;
-    size_t width = moe->n_latent > 0 ? moe->n_latent : dim;
-    size_t n_here = ln_layer_n_experts(layer);
-    ln_source_shape in = {n_here, moe->n_hidden, width};
-    ln_source_shape out = {n_here, width, moe->n_hidden};
-    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
-    if (moe->beside)
-        LN_TRY(ln_load_experts_beside(l, i, moe, w));
-    ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};
-    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
-        NULL)
-        LN_TRY(ln_load_vector(l, bias, moe->n_experts, &w->router_bias));
-    if (ffn->gated)
-        LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
-    if (moe->n_latent > 0) {
-        LN_TRY(ln_load_matrix(l, LN_ROLE_EXPERT_LATENT_IN, i, width, dim, &w->latent_in));
-        LN_TRY(ln_load_matrix(l, LN_ROLE_EXPERT_LATENT_OUT, i, dim, width, &w->latent_out));
-    }
-    if (moe->shared_hidden == 0)
-        return LINNET_OK;
-    if (ffn->gated)
-        LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_UP, i, moe->shared_hidden, dim, &w->shared_up));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_DOWN, i, dim, moe->shared_hidden, &w->shared_down));
-    if (!moe->shared_gate)
-        return LINNET_OK;
-    return ln_load_matrix(l, LN_ROLE_SHARED_ROUTER, i, 1, dim, &w->shared_router);
-}
-
 static ln_status cross_attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
                                  ln_layer_weights *w) {
     size_t dim = l->spec->dim, q_dim = spec->n_heads * spec->k_dim;
@@ -169,7 +136,7 @@ static ln_status feed_forward(ln_loader *l, const ln_layer_spec *layer, size_t i
     const ln_ffn_spec *ffn = &layer->ffn;
     size_t dim = l->spec->dim;
     if (ffn->moe.n_experts > 0)
-        LN_TRY(experts(l, i, layer, w));
+        LN_TRY(ln_load_experts(l, i, layer, w));
     if (ffn->n_hidden == 0 || (ffn->moe.n_experts > 0 && !ffn->moe.beside))
         return LINNET_OK;
     if (ffn->xielu)
@@ -503,6 +470,8 @@ static ln_status walk(ln_loader *l) {
     size_t end = l->options.end_layer;
     if (l->options.head && !spec->eagle.is_head)
         return head(l);
+    if (l->options.only_experts)
+        return ln_load_only_experts(l);
     l->first_layer = w->first_layer = l->options.first_layer;
     l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
     if (spec->eagle.is_head)
@@ -540,7 +509,8 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                    .err = err};
     ln_status status = walk(&l);
     if (status == LINNET_OK && !l.options.head && l.first_layer == 0 &&
-        l.end_layer == spec->n_layers && spec->ranks.mesh.n_expert <= 1)
+        l.end_layer == spec->n_layers && spec->ranks.mesh.n_expert <= 1 &&
+        options->experts_apart == 0)
         status = ln_unused_tensors_check(&unused, spec, err);
     ln_unused_tensors_free(&unused);
     LN_TRY(status);

@@ -114,6 +114,10 @@ typedef struct ln_weights_options {
      * to the last one. The embedding goes with the first layer, the output with the last. */
     size_t first_layer, end_layer;
     bool head; /* instead of the model the head of its spec's `mtp` */
+    /* Of the first so many layers experts are loaded apart, for another backend: they are left out,
+     * or with only_experts all else is. */
+    size_t experts_apart;
+    bool only_experts;
     /* The model's, which stand where the head has none of its own: embedding, output and its norm,
      * ropes; NULL while planning. They outlive the head's. */
     const struct ln_weights *model;

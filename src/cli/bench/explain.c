@@ -42,15 +42,14 @@ static bool suits(const ln_explained_step *step, const ln_batch *batch) {
            (batch->n_tokens == batch->n_seqs) == step->decodes;
 }
 
-/* ln_explainer.tell; of a step the launch of its last operation ends it. */
+/* ln_explainer.tell; a step ends with its last part, each of which ends with its last operation. */
 static void hear(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_use *use) {
     ln_explained_step *step = context;
     const ln_batch *batch = ops[n_ops - 1].batch;
-    bool has_heard = step->n_ops > 0 && use->first == 0;
-    if (has_heard || step->has_no_memory || !suits(step, batch) ||
-        (step->n_ops == 0 && use->first > 0))
-        return;
-    if (step->n_launches > 0 && step->explainer.is_done)
+    bool begins = use->first == 0 && (step->n_ops == 0 || step->explainer.is_done);
+    step->has_heard |= step->n_ops > 0 && begins;
+    if (step->has_heard || step->has_no_memory || !suits(step, batch) ||
+        (step->n_ops == 0 && !begins))
         return;
     step->has_no_memory = !has_room(step);
     if (step->has_no_memory)
@@ -62,7 +61,7 @@ static void hear(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_
                                     .kernel = use->kernel,
                                     .apart = use->apart};
     list_ops(ops + use->first, use->n_ops, launch->ops, sizeof launch->ops);
-    step->n_ops = n_ops;
+    step->n_ops += use->n_ops;
     step->n_tokens = batch->n_tokens;
     step->explainer.is_done = use->first + use->n_ops == n_ops;
 }

@@ -21,6 +21,7 @@ typedef struct ln_explained_step {
     size_t n_tokens, n_ops; /* of the step; 0: none was seen yet */
     ln_explained_launch *launches;
     size_t n_launches, max_launches;
+    bool has_heard; /* another step has begun */
     bool has_no_memory;
 } ln_explained_step;
 

@@ -8,6 +8,7 @@
 #include "engine/constraint.h"
 #include "engine/plan/draft.h"
 #include "engine/plan/drafter.h"
+#include "engine/plan/expert_offload.h"
 #include "engine/plan/offload.h"
 #include "engine/plan/options.h"
 #include "engine/plan/sizes.h"
@@ -211,6 +212,9 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     if (status == LINNET_OK)
         status = choose(model, options, *backend, plan, err);
     if (status == LINNET_OK)
+        status =
+            ln_engine_plan_offload_experts(model, options, *backend, &backend_options, plan, err);
+    if (status == LINNET_OK && plan->cpu_experts.n_layers == 0)
         status = ln_engine_plan_offload(model, options, *backend, &backend_options, plan, err);
     if (status == LINNET_OK)
         status = check_split(plan, err);

@@ -29,10 +29,21 @@ static ln_status size_split(const linnet_model *model, const ln_backend *backend
     return ln_engine_plan_arenas(&model->spec, backend, plan, err);
 }
 
-static bool fits(const ln_backend *backend, const ln_engine_plan *plan) {
+bool ln_engine_plan_fits(const ln_backend *backend, const ln_engine_plan *plan) {
     size_t available = backend->vtable->available_bytes(backend), wanted;
     return ln_add(ln_engine_plan_device_bytes(plan, plan->bytes), MARGIN_BYTES, &wanted) &&
            wanted <= available;
+}
+
+void ln_engine_plan_split_ctx(const ln_spec *spec, const linnet_engine_options *options,
+                              ln_engine_plan *plan) {
+    size_t most = spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < spec->ctx_tokens
+                      ? spec->max_ctx_tokens
+                      : spec->ctx_tokens;
+    if (options->ctx_tokens > 0 || plan->ctx_tokens >= SPLIT_CTX)
+        return;
+    plan->ctx_tokens = most < SPLIT_CTX ? most : SPLIT_CTX;
+    ln_engine_plan_budget(options, plan);
 }
 
 /* The most layers that fit the device; the others must fit the CPU's memory. */
@@ -44,7 +55,7 @@ static ln_status choose_split(const linnet_model *model, const ln_backend *backe
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         LN_TRY(size_split(model, backend, middle, plan, err));
-        if (fits(backend, plan))
+        if (ln_engine_plan_fits(backend, plan))
             high = middle;
         else
             low = middle + 1;
@@ -73,7 +84,7 @@ static ln_status choose_split(const linnet_model *model, const ln_backend *backe
 
 /* A rank leaves no layers to the CPU. */
 static ln_status check_rank(const ln_backend *backend, const ln_engine_plan *plan, ln_error *err) {
-    if (!plan->on_device || fits(backend, plan))
+    if (!plan->on_device || ln_engine_plan_fits(backend, plan))
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_NOMEM,
                    "a rank needs %zu MiB on its GPU, where it can have %zu, with a context of %zu "
@@ -91,7 +102,8 @@ ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_
     size_t n_asked = is_auto ? 0 : (size_t)options->gpu_layers;
     if (plan->n_ranks > 1)
         return check_rank(backend, plan, err);
-    if (n_asked >= spec->n_layers || (is_auto && (!plan->on_device || fits(backend, plan))) ||
+    if (n_asked >= spec->n_layers ||
+        (is_auto && (!plan->on_device || ln_engine_plan_fits(backend, plan))) ||
         (!is_auto && n_asked == 0))
         return LINNET_OK;
     if (spec->n_encoder_layers > 0 || spec->n_indexers > 0)
@@ -110,12 +122,6 @@ ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_
     LN_TRY(ln_backend_create("cpu", backend_options, &plan->cpu_layers.backend, err));
     if (!is_auto)
         return size_split(model, backend, spec->n_layers - n_asked, plan, err);
-    if (options->ctx_tokens == 0 && plan->ctx_tokens < SPLIT_CTX) {
-        size_t most = spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < spec->ctx_tokens
-                          ? spec->max_ctx_tokens
-                          : spec->ctx_tokens;
-        plan->ctx_tokens = most < SPLIT_CTX ? most : SPLIT_CTX;
-        ln_engine_plan_budget(options, plan);
-    }
+    ln_engine_plan_split_ctx(spec, options, plan);
     return choose_split(model, backend, plan, err);
 }

@@ -13,4 +13,11 @@ ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_
                                  const ln_backend_options *backend_options, ln_engine_plan *plan,
                                  ln_error *err);
 
+/* Whether the backend has the memory that the plan wants there, and a margin. */
+bool ln_engine_plan_fits(const ln_backend *backend, const ln_engine_plan *plan);
+
+/* A context that nobody chose is long enough, although the memory of the GPU is small. */
+void ln_engine_plan_split_ctx(const ln_spec *spec, const linnet_engine_options *options,
+                              ln_engine_plan *plan);
+
 #endif

@@ -88,6 +88,10 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
     if (options->gpu_layers < -1)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "gpu_layers is %d; -1 means as many layers as fit",
                        (int)options->gpu_layers);
+    if (options->cpu_experts < -1)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "cpu_experts is %d; -1 means those of as few layers as make the rest fit",
+                       (int)options->cpu_experts);
     if (model->spec.eagle.is_head)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s is an EAGLE-3 head, which drafts for another model: it is a draft_model",

@@ -13,6 +13,8 @@ void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend) {
     ln_shard_free(&plan->spec);
     if (plan->cpu_layers.backend != NULL)
         plan->cpu_layers.backend->vtable->destroy(plan->cpu_layers.backend);
+    if (plan->cpu_experts.backend != NULL)
+        plan->cpu_experts.backend->vtable->destroy(plan->cpu_experts.backend);
     backend->vtable->destroy(backend);
 }
 
@@ -71,7 +73,8 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
         .max_batch_tokens = plan->budget.max_tokens,
         .n_threads = plan->n_threads,
         .n_arenas = LN_ARENA_COUNT,
-        .mapped_bytes = plan->mapped_bytes + plan->cpu_layers.mapped_bytes,
+        .mapped_bytes =
+            plan->mapped_bytes + plan->cpu_layers.mapped_bytes + plan->cpu_experts.mapped_bytes,
         .libraries_bytes = LIBRARY_BYTES + plan->n_threads * STACK_BYTES,
     };
     for (size_t i = 0; i < LN_ARENA_COUNT; i++) {
@@ -87,5 +90,6 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
     full.n_ranks = plan->n_ranks;
     full.rank_token_bytes = plan->rank_token_bytes;
     full.gpu_layers = plan->on_device ? plan->n_layers - plan->cpu_layers.n_layers : 0;
+    full.cpu_experts = plan->cpu_experts.n_layers;
     return full;
 }

@@ -3,7 +3,8 @@
  * reserves just that.
  *
  * make.h makes a plan: sizes.h adds up the arenas, of which kv.h, cpu_layers.h and draft.h size
- * theirs; offload.h divides the layers between GPU and CPU. */
+ * theirs; offload.h divides the layers between GPU and CPU, expert_offload.h leaves experts
+ * to the CPU. */
 #ifndef LN_ENGINE_PLAN_PLAN_H
 #define LN_ENGINE_PLAN_PLAN_H
 
@@ -28,7 +29,7 @@
     X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
     X(LN_ARENA_HEADS, "heads")             /* of embeddings and classes, and a vector */           \
     X(LN_ARENA_DRAFT, "draft")             /* all of the draft model; of a head what is its own */ \
-    X(LN_ARENA_CPU_LAYERS, "cpu layers")   /* all of the layers that a GPU leaves to the CPU */    \
+    X(LN_ARENA_CPU_LAYERS, "cpu layers")   /* all of layers or experts that a GPU leaves it */     \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
     X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
     X(LN_ARENA_HEADERS, "headers")
@@ -73,6 +74,14 @@ typedef struct ln_cpu_layers_plan {
     size_t kv_bytes, activation_bytes, scratch_bytes;
 } ln_cpu_layers_plan;
 
+/* What experts take that run on the CPU where a GPU has all else of their layers. */
+typedef struct ln_cpu_experts_plan {
+    size_t n_layers;     /* the first ones; 0: there are none, and the rest is 0, too */
+    ln_backend *backend; /* whoever made the plan destroys it */
+    size_t weight_bytes, table_bytes, mapped_bytes;
+    size_t row_bytes, scratch_bytes;
+} ln_cpu_experts_plan;
+
 typedef struct ln_engine_plan {
     ln_spec spec; /* the model's, with the head that drafts; or the part of it that a rank has,
                      whose layers whoever made the plan frees (shard.h) */
@@ -88,6 +97,7 @@ typedef struct ln_engine_plan {
     size_t draft_tokens; /* of a sequence in a step */
     ln_draft_plan draft;
     ln_cpu_layers_plan cpu_layers;
+    ln_cpu_experts_plan cpu_experts;
     size_t n_adapters, adapter_rank; /* that can be loaded, and their greatest rank; 0, 0: none */
     size_t adapter_bytes;            /* of one */
     ln_kv_shape kv_shape;

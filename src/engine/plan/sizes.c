@@ -1,6 +1,7 @@
 #include "engine/plan/sizes.h"
 
 #include "base/checked.h"
+#include "engine/plan/cpu_experts.h"
 #include "engine/plan/cpu_layers.h"
 #include "engine/plan/draft.h"
 #include "engine/plan/kv.h"
@@ -41,6 +42,7 @@ ln_status ln_engine_plan_weights(const linnet_model *model, const ln_backend *ba
                                  ln_engine_plan *plan, ln_error *err) {
     ln_weights_plan weights;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
+    options.experts_apart = plan->cpu_experts.n_layers;
     LN_TRY(ln_weights_plan_bytes(model->checkpoint, &plan->spec, &options, backend, &weights, err));
     plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
     plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
@@ -116,6 +118,7 @@ ln_status ln_engine_plan_arenas(const ln_spec *spec, const ln_backend *backend,
     if (hidden_bytes > plan->limits.max_read_bytes)
         plan->limits.max_read_bytes = hidden_bytes;
     LN_TRY(ln_engine_plan_cpu_layers(spec, plan, err));
+    LN_TRY(ln_engine_plan_size_cpu_experts(spec, plan, err));
     LN_TRY(ln_engine_plan_draft(plan, err));
     plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
     size_t total = 0;

@@ -178,11 +178,39 @@ static void who_reads_otherwise_keeps_a_value(void **state) {
     }
 }
 
+/* A list in two parts: the first one by itself shows what the other reads, and its own readers. */
+static void a_part_shows_what_others_read(void **state) {
+    (void)state;
+    size_t n_kept = 0;
+    for (size_t list = 0; list < N_LISTS; list++) {
+        ln_op ops[N_OPS];
+        ln_value_uses whole[ln_values_most(N_OPS)], part[ln_values_most(N_OPS)];
+        draw_list(ops);
+        size_t n = ln_values_count(ops, N_OPS), cut = 1 + draw(N_OPS - 1);
+        assert_in_range(n, 1, ln_values_most(N_OPS));
+        ln_values_find_uses(ops, N_OPS, whole, n);
+        ln_values_keep(ops, 0, cut, whole);
+        ln_values_find_uses(ops, cut, part, n);
+        for (size_t i = 1; i < n; i++) {
+            bool crosses = whole[i].n_reads > 0 && whole[i].last_reader >= cut;
+            if (whole[i].producer >= cut) /* made behind the cut, or before all of the list */
+                continue;
+            assert_int_equal(part[i].producer, whole[i].producer);
+            assert_int_equal(part[i].last_reader, crosses ? LN_NO_OP : whole[i].last_reader);
+            assert_true(!crosses || !ln_value_stays_within(&part[i], N_OPS));
+            assert_true(crosses || part[i].n_reads == whole[i].n_reads);
+            n_kept += crosses;
+        }
+    }
+    assert_true(n_kept > N_LISTS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_those_that_memory_tells),
         cmocka_unit_test(uses_are_all_reads),
         cmocka_unit_test(who_reads_otherwise_keeps_a_value),
+        cmocka_unit_test(a_part_shows_what_others_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,16 +9,10 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-enum { VALUES_PER_OP = LN_OP_MAX_OUT }; /* inputs without a producer are few */
-
-static size_t max_values(size_t max_ops) {
-    return max_ops * VALUES_PER_OP + LN_MAX_PLACES + 1;
-}
-
 bool ln_cuda_plan_reserve(ln_cuda_plan *plan, size_t max_ops) {
     if (max_ops <= plan->max_ops)
         return true;
-    size_t n_values = max_values(max_ops);
+    size_t n_values = ln_values_most(max_ops);
     char *memory = malloc(max_ops * (sizeof *plan->launches + sizeof *plan->tasks) +
                           n_values * (sizeof *plan->uses + sizeof *plan->places));
     if (memory == NULL)
@@ -244,7 +238,7 @@ bool ln_cuda_plan_make(ln_cuda_plan *plan, const ln_op *ops, size_t n_ops, const
                        const ln_cuda_target *target) {
     plan->n_values = ln_values_count(ops, n_ops);
     plan->n_launches = plan->n_tasks = 0;
-    if (n_ops > plan->max_ops || plan->n_values > max_values(plan->max_ops))
+    if (n_ops > plan->max_ops || plan->n_values > ln_values_most(plan->max_ops))
         return false;
     ln_values_find_uses(ops, n_ops, plan->uses, plan->n_values);
     memset(plan->places, 0, plan->n_values * sizeof *plan->places);

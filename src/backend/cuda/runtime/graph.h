@@ -7,7 +7,7 @@
 
 #include "backend/cuda/ops.h"
 
-enum { LN_CUDA_MAX_GRAPHS = 32 };
+enum { LN_CUDA_MAX_GRAPHS = 512 }; /* a step that runs in parts has one for each */
 
 /* A captured step, with all that its kernels' arguments were made of: the key. */
 typedef struct ln_cuda_graph_entry {

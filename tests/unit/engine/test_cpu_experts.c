@@ -1,0 +1,176 @@
+/* Experts on the CPU, all else on the backend under test. */
+#include "engine_test.h"
+
+#include "engine/engine.h"
+#include "engine/plan/expert_offload.h"
+#include "engine/plan/make.h"
+#include "engine/plan/offload.h"
+
+/* Greedy ids of a golden model's prompts, all at once, and the plan. */
+static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, memory = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    if (linnet_plan_memory(g->model, &options, &plan, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    linnet_engine *engine = engine_on(g, options);
+    linnet_engine_get_memory(engine, &memory);
+    assert_memory_equal(&plan, &memory, sizeof plan);
+    linnet_request *requests[GOLDEN_PROMPTS];
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_request_options request = greedy_options(g, i);
+        requests[i] = submit(engine, &request);
+    }
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_finish finish;
+        assert_int_equal(receive(requests[i], ids[i], &finish), GOLDEN_OUTPUT);
+        assert_int_equal(finish, LINNET_FINISH_LENGTH);
+    }
+    linnet_engine_destroy(engine);
+}
+
+/* Plain mixtures, shared experts and gates, a dense feed-forward beside, latent attention, limited
+ * experts with biases, scaled inputs, ranked groups, recurrent layers; every number of layers. */
+static void experts_anywhere_give_the_same_ids(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "qwen3_moe", "mixtral",  "qwen2_moe",   "gemma4_moe",       "deepseek_v2",
+        "gpt_oss",   "phimoe",   "deepseek_v3", "granitemoehybrid", "qwen3_5_moe",
+        "afmoe",     "glm4_moe", "olmoe"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        golden g;
+        golden_open(&g, names[i]);
+        linnet_model_info info = {.struct_bytes = sizeof info};
+        linnet_model_get_info(g.model, &info);
+        for (int32_t n = 1; n <= (int32_t)info.n_layers + 1; n++) {
+            int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
+            linnet_engine_options options = exact_options(192, 3, 40, 2);
+            options.cpu_experts = n;
+            answer(&g, options, ids);
+            for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
+                for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
+                    if (ids[p][k] != g.greedy[p][k])
+                        fail_msg("%s, experts of %d layers, prompt %zu: id %zu is %d, not %d",
+                                 names[i], (int)n, p, k, (int)ids[p][k], (int)g.greedy[p][k]);
+        }
+        linnet_model_close(g.model);
+    }
+}
+
+/* The plan says how many layers have them there, and what for. */
+static void the_plan_says_where_experts_are(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "qwen3_moe");
+    linnet_engine_options options = exact_options(128, 2, 32, 1);
+    linnet_memory_plan without = {.struct_bytes = sizeof without}, with = without;
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_error err = {0};
+    linnet_model_get_info(g.model, &info);
+    assert_int_equal(linnet_plan_memory(g.model, &options, &without, &err), LINNET_OK);
+    assert_int_equal(without.cpu_experts, 0);
+    options.cpu_experts = INT32_MAX;
+    assert_int_equal(linnet_plan_memory(g.model, &options, &with, &err), LINNET_OK);
+    assert_int_equal(with.cpu_experts, info.n_layers);
+    assert_true(with.arenas[LN_ARENA_CPU_LAYERS].bytes > 0);
+    assert_true(with.arenas[LN_ARENA_WEIGHTS].bytes + with.mapped_bytes <=
+                without.arenas[LN_ARENA_WEIGHTS].bytes + without.mapped_bytes);
+    linnet_model_close(g.model);
+}
+
+/* A GPU of so much free memory, played by a CPU backend. */
+static size_t free_bytes;
+
+static size_t played_available_bytes(const ln_backend *backend) {
+    (void)backend;
+    return free_bytes;
+}
+
+static ln_status plan_for(const golden *g, linnet_engine_options options, size_t bytes,
+                          ln_engine_plan *plan, ln_error *err) {
+    ln_backend *backend;
+    ln_backend_options backend_options = {.isa = "scalar", .n_threads = 1, .exact = true};
+    assert_int_equal(
+        ln_engine_plan_make(g->model, &options, NULL, sizeof(linnet_engine), &backend, plan, err),
+        LINNET_OK);
+    ln_backend_vtable vtable = *backend->vtable;
+    const ln_backend_vtable *real = backend->vtable;
+    vtable.available_bytes = played_available_bytes;
+    backend->vtable = &vtable;
+    plan->on_device = true;
+    free_bytes = bytes;
+    options.cpu_experts = -1;
+    ln_status status =
+        ln_engine_plan_offload_experts(g->model, &options, backend, &backend_options, plan, err);
+    backend->vtable = real;
+    ln_engine_plan_free(plan, backend);
+    return status;
+}
+
+/* As few layers as make the rest fit: what fits to the byte, with one byte less does not. */
+static void as_few_experts_leave_as_must(void **state) {
+    (void)state;
+    enum { MARGIN_BYTES = 256 << 20 };
+    golden g;
+    ln_engine_plan plan;
+    ln_error err = {0};
+    golden_open(&g, "gpt_oss");
+    linnet_engine_options options = exact_options(128, 2, 32, 1);
+    options.backend = "cpu";
+    assert_int_equal(plan_for(&g, options, SIZE_MAX, &plan, &err), LINNET_OK);
+    size_t n_layers = plan.n_layers;
+    size_t bytes = MARGIN_BYTES + ln_engine_plan_device_bytes(&plan, plan.bytes);
+    assert_int_equal(plan.cpu_experts.n_layers, 0);
+    for (size_t n = 0; n < n_layers; n++) {
+        assert_int_equal(plan_for(&g, options, bytes, &plan, &err), LINNET_OK);
+        assert_int_equal(plan.cpu_experts.n_layers, n);
+        if (plan_for(&g, options, bytes - 1, &plan, &err) != LINNET_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(plan.cpu_experts.n_layers, n + 1);
+        size_t fewer = ln_engine_plan_device_bytes(&plan, plan.bytes) + MARGIN_BYTES;
+        assert_true(fewer < bytes);
+        bytes = fewer;
+    }
+    assert_int_equal(plan_for(&g, options, bytes - 1, &plan, &err), LINNET_ERR_NOMEM);
+    if (strstr(err.message, "even without experts") == NULL)
+        fail_msg("%s", err.message);
+    linnet_model_close(g.model);
+}
+
+static void refuse(const char *name, linnet_engine_options options, linnet_status status,
+                   const char *text) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    golden g;
+    golden_open(&g, name);
+    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), status);
+    if (strstr(err.message, text) == NULL)
+        fail_msg("\"%s\" is not in: %s", text, err.message);
+    linnet_model_close(g.model);
+}
+
+static void what_is_not_possible_is_refused(void **state) {
+    (void)state;
+    linnet_engine_options options = exact_options(64, 1, 0, 1);
+    options.cpu_experts = 1;
+    refuse("llama", options, LINNET_ERR_UNSUPPORTED, "has no experts");
+    options.gpu_layers = 1;
+    refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "gpu_layers is 1");
+    options.gpu_layers = -1;
+    options.n_ranks = 2;
+    refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "ranks");
+    options.n_ranks = 0;
+    options.cpu_experts = -2;
+    refuse("qwen3_moe", options, LINNET_ERR_ARGUMENT, "cpu_experts is -2");
+}
+
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_anywhere_give_the_same_ids),
+        cmocka_unit_test(the_plan_says_where_experts_are),
+        cmocka_unit_test(as_few_experts_leave_as_must),
+        cmocka_unit_test(what_is_not_possible_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

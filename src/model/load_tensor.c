@@ -179,7 +179,7 @@ void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_col
     weight->adapters = weight->device_adapters = NULL;
     if (n_slots == 0 || l->options.head || !can_adapt(role))
         return;
-    ln_adapter_lay_out(&l->adapter, role, n_rows, n_cols, l->options.adapter_rank);
+    ln_adapter_lay_out(&l->adapter, l->backend, role, n_rows, n_cols, l->options.adapter_rank);
     size_t offset = ln_layout_add(&l->table_layout, n_slots, sizeof *weight->adapters);
     if (l->table != NULL)
         weight->adapters = (ln_adapter_target *)(void *)(l->table + offset);

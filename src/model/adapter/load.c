@@ -17,27 +17,24 @@ static size_t whole_rows(size_t n) {
     return (n + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
 }
 
-static size_t most(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 /* Floats of A and B, as float32 or in tiles of bf16. */
-static size_t floats_of_a(ln_role role, size_t n_rows, size_t n_cols, size_t rank) {
-    return role == LN_ROLE_EMBEDDING
-               ? n_rows * rank
-               : most(n_cols * whole_rows(rank), ln_adapter_a_elems(rank, n_cols) / 2);
+static size_t floats_of_a(ln_role role, size_t n_rows, size_t n_cols, size_t rank, bool in_tiles) {
+    if (role == LN_ROLE_EMBEDDING)
+        return n_rows * rank;
+    return in_tiles ? ln_adapter_a_elems(rank, n_cols) / 2 : n_cols * whole_rows(rank);
 }
 
-static size_t floats_of_b(ln_role role, size_t n_rows, size_t n_cols, size_t rank) {
-    return role == LN_ROLE_EMBEDDING
-               ? whole_rows(n_cols) * rank
-               : most(whole_rows(n_rows) * rank, ln_adapter_b_elems(rank, n_rows) / 2);
+static size_t floats_of_b(ln_role role, size_t n_rows, size_t n_cols, size_t rank, bool in_tiles) {
+    if (role == LN_ROLE_EMBEDDING)
+        return whole_rows(n_cols) * rank;
+    return in_tiles ? ln_adapter_b_elems(rank, n_rows) / 2 : whole_rows(n_rows) * rank;
 }
 
-void ln_adapter_lay_out(ln_layout *layout, ln_role role, size_t n_rows, size_t n_cols,
-                        size_t rank) {
-    ln_layout_add(layout, floats_of_a(role, n_rows, n_cols, rank), sizeof(float));
-    ln_layout_add(layout, floats_of_b(role, n_rows, n_cols, rank), sizeof(float));
+void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role role, size_t n_rows,
+                        size_t n_cols, size_t rank) {
+    bool in_tiles = backend->has_adapter_tiles;
+    ln_layout_add(layout, floats_of_a(role, n_rows, n_cols, rank, in_tiles), sizeof(float));
+    ln_layout_add(layout, floats_of_b(role, n_rows, n_cols, rank, in_tiles), sizeof(float));
     for (int i = 0; i < 2 && role != LN_ROLE_EMBEDDING; i++) /* vectors of an IA3 */
         ln_layout_add(layout, whole_rows(n_rows), sizeof(float));
 }

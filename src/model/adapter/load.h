@@ -8,8 +8,10 @@
 #include "model/family.h"
 #include "model/weights.h"
 
-/* Adds what an adapter of this rank takes for a matrix of such a role at most. */
-void ln_adapter_lay_out(ln_layout *layout, ln_role role, size_t n_rows, size_t n_cols, size_t rank);
+/* Adds what an adapter of this rank takes for a matrix of such a role at most, in the form that the
+ * backend reads. */
+void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role role, size_t n_rows,
+                        size_t n_cols, size_t rank);
 
 /* Where an adapter is loaded to. */
 typedef struct ln_adapter_place {

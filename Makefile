@@ -24,7 +24,7 @@ ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || c
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients test-faults test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-faults test-hostile test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -50,6 +50,14 @@ test: tests
 # `make test` has a sample of them.
 test-faults: tests
 	LINNET_FAULTS=all ctest --verbose --timeout 1800 --test-dir $(BUILD) -R '^faults/'
+
+# 20,000 files and 5,000 requests, made from good ones; what is accepted is counted, and compared with
+# what was reviewed. Then the load of 40 clients that cancel, LOAD seconds long.
+LOAD = 120
+test-hostile: all
+	python3 -B tests/hostile/files.py $(BUILD)/linnet --golden=tests/hostile/files.accepted
+	python3 -B tests/hostile/requests.py $(BUILD)/linnet --golden=tests/hostile/requests.accepted
+	python3 -B tests/hostile/load.py $(BUILD)/linnet --seconds=$(LOAD)
 
 # Clients from the Python package index against the demo model; not part of `make test`.
 test-clients: all

@@ -389,13 +389,16 @@ static inline bool ln_combine_takes(const ln_op_combine *p, size_t token, size_t
 }
 
 typedef enum ln_pointwise {
-    LN_POINTWISE_GATE,         /* x sigmoid(gate) */
-    LN_POINTWISE_SCALE,        /* x gate */
-    LN_POINTWISE_ADD,          /* scale (x + gate) */
-    LN_POINTWISE_XIELU,        /* xIELU(x) */
-    LN_POINTWISE_LIMITED_SILU, /* min(silu(gate), limit) clamp(x, -limit, limit) */
-    LN_POINTWISE_CLAMP,        /* clamp(x, -limit, limit) */
-    LN_POINTWISE_QUERY_SCALE   /* x times the query scale of the token; rows are tokens */
+    LN_POINTWISE_GATE,           /* x sigmoid(gate) */
+    LN_POINTWISE_SOFTPLUS_GATE,  /* x softplus(gate) */
+    LN_POINTWISE_SCALE,          /* x gate */
+    LN_POINTWISE_ADD,            /* scale (x + gate) */
+    LN_POINTWISE_XIELU,          /* xIELU(x) */
+    LN_POINTWISE_LIMITED_SILU,   /* min(silu(gate), limit) clamp(x, -limit, limit) */
+    LN_POINTWISE_CLAMP,          /* clamp(x, -limit, limit) */
+    LN_POINTWISE_CLAMPED_SWIGLU, /* (clamp(x, -limit, limit) + 1) g sigmoid(scale g), g being
+                                    min(gate, limit) */
+    LN_POINTWISE_QUERY_SCALE     /* x times the query scale of the token; rows are tokens */
 } ln_pointwise;
 
 /* xIELU (Huang and Schlag, 2024): for x > 0 alpha_p x^2 + beta x, else
@@ -416,7 +419,7 @@ typedef struct ln_op_pointwise {
     size_t gate_begin, gate_stride; /* a row's gates are gate_begin floats into a row of
                                        gate_stride; stride 0: they are the row */
     bool one_gate;                  /* gate is a weight, [n_gates], of all rows */
-    float scale;                    /* LN_POINTWISE_ADD */
+    float scale;                    /* LN_POINTWISE_ADD, LN_POINTWISE_CLAMPED_SWIGLU */
     ln_xielu xielu;
     ln_query_scale q_scale;
     float limit;

@@ -177,6 +177,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     bool has_ffn = ffn->n_hidden > 0 || mixtures.n_mixtures > 0;
     if (has_ffn && (ffn->activation != read || ffn->xielu != plan->target->xielu))
         return refuse(plan, "this activation");
+    if (ffn->slope > 0)
+        return refuse(plan, "these limits of what gate and up give");
     const ln_moe_spec *moe = &spec->layers[spec->n_layers - 1].ffn.moe;
     if (moe->router == LN_ROUTER_SPARSEMIXER && moe->jitter != 0.01f)
         return refuse(plan, "this jitter of the router");

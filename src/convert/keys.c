@@ -344,7 +344,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     if (ln_convert_has_lists(plan))
         ln_convert_put_by_layer(plan, writer);
     else if (!plan->target->one_block || plan->target->mixer_word == NULL)
-        put_size(&p, "feed_forward_length", ffn->n_hidden);
+        put_size(&p, "feed_forward_length", ffn->n_hidden * (plan->target->halves_hidden ? 2 : 1));
     if (ffn->xielu)
         put_xielu(&p);
     if (spec->n_encoder_layers > 0) {

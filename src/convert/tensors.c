@@ -214,6 +214,11 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
     if (!plan->spec->family->one_block) /* where it is the same norm */
         LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_FFN_NORM), dim));
     LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_FFN_POST_NORM), dim));
+    size_t out_dim = spec->attention.n_heads * spec->attention.v_dim;
+    if (spec->attention.out_norm)
+        LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_ATTENTION_OUT_NORM), out_dim));
+    if (spec->ffn.out_norm)
+        LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_FFN_OUT_NORM), spec->ffn.n_hidden));
     if (spec->mixer.kind != LN_MIXER_NONE)
         LN_TRY(ln_convert_mixer(plan, id, &spec->mixer));
     if (spec->attention.n_heads > 0)

@@ -31,6 +31,8 @@ typedef enum ln_role {
     LN_ROLE_K_NORM,
     LN_ROLE_O,
     LN_ROLE_ATTENTION_GATE,
+    LN_ROLE_ATTENTION_OUT_NORM,
+    LN_ROLE_FFN_OUT_NORM,
     LN_ROLE_FFN_NORM,
     LN_ROLE_FFN_POST_NORM,
     LN_ROLE_GATE,
@@ -231,6 +233,7 @@ struct ln_family {
     bool turns_back;          /* rotations are by negative angles */
     bool scale_embedding;     /* by sqrt(dim) */
     bool divide_logits;       /* the logit scale divides */
+    bool halves_hidden;       /* a feed-forward has half of the width that is said */
     bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three numbers */
     ln_router router;       /* mixture of experts */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
@@ -246,6 +249,12 @@ struct ln_family {
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
+    bool softplus_gate;    /* of it, instead of a sigmoid */
+    bool gating;           /* config.json's "gating" says whether it is by head or by element */
+    bool sub_norms;        /* norms before the last matrices of attention and feed-forward */
+    bool rope_by_fraction; /* rotary_dim does not count */
+    bool sparse_blocks;    /* some layers see the best of all blocks alone: as long as a context
+                              has no more than these, they see all, and longer ones are refused */
     const char *output_gate_key; /* a flag that says whether it is there; NULL: it is */
     ln_query_scale_rule query_scale;
     bool xielu; /* the activation when the checkpoint does not say */

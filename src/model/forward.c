@@ -211,7 +211,7 @@ static void gate_output(recorder *r, const ln_attention_spec *spec, const ln_lay
     bool is_latent = spec->latent.n_latent > 0;
     float *x = is_latent ? r->a->latent_heads : r->a->attended;
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
-        .function = LN_POINTWISE_GATE,
+        .function = spec->softplus_gate ? LN_POINTWISE_SOFTPLUS_GATE : LN_POINTWISE_GATE,
         .n_rows = r->batch->n_tokens,
         .dim = spec->n_heads * (is_latent ? spec->latent.v_dim : spec->v_dim),
         .n_gates = w->attention_gate.n_rows,
@@ -254,6 +254,8 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         linear_by_head(r, w->v_b, spec->n_heads, a->attended, 0, a->latent_heads, 0);
     if (spec->gate != LN_GATE_NONE)
         gate_output(r, spec, w);
+    if (spec->out_norm)
+        norm(r, &w->attention_out_norm, a->attended, NULL, a->attended);
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm,
                             is_latent ? a->latent_heads : a->attended, spec->v_scale,
                             ranks_of_heads(r));

@@ -96,6 +96,9 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
                               spec->n_heads, &w->sinks));
     if (spec->latent.n_latent > 0)
         return latent_attention(l, i, spec, w);
+    if (spec->out_norm)
+        LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_OUT_NORM, i, spec->n_heads * spec->v_dim,
+                            &w->attention_out_norm));
     if (spec->borrows_kv)
         return borrowing_attention(l, i, spec, w);
     LN_TRY(qk_norms(l, i, spec, w));
@@ -141,6 +144,8 @@ static ln_status feed_forward(ln_loader *l, const ln_layer_spec *layer, size_t i
         return LINNET_OK;
     if (ffn->xielu)
         LN_TRY(xielu(l, i, &w->xielu));
+    if (ffn->out_norm)
+        LN_TRY(ln_load_norm(l, LN_ROLE_FFN_OUT_NORM, i, ffn->n_hidden, &w->ffn_out_norm));
     if (ffn->gated)
         LN_TRY(ln_load_matrix(l, LN_ROLE_GATE, i, ffn->n_hidden, dim, &w->gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_UP, i, ffn->n_hidden, dim, &w->up));

@@ -128,7 +128,8 @@ static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, l
     *n_dims = is_whole ? head_dim : (size_t)((double)head_dim * fraction);
     ln_key key = {"rotary_dim", r->is_local ? "rope.dimension_count_swa|rope.dimension_count"
                                             : "rope.dimension_count"};
-    LN_TRY(ln_config_size(r->config, key, 0, head_dim, n_dims, r->err));
+    if (!source->by_fraction || r->config->is_gguf)
+        LN_TRY(ln_config_size(r->config, key, 0, head_dim, n_dims, r->err));
     *n_dims /= source->is_half ? 2 : 1;
     if (*n_dims % 2 != 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %zu rotary dimensions are not even",

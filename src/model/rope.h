@@ -11,6 +11,7 @@ typedef struct ln_rope_source {
     bool whole_head;    /* all of it rotates, whatever fraction the checkpoint names */
     bool is_half;       /* what GGUF gives is twice what rotates */
     double fraction;    /* of a head that rotates when the checkpoint does not say; 0: all */
+    bool by_fraction;   /* rotary_dim does not count */
     bool local;         /* of windowed layers, where they have a table of their own */
     double local_theta; /* its base when the checkpoint does not say; 0: the other table's */
 } ln_rope_source;

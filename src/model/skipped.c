@@ -121,6 +121,8 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
                    : NULL;
     if (layer_of(spec, name, &layer) && is_of_pictures(spec, layer, name))
         return "experts of pictures";
+    if (spec->family->sparse_blocks && strstr(name, ".self_attn.indexer.") != NULL)
+        return "indexers";
     if (layer_of(spec, name, &layer))
         return layer >= spec->n_layers && has_prediction_layers(checkpoint, spec)
                    ? "prediction layers"

@@ -75,12 +75,14 @@ typedef struct ln_attention_spec {
     bool norm_after_rope, bare_qk_norm; /* bare: without weights */
     int rope;                           /* index into ln_spec.ropes; -1: none */
     bool alibi, relative;
-    bool sees_all;   /* in an encoder: not causal */
-    bool k_is_v;     /* values are what keys are before their norm */
-    bool v_norm;     /* values are normalised by head, without weights */
-    size_t kv_group; /* index into ln_spec.kv_groups */
-    size_t kv_layer; /* the layer whose cache is read: this one, or an earlier one */
-    bool borrows_kv; /* an earlier one, and no keys and values are made here */
+    bool sees_all;      /* in an encoder: not causal */
+    bool softplus_gate; /* instead of the sigmoid */
+    bool out_norm;      /* of what attention gives, over all heads, before its matrix */
+    bool k_is_v;        /* values are what keys are before their norm */
+    bool v_norm;        /* values are normalised by head, without weights */
+    size_t kv_group;    /* index into ln_spec.kv_groups */
+    size_t kv_layer;    /* the layer whose cache is read: this one, or an earlier one */
+    bool borrows_kv;    /* an earlier one, and no keys and values are made here */
 } ln_attention_spec;
 
 /* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
@@ -123,6 +125,7 @@ typedef struct ln_moe_spec {
     bool group_by_two, normalize;
     float scale;
     float jitter;         /* of the sparse mixer */
+    float softcap;        /* of the router's logits; 0: none */
     size_t shared_hidden; /* 0: no shared expert */
     bool shared_gate;
     float shared_scale; /* of what a shared expert gives */
@@ -132,7 +135,9 @@ typedef struct ln_moe_spec {
 } ln_moe_spec;
 
 typedef struct ln_ffn_spec {
-    float limit; /* dense or shared: min(act(gate), limit) * clamp(up, -limit, limit); 0: none */
+    float slope; /* with limits: (clamp(up) + 1) g sigmoid(slope g) as gpt-oss has it; 0: not so */
+    bool out_norm; /* before the last matrix */
+    float limit;   /* dense or shared: min(act(gate), limit) * clamp(up, -limit, limit); 0: none */
     float gate_scale, down_scale; /* of what these matrices give; gate: with a limit alone */
     size_t n_hidden;
     bool gated;

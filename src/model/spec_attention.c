@@ -11,9 +11,12 @@ enum { MAX_HEADS = 1 << 14 };
  */
 static ln_status read_heads(const ln_config *config, bool is_alone, bool encoder, size_t *n_heads,
                             ln_error *err) {
-    ln_key key = {encoder ? "encoder_attention_heads|num_heads"
-                          : "decoder_attention_heads|num_attention_heads|n_head|num_heads|n_heads",
-                  "attention.head_count"};
+    ln_key key = {
+        encoder
+            ? "encoder_attention_heads|num_heads"
+            : "num_attention_heads_per_layer|decoder_attention_heads|num_attention_heads|n_head|"
+              "num_heads|n_heads",
+        "attention.head_count"};
     if (!is_alone)
         return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
     *n_heads = 1;
@@ -109,6 +112,13 @@ static ln_status read_gate(const ln_config *config, const ln_family *family, ln_
     if (family->output_gate_key != NULL)
         LN_TRY(ln_config_flag(config, (ln_key){family->output_gate_key, ""}, &is_there, err));
     *gate = is_there ? family->output_gate : LN_GATE_NONE;
+    ln_meta_value value;
+    if (family->gating && ln_config_find(config, (ln_key){"gating", ""}, &value, NULL)) {
+        bool by_head = value.kind == LN_META_BOOL
+                           ? value.boolean
+                           : ln_config_is(config, (ln_key){"gating", ""}, "per-head");
+        *gate = by_head ? LN_GATE_BY_HEAD : LN_GATE_BY_ELEMENT;
+    }
     return LINNET_OK;
 }
 
@@ -148,6 +158,8 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;
     LN_TRY(read_gate(config, spec->family, &attention->gate, err));
+    attention->softplus_gate = spec->family->softplus_gate;
+    attention->out_norm = spec->family->sub_norms;
     attention->norm_after_rope = spec->family->norm_after_rope;
     attention->rope = -1;
     double v_scale = 1.0;

@@ -148,9 +148,14 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     LN_TRY(ln_config_real(
         config,
         (ln_key){
-            "routed_scaling_factor|route_scale|router_scaling_factor|moe_router_scaling_factor",
+            "routed_scaling_factor|route_scale|router_scaling_factor|moe_router_scaling_factor|"
+            "moe_routed_scaling_factor",
             "expert_weights_scale"},
         0, 1e9, &scale, err));
+    double softcap = 0;
+    LN_TRY(ln_config_real(config, (ln_key){"moe_router_logit_softcapping", ""}, 0, 1e9, &softcap,
+                          err));
+    moe->softcap = (float)softcap;
     double jitter = 0.01;
     LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
     moe->jitter = (float)jitter;
@@ -255,6 +260,10 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
     if (ln_config_find(config, (ln_key){"moe_layers_enum", ""}, &list, NULL))
         *dense = list.kind == LN_META_STRING ? !text_lists_layer(&list, layer)
                                              : !lists_layer(&list, layer);
+    ln_meta_value item; /* a number for each layer */
+    if (ln_config_find(config, (ln_key){"moe_layer_freq", ""}, &list, NULL) &&
+        ln_meta_item(&list, layer, &item) && item.kind == LN_META_INT)
+        *dense = item.integer == 0;
     return is_dense_by_type(config, layer, dense, err);
 }
 

@@ -38,16 +38,16 @@ static ln_status unknown_activation(const ln_config *config, const char *name, l
                    ln_checkpoint_path(config->checkpoint), name);
 }
 
-/* gpt-oss clamps its gate with two numbers that kernels know. */
-static ln_status check_clamped(const ln_config *config, ln_error *err) {
+/* gpt-oss clamps its gate with two numbers; kernels know the usual ones. */
+static ln_status read_clamped(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
     double limit = 7, slope = 1.702;
-    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 0, 1e9, &limit, err));
-    LN_TRY(ln_config_real(config, (ln_key){"swiglu_alpha", ""}, 0, 1e9, &slope, err));
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_alpha", ""}, 1e-9, 1e9, &slope, err));
     if (limit == 7 && slope == 1.702)
         return LINNET_OK;
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                   "%s: swiglu_limit %g with swiglu_alpha %g is not supported",
-                   ln_checkpoint_path(config->checkpoint), limit, slope);
+    ffn->limit = (float)limit;
+    ffn->slope = (float)slope;
+    return LINNET_OK;
 }
 
 static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
@@ -62,7 +62,7 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
     *activation = family->activation;
     ffn->xielu = family->xielu;
     if (family->activation == LN_ACT_SWIGLU_CLAMPED)
-        LN_TRY(check_clamped(config, err));
+        LN_TRY(read_clamped(config, ffn, err));
     if (family->fixed_activation || !ln_config_find(config, key, &value, name))
         return LINNET_OK;
     ffn->xielu = ln_config_is(config, key, "xielu");
@@ -217,7 +217,8 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                            ln_checkpoint_path(config->checkpoint), name, layer);
         const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention|local";
         *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
-        if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention|global",
+        if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention|global|"
+                                       "minimax_m3_sparse",
                                        item.string.data, item.string.bytes))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
@@ -253,6 +254,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .is_half = config->is_gguf && family->gguf_half_rope && i == 0,
                                  .local = i == 1,
+                                 .by_fraction = family->rope_by_fraction,
                                  .local_theta = family->local_theta};
         if (family->lists_alone && !config->is_gguf)
             source.local_theta = 0; /* a list has it */
@@ -383,6 +385,7 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
     if (config->is_gguf && spec->family->one_block)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, key, 1, LN_MAX_DIM, &ffn->n_hidden, err));
+    ffn->n_hidden /= spec->family->halves_hidden ? 2 : 1;
     return adjust_hidden(config, &ffn->n_hidden, err);
 }
 
@@ -401,6 +404,9 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     LN_TRY(read_ffn_scales(config, &layer->ffn, err));
     LN_TRY(read_hidden(config, spec, encoder, &layer->ffn, err));
     LN_TRY(ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err));
+    if (layer->ffn.slope > 0)
+        layer->ffn.moe.limit = layer->ffn.limit;
+    layer->ffn.out_norm = spec->family->sub_norms;
     if (spec->family->dense_hidden_key == NULL || layer->ffn.moe.n_experts > 0)
         return LINNET_OK;
     return ln_config_size(config, (ln_key){spec->family->dense_hidden_key, ""}, 1, LN_MAX_DIM,

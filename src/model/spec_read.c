@@ -20,7 +20,8 @@ static const char wrappers[] =
     "gemma3n|gemma4|gemma4_unified|glm46v|glm4v|glm4v_moe|glm_ocr|glmga|got_ocr2|"
     "granite4_vision|granite_docling|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
     "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|"
-    "llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|mistral3|nemotron_h_omni|ovis2|"
+    "llava_onevision|minicpm_ocr|minimax_m3_vl|minicpmv4_6|minicpmv4_7|mistral3|nemotron_h_omni|"
+    "ovis2|"
     "paddleocr_vl|paligemma|perception_lm|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|"
     "qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|shieldgemma2|"
     "smolvlm|"
@@ -231,13 +232,19 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
 static ln_status read_depth_scales(const ln_config *config, const ln_spec *spec, double *embedding,
                                    double *residual, double *logit, ln_error *err) {
     double depth = sqrt((double)spec->n_layers), width = (double)spec->dim;
-    if (!spec->family->scale_by_depth || config->is_gguf)
+    if (!spec->family->scale_by_depth || (config->is_gguf && spec->family->gguf == NULL))
         return LINNET_OK;
+    if (config->is_gguf) { /* what files of before its keys mean */
+        *embedding = 12;
+        depth = 1.4;
+        width = 256;
+    }
     LN_TRY(ln_config_real(config, (ln_key){"scale_emb", ""}, -1e9, 1e9, embedding, err));
     LN_TRY(ln_config_real(config, (ln_key){"scale_depth", ""}, -1e9, 1e9, &depth, err));
     LN_TRY(ln_config_real(config, (ln_key){"dim_model_base", ""}, 1e-9, 1e9, &width, err));
     *residual = depth / sqrt((double)spec->n_layers);
-    *logit = width / (double)spec->dim;
+    double scale = width / (double)spec->dim;
+    *logit = spec->family->divide_logits ? 1.0 / scale : scale;
     return LINNET_OK;
 }
 
@@ -301,6 +308,23 @@ static ln_status check_alibi(const ln_config *config, const ln_spec *spec, ln_er
                    ln_checkpoint_path(config->checkpoint), power);
 }
 
+/* Layers that see the best blocks alone see all of a context that has no more blocks. */
+static ln_status read_sparse_blocks(const ln_config *config, ln_spec *spec, ln_error *err) {
+    size_t n_blocks = 16, block = 128;
+    if (!spec->family->sparse_blocks)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(
+        config, (ln_key){"index_topk_blocks|sparse_attention_config.sparse_topk_blocks", ""}, 1,
+        1 << 20, &n_blocks, err));
+    LN_TRY(ln_config_size(
+        config, (ln_key){"index_block_size|sparse_attention_config.sparse_block_size", ""}, 1,
+        1 << 20, &block, err));
+    spec->max_ctx_tokens = n_blocks * block;
+    if (spec->ctx_tokens > spec->max_ctx_tokens)
+        spec->ctx_tokens = spec->max_ctx_tokens;
+    return LINNET_OK;
+}
+
 static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error *err) {
     const ln_family *family = spec->family;
     ln_meta_value value;
@@ -319,6 +343,7 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
         spec->positions = LN_POSITIONS_ROPE;
     spec->first_position = is_wrapped_by(config, "paligemma") ? 1 : 0;
     LN_TRY(check_alibi(config, spec, err));
+    LN_TRY(read_sparse_blocks(config, spec, err));
     if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
         LN_TRY(read_relative(config, spec, err));
     if (spec->positions != LN_POSITIONS_LEARNED)

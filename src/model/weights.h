@@ -27,7 +27,8 @@ typedef struct ln_layer_weights {
     ln_norm ffn_norm, ffn_post_norm;
     ln_norm attention_kept, ffn_kept; /* of LN_PLACE_NORMED: these norms times what stays of them */
     ln_norm q_norm, k_norm, v_norm;
-    const float *scale; /* [1] of what the layer gives, or NULL */
+    ln_norm attention_out_norm, ffn_out_norm; /* before the last matrices */
+    const float *scale;                       /* [1] of what the layer gives, or NULL */
     ln_weight q, k, v, o;
     ln_weight attention_gate; /* [n_heads or n_heads * v_dim][dim], of gated outputs */
     ln_xielu xielu;           /* with that activation */

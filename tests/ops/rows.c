@@ -383,6 +383,37 @@ static void pointwise_is_that_of_scalar(void **state) {
     }
 }
 
+static void pointwise_gates_are_those_of_scalar(void **state) {
+    (void)state;
+    static const ln_op_pointwise cases[] = {
+        {.function = LN_POINTWISE_SOFTPLUS_GATE, .dim = 96, .n_gates = 96},
+        {.function = LN_POINTWISE_SOFTPLUS_GATE, .dim = 96, .n_gates = 3},
+        {.function = LN_POINTWISE_CLAMPED_SWIGLU,
+         .dim = 83,
+         .n_gates = 83,
+         .limit = 0.25f,
+         .scale = 1.5f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!ops_takes_case())
+            continue;
+        size_t n = N_TOKENS * cases[i].dim;
+        float *x = noise_rows(n), *gate = noise_rows(n);
+        gate[0] = 30.0f;
+        float *want = run_pointwise(&oracle, cases[i], x, gate);
+        float *got = run_pointwise(&subject, cases[i], x, gate);
+        float limit = cases[i].limit, g = fminf(gate[5], limit);
+        float up = fmaxf(fminf(x[5], limit), -limit);
+        float expected = limit > 0 ? (up + 1.0f) * g / (1.0f + expf(-cases[i].scale * g))
+                                   : x[5] * log1pf(expf(gate[cases[i].n_gates == 96 ? 5 : 0]));
+        if (cases[i].n_gates == 3) /* of the first 32 elements */
+            expected = x[5] * 30.0f;
+        assert_true(fabsf(want[5] - expected) <= 1e-5f * (1.0f + fabsf(expected)));
+        assert_near("pointwise", got, want, n, 1e-6);
+        free(x), free(gate), free(want), free(got);
+    }
+}
+
 /* ---- functions of whole rows ----------------------------------------------------------------- */
 
 enum { N_STREAMS = 3, ROWWISE_DIM = 301 };
@@ -435,9 +466,14 @@ static void rowwise_is_that_of_scalar(void **state) {
 }
 
 const struct CMUnitTest row_tests[] = {
-    cmocka_unit_test(norms_lie_side_by_side),      cmocka_unit_test(embed_adds_types),
-    cmocka_unit_test(norm_is_that_of_scalar),      cmocka_unit_test(experts_are_those_of_scalar),
-    cmocka_unit_test(samples_are_those_of_scalar), cmocka_unit_test(embed_looks_rows_up),
-    cmocka_unit_test(pointwise_is_that_of_scalar), cmocka_unit_test(rowwise_is_that_of_scalar),
+    cmocka_unit_test(norms_lie_side_by_side),
+    cmocka_unit_test(embed_adds_types),
+    cmocka_unit_test(norm_is_that_of_scalar),
+    cmocka_unit_test(experts_are_those_of_scalar),
+    cmocka_unit_test(samples_are_those_of_scalar),
+    cmocka_unit_test(embed_looks_rows_up),
+    cmocka_unit_test(pointwise_is_that_of_scalar),
+    cmocka_unit_test(rowwise_is_that_of_scalar),
+    cmocka_unit_test(pointwise_gates_are_those_of_scalar),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -5,6 +5,9 @@ stay.
 
     pip install torch safetensors
     python3 tools/golden/kin.py internlm2 GOLDEN_LLAMA OUT_FOLDER
+    python3 tools/golden/kin.py exaone GOLDEN_LLAMA3_SMALL OUT_FOLDER
+    python3 tools/golden/kin.py qwen GOLDEN_QWEN2_MHA OUT_FOLDER
+    python3 tools/golden/kin.py minicpm GOLDEN_GRANITE_DEPTH OUT_FOLDER
     python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
     python3 tools/golden/kin.py kimi_k2 GOLDEN_DEEPSEEK_V3 OUT_FOLDER
     python3 tools/golden/kin.py step3p5 GOLDEN_STEP3P7 OUT_FOLDER
@@ -31,6 +34,41 @@ def internlm2(tensors: dict, config: dict) -> dict:
         parts = [t.reshape(groups, -1, t.shape[-1]) for t in (q, k, v)]
         return torch.cat(parts, dim=1).reshape(-1, q.shape[-1])
     return rename(tensors, names, "attention.wqkv", fuse)
+
+
+def exaone(tensors: dict, config: dict) -> dict:
+    names = {"model.embed_tokens": "transformer.wte", "model.norm": "transformer.ln_f",
+             "model.layers.": "transformer.h.", "input_layernorm": "ln_1",
+             "post_attention_layernorm": "ln_2", "self_attn.o_proj": "attn.attention.out_proj",
+             "self_attn.": "attn.attention.", "mlp.gate_proj": "mlp.c_fc_0",
+             "mlp.up_proj": "mlp.c_fc_1", "mlp.down_proj": "mlp.c_proj"}
+    config |= {"num_layers": config.pop("num_hidden_layers"), "activation_function": "silu",
+               "layer_norm_epsilon": config.pop("rms_norm_eps")}
+    config.pop("hidden_act")
+    return replace(tensors, names)
+
+
+def qwen(tensors: dict, config: dict) -> dict:
+    """q, k and v in one tensor; the second matrix of the feed-forward is its gate."""
+    names = {"model.embed_tokens": "transformer.wte", "model.norm": "transformer.ln_f",
+             "model.layers.": "transformer.h.", "input_layernorm": "ln_1",
+             "post_attention_layernorm": "ln_2", "self_attn.o_proj": "attn.c_proj",
+             "mlp.gate_proj": "mlp.w2", "mlp.up_proj": "mlp.w1", "mlp.down_proj": "mlp.c_proj"}
+    config |= {"intermediate_size": 2 * config["intermediate_size"],
+               "layer_norm_epsilon": config.pop("rms_norm_eps"),
+               "seq_length": config["max_position_embeddings"], "rotary_emb_base": 10000,
+               "kv_channels": config["hidden_size"] // config["num_attention_heads"]}
+    for key in ("rope_parameters", "num_key_value_heads", "hidden_act", "layer_types"):
+        config.pop(key, None)
+    return rename(tensors, names, "attn.c_attn", lambda *qkv: torch.cat(qkv))
+
+
+def minicpm(tensors: dict, config: dict) -> dict:
+    config |= {"scale_emb": config.pop("embedding_multiplier"),
+               "scale_depth": config.pop("residual_multiplier") * config["num_hidden_layers"] ** 0.5,
+               "dim_model_base": config["hidden_size"] / config.pop("logits_scaling")}
+    config.pop("attention_multiplier")
+    return tensors
 
 
 def bailing_moe(tensors: dict, config: dict) -> dict:
@@ -100,6 +138,16 @@ def qwen3_omni_moe(tensors: dict, config: dict) -> dict:
         "talker.codec_head.weight": torch.zeros(4, 4, dtype=torch.bfloat16)}
 
 
+def replace(tensors: dict, names: dict) -> dict:
+    """Each tensor under a name in which words are replaced by others."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        for old, new in names.items():
+            name = name.replace(old, new)
+        renamed[name] = tensor.contiguous()
+    return renamed
+
+
 def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
     renamed = {}
     for name, tensor in tensors.items():
@@ -115,6 +163,9 @@ def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
 
 
 KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
+         "exaone": ("exaone", "ExaoneForCausalLM", exaone),
+         "qwen": ("qwen", "QWenLMHeadModel", qwen),
+         "minicpm": ("minicpm", "MiniCPMForCausalLM", minicpm),
          "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe),
          "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2),
          "step3p5": ("step3p5", "Step3p5ForCausalLM", step3p5),

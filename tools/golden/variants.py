@@ -311,6 +311,39 @@ VARIANTS = {
         linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8,
         linear_value_head_dim=16, rope_parameters=None),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
+    "bitnet": lambda: hf.AutoConfig.for_model("bitnet", **TINY, hidden_act="silu"),
+    "laguna": lambda: hf.AutoConfig.for_model(
+        "laguna", **dict(TINY, num_hidden_layers=3), head_dim=8, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24,
+        num_attention_heads_per_layer=[4, 2, 6], moe_routed_scaling_factor=2.5,
+        moe_router_logit_softcapping=2.0, sliding_window=16,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": yarn(partial_rotary_factor=0.5),
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
+    "minimax_m3": lambda: hf.AutoConfig.for_model(
+        "minimax_m3_vl_text", **dict(TINY, num_hidden_layers=3), head_dim=8, num_local_experts=4,
+        num_experts_per_tok=2, dense_intermediate_size=24, shared_intermediate_size=16,
+        mlp_layer_types=["dense", "sparse", "sparse"], index_n_heads=2, index_head_dim=8,
+        layer_types=["full_attention", "minimax_m3_sparse", "full_attention"],
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                         "partial_rotary_factor": 0.5}),
+    # limits other than those that kernels know
+    "gpt_oss_limits": lambda: hf.GptOssConfig(
+        **dict(TINY, num_hidden_layers=2), head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+        sliding_window=16, swiglu_limit=0.5, swiglu_alpha=1.25,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    # the source of exaone's golden
+    "llama3_small": lambda: hf.LlamaConfig(
+        **TINY, rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+                                 "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                 "original_max_position_embeddings": 32}),
+    # the source of qwen's
+    "qwen2_mha": lambda: hf.Qwen2Config(**dict(TINY, num_key_value_heads=4)),
+    # the source of minicpm's
+    "granite_depth": lambda: hf.GraniteConfig(
+        **TINY, embedding_multiplier=6.0, attention_multiplier=8**-0.5,
+        residual_multiplier=1.25 * 2**-0.5, logits_scaling=4.0, tie_word_embeddings=True),
 }
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.

@@ -1,15 +1,17 @@
 #include "model/layers/ffn_record.h"
 
-/* out = min(silu(gated), limit) * clamp(out, -limit, limit) */
-static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, float *out) {
+/* out = min(silu(gated), limit) * clamp(out, -limit, limit), or as gpt-oss has it. */
+static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, float slope,
+                       float *out) {
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
-        .function = LN_POINTWISE_LIMITED_SILU,
+        .function = slope > 0.0f ? LN_POINTWISE_CLAMPED_SWIGLU : LN_POINTWISE_LIMITED_SILU,
         .n_rows = n_rows,
         .dim = dim,
         .n_gates = dim,
         .x = out,
         .gate = r->a->gated,
         .limit = limit,
+        .scale = slope,
         .out = out,
     };
 }
@@ -42,7 +44,7 @@ static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight
     linear(r, up, x, out);
     linear(r, gate, x, r->a->gated);
     r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
-    limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, out);
+    limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, spec->slope, out);
 }
 
 /* A linear whose rows (token, choice) meet the expert that was chosen. */
@@ -59,6 +61,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
                            const float *x) {
     const ln_activations *a = r->a;
     precise_linear(r, &w->router, x, a->router);
+    r->ops[r->n_ops - 1].linear.softcap = moe->softcap;
     push(r, LN_OP_ROUTE)->route = (ln_op_route){
         .logits = a->router,
         .bias = w->router_bias,
@@ -118,7 +121,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         up.weight = w->experts_gate;
         up.out = a->gated;
         linear_by_expert(r, moe, up);
-        limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit,
+        limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit, spec->slope,
                    a->expert_hidden);
     }
     linear_by_expert(
@@ -253,6 +256,8 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
             .xielu = w->xielu,
             .out = r->a->hidden,
         };
+    if (spec->out_norm)
+        norm(r, &w->ffn_out_norm, r->a->hidden, NULL, r->a->hidden);
     scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
                             r->layer_spec->part.hidden.n > 0 ? r->a->stage_ranks : NULL);
 }

@@ -10,11 +10,22 @@ static float apply_xielu(const ln_xielu *p, float x) {
     return (expm1f(fminf(x, p->eps)) - x) * p->alpha_n + p->beta * x;
 }
 
+static float softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
+static float clamped_swiglu(const ln_op_pointwise *p, float up, float gate) {
+    float g = fminf(gate, p->limit);
+    return (fmaxf(fminf(up, p->limit), -p->limit) + 1.0f) * (g / (1.0f + expf(-p->scale * g)));
+}
+
 static float apply(const ln_op_pointwise *p, float x, float gate) {
     switch (p->function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
     case LN_POINTWISE_LIMITED_SILU:
         return fminf(gate / (1.0f + expf(-gate)), p->limit) * fmaxf(fminf(x, p->limit), -p->limit);
+    case LN_POINTWISE_SOFTPLUS_GATE: return x * softplus(gate);
+    case LN_POINTWISE_CLAMPED_SWIGLU: return clamped_swiglu(p, x, gate);
     case LN_POINTWISE_CLAMP: return fmaxf(fminf(x, p->limit), -p->limit);
     case LN_POINTWISE_SCALE:
     case LN_POINTWISE_QUERY_SCALE: return x * gate;

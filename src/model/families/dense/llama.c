@@ -35,3 +35,28 @@ const ln_family ln_family_llama = {
     .router = LN_ROUTER_SOFTMAX_CHOSEN,
     LN_BINDINGS(bindings),
 };
+
+static const ln_binding minicpm_bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
+                                              LN_LLAMA_FFN};
+
+static const ln_config_default minicpm_defaults[] = {
+    LN_DEFAULT("scale_emb", 1), LN_DEFAULT("dim_model_base", 1), LN_DEFAULT("scale_depth", 1), {0}};
+
+/* MiniCPM 1 and 2: the same, with three numbers for embedding, blocks and logits. */
+const ln_family ln_family_minicpm = {
+    .name = "minicpm",
+    .hf_types = "minicpm",
+    .gguf = "minicpm",
+    .defaults = minicpm_defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .scale_by_depth = true,
+    .divide_logits = true,
+    .tied_by_default = true,
+    LN_BINDINGS(minicpm_bindings),
+};

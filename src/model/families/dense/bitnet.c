@@ -1,0 +1,30 @@
+/* BitNet b1.58: llama with norms before the last matrices of attention and feed-forward. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_ATTENTION_OUT_NORM,
+     .hf = "model.layers.%d.self_attn.attn_sub_norm",
+     .gguf = "blk.%d.attn_sub_norm"},
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_FFN_OUT_NORM,
+     .hf = "model.layers.%d.mlp.ffn_sub_norm",
+     .gguf = "blk.%d.ffn_sub_norm"},
+};
+
+const ln_family ln_family_bitnet = {
+    .name = "bitnet",
+    .hf_types = "bitnet",
+    .gguf = "bitnet",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .sub_norms = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,46 @@
+/* MiniMax M3: Gemma's norms, gpt-oss's SwiGLU, a mixture of experts chosen by sigmoid and bias, and
+ * attention that in some layers sees the best blocks of the context alone; contexts of no more
+ * blocks run, which all layers see whole. */
+#include "model/family.h"
+
+#define PACKED(r, name, p, is_bare)                                                                \
+    { .role = r, .hf = "model.layers.%d.mlp." name, .hf_part = p, .hf_bare = is_bare }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    PACKED(LN_ROLE_GATE, "gate_up_proj", LN_PART_GATE_UP, false),
+    PACKED(LN_ROLE_UP, "gate_up_proj", LN_PART_GATE_UP, false),
+    PACKED(LN_ROLE_DOWN, "down_proj", LN_PART_ALL, false),
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate"},
+    PACKED(LN_ROLE_EXPERT_GATE, "experts.gate_up_proj", LN_PART_GATE_UP, true),
+    PACKED(LN_ROLE_EXPERT_UP, "experts.gate_up_proj", LN_PART_GATE_UP, true),
+    PACKED(LN_ROLE_EXPERT_DOWN, "experts.down_proj", LN_PART_ALL, true),
+    PACKED(LN_ROLE_SHARED_GATE, "shared_experts.gate_up_proj", LN_PART_GATE_UP, false),
+    PACKED(LN_ROLE_SHARED_UP, "shared_experts.gate_up_proj", LN_PART_GATE_UP, false),
+    PACKED(LN_ROLE_SHARED_DOWN, "shared_experts.down_proj", LN_PART_ALL, false),
+    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("rope_theta", 5000000), {0}};
+
+const ln_family ln_family_minimax_m3 = {
+    .name = "minimax_m3",
+    .hf_types = "minimax_m3_vl_text|minimax_m3_vl",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS_PLUS_ONE,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SWIGLU_CLAMPED,
+    .fixed_activation = true,
+    .hf_rope = LN_ROPE_HALF,
+    .rope_by_fraction = true,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .sparse_blocks = true,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .first_hidden_key = "dense_intermediate_size",
+    LN_BINDINGS(bindings),
+};

@@ -378,6 +378,10 @@ void ln_kv_cache_release(ln_kv_cache *cache, size_t row) {
     cache->free_rows[cache->n_free_rows++] = row;
 }
 
+void ln_kv_cache_observe(ln_kv_cache *cache, size_t group, const ln_prefix_observer *observer) {
+    cache->groups[group].pool.index.observer = observer;
+}
+
 int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, size_t position) {
     const ln_block_table *table = &cache->groups[group].tables[row];
     size_t index = position / LN_KV_BLOCK_TOKENS;

@@ -118,6 +118,9 @@ void ln_kv_cache_end_step(ln_kv_cache *cache);
 /* The step failed: nobody finds the row's blocks from token n_cached on. */
 void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached);
 
+/* The observer, which outlives the cache, is told of the group's blocks that others can find. */
+void ln_kv_cache_observe(ln_kv_cache *cache, size_t group, const ln_prefix_observer *observer);
+
 /* The slot of a token: block * LN_KV_BLOCK_TOKENS + offset in the block. */
 int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, size_t position);
 

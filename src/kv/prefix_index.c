@@ -81,6 +81,8 @@ void ln_prefix_index_add(ln_prefix_index *index, int32_t block, const ln_prefix_
     index->keys[block] = *key;
     index->next[block] = *bucket;
     *bucket = block;
+    if (index->observer != NULL)
+        index->observer->stored(index->observer->context, key);
 }
 
 void ln_prefix_index_remove(ln_prefix_index *index, int32_t block) {
@@ -91,4 +93,6 @@ void ln_prefix_index_remove(ln_prefix_index *index, int32_t block) {
     *link = index->next[block];
     index->next[block] = -1;
     index->has[block] = false;
+    if (index->observer != NULL)
+        index->observer->removed(index->observer->context, &index->keys[block]);
 }

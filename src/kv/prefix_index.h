@@ -21,12 +21,21 @@ typedef struct ln_prefix_key {
  * is anything that tells unrelated sequences apart. */
 ln_prefix_key ln_prefix_key_of(const uint64_t secret[2], uint64_t parent, const int32_t *tokens);
 
+/* Is told of each block that can be found from now on, and of each that no longer can. The calls
+ * come from whoever changes the cache, and must not change it. */
+typedef struct ln_prefix_observer {
+    void (*stored)(void *context, const ln_prefix_key *key);
+    void (*removed)(void *context, const ln_prefix_key *key);
+    void *context;
+} ln_prefix_observer;
+
 typedef struct ln_prefix_index {
-    size_t n_buckets;    /* a power of two */
-    int32_t *buckets;    /* [n_buckets] first block, or -1 */
-    int32_t *next;       /* [n_blocks] in its bucket, or -1 */
-    bool *has;           /* [n_blocks] */
-    ln_prefix_key *keys; /* [n_blocks] of those that it has */
+    size_t n_buckets;                   /* a power of two */
+    int32_t *buckets;                   /* [n_buckets] first block, or -1 */
+    int32_t *next;                      /* [n_blocks] in its bucket, or -1 */
+    bool *has;                          /* [n_blocks] */
+    ln_prefix_key *keys;                /* [n_blocks] of those that it has */
+    const ln_prefix_observer *observer; /* whoever set it owns it; NULL: none */
 } ln_prefix_index;
 
 /* Adds the index of n_blocks blocks to a layout, and returns its offset; `memory` below is there.

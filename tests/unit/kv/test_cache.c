@@ -421,6 +421,72 @@ static void random_sequences_keep_the_invariants(void **state) {
     free(memory);
 }
 
+typedef struct heard {
+    size_t n_stored, n_removed;
+    uint64_t hash; /* of the last event */
+} heard;
+
+static void hear_stored(void *context, const ln_prefix_key *key) {
+    heard *own = context;
+    own->n_stored++;
+    own->hash = key->hash;
+}
+
+static void hear_removed(void *context, const ln_prefix_key *key) {
+    heard *own = context;
+    own->n_removed++;
+    own->hash = key->hash;
+}
+
+static void observers_hear_what_can_be_found(void **state) {
+    (void)state;
+    enum { ROOT = 7 };
+    ln_kv_shape shape = {.n_groups = 1,
+                         .n_blocks = {4},
+                         .ctx_tokens = 64,
+                         .max_seqs = 2,
+                         .max_chunk_tokens = 64,
+                         .shares_prefixes = true,
+                         .secret = {1, 2}};
+    ln_layout layout = {0};
+    ln_kv_cache_plan(&shape, &layout);
+    void *memory = calloc(1, layout.bytes);
+    ln_kv_cache cache;
+    ln_kv_cache_init(&cache, &shape, memory);
+    heard seen = {0};
+    ln_prefix_observer observer = {hear_stored, hear_removed, &seen};
+    ln_kv_cache_observe(&cache, 0, &observer);
+
+    int32_t tokens[64] = {1, 2, 3}, others[64] = {4, 5, 6};
+    size_t row, n_cached;
+    ln_kv_arrival arrival = {
+        .tokens = tokens, .n_tokens = 33, .root = ROOT, .may_hit = true, .is_alone = true};
+    assert_true(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached));
+    assert_true(ln_kv_cache_extend(&cache, row, 0, 33));
+    ln_kv_cache_add_prefix(&cache, row, tokens, 33); /* two full blocks */
+    assert_int_equal(seen.n_stored, 2);
+    ln_prefix_key first = ln_prefix_key_of(shape.secret, ROOT, tokens);
+    ln_prefix_key second = ln_prefix_key_of(shape.secret, first.hash, tokens + 16);
+    assert_int_equal(seen.hash, second.hash);
+    ln_kv_cache_end_step(&cache);
+    ln_kv_cache_release(&cache, row);
+    assert_int_equal(seen.n_removed, 0); /* they are free, and found */
+
+    arrival.tokens = others;
+    arrival.n_tokens = 64;
+    assert_true(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached));
+    assert_true(ln_kv_cache_extend(&cache, row, 0, 64));
+    assert_int_equal(seen.n_stored, 2);
+    assert_int_equal(seen.n_removed, 2);
+    assert_int_equal(seen.hash, first.hash); /* evicted from the tail */
+    ln_kv_cache_add_prefix(&cache, row, others, 64);
+    assert_int_equal(seen.n_stored, 6);
+    ln_kv_cache_forget_prefix(&cache, row, 16); /* the step failed */
+    assert_int_equal(seen.n_removed, 5);
+    ln_kv_cache_release(&cache, row);
+    free(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_counts_references),
@@ -435,6 +501,7 @@ int main(void) {
         cmocka_unit_test(forks_copy_what_they_write_to),
         cmocka_unit_test(swapped_rows_still_share),
         cmocka_unit_test(random_sequences_keep_the_invariants),
+        cmocka_unit_test(observers_hear_what_can_be_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -274,7 +274,7 @@ static const char *judge_start(faulty_server *server, const answer *right, bool 
 }
 
 static void fail_at_start(fault_kind kind) {
-    enum { SAMPLE = 6, MOST = 300 };
+    enum { SAMPLE = 6, MOST = 3000 };
     faulty_server server;
     static answer right;
     counts sum = {0};

@@ -72,6 +72,7 @@ ln_status ln_cpu_experts_init(ln_cpu_experts *cpu, const linnet_model *model,
         to->experts_gate = from->experts_gate;
         to->experts_up = from->experts_up;
         to->experts_down = from->experts_down;
+        to->experts_apart = from->experts_up != NULL;
     }
     return LINNET_OK;
 }
@@ -145,38 +146,73 @@ static ln_status fetch(ln_backend *backend, void *to, const void *from, size_t b
     return LINNET_OK;
 }
 
-/* Computes the experts of ops[begin .. end), which are one layer's, behind their GROUP. */
+/* Starts operations, if there are any, and waits for them, also if what ran beside them failed. */
+static ln_status start_beside(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    if (n_ops == 0)
+        return LINNET_OK;
+    if (backend->vtable->start == NULL)
+        return backend->vtable->run(backend, ops, n_ops, err);
+    return backend->vtable->start(backend, ops, n_ops, NULL, 0, err);
+}
+
+static ln_status finish_beside(ln_backend *backend, size_t n_ops, ln_status status, ln_error *err) {
+    void *host;
+    if (n_ops == 0 || backend->vtable->start == NULL)
+        return status;
+    ln_status end = backend->vtable->finish(backend, &host, status == LINNET_OK ? err : NULL);
+    return status == LINNET_OK ? end : status;
+}
+
+/* One layer's experts within a step: the operation that groups rows, and ops[begin .. end). */
+typedef struct layer_experts {
+    size_t group, begin, end;
+} layer_experts;
+
+/* Whoever is told of the kernels knows that parts make one step. */
+static void tell_part(const ln_backend *backend) {
+    if (backend->explainer != NULL)
+        backend->explainer->is_done = false;
+}
+
+/* Brings what the experts read, and computes them while the backend runs `beside` [n_beside]. */
 static ln_status compute(const ln_cpu_experts *cpu, ln_backend *backend, const ln_activations *a,
-                         const ln_op *ops, size_t begin, size_t end, ln_error *err) {
+                         const ln_op *ops, const layer_experts *at, size_t n_beside,
+                         ln_error *err) {
+    size_t begin = at->begin, end = at->end;
     const ln_expert_rows *rows = &cpu->rows;
     const ln_op *first = &ops[begin];
     const ln_moe_spec *moe = &cpu->spec->layers[first->layer].ffn.moe;
     ln_backend *own = cpu->plan->backend;
     size_t n_tokens = first->batch->n_tokens, n_rows = n_tokens * moe->n_used;
-    size_t row_bytes = width_of(cpu->spec, moe) * sizeof(float), group = begin, n_ops = 0;
+    size_t row_bytes = width_of(cpu->spec, moe) * sizeof(float), n_ops = 0;
     const float *x = first->kind == LN_OP_LINEAR ? first->linear.x : first->pointwise.x;
-    while (ops[group].kind != LN_OP_GROUP)
-        group--;
     LN_BUG_ON(end - begin + 1 > MAX_EXPERT_OPS);
     LN_TRY(fetch(backend, rows->x, x, n_tokens * row_bytes, err));
     LN_TRY(fetch(backend, rows->experts, a->experts, n_rows * sizeof *a->experts, err));
     if (moe->scale_inputs)
         LN_TRY(fetch(backend, rows->weights, a->expert_weights, n_rows * sizeof *a->expert_weights,
                      err));
-    rows->ops[n_ops++] = moved(rows, a, &ops[group]);
+    rows->ops[n_ops++] = moved(rows, a, &ops[at->group]);
     for (size_t i = begin; i < end; i++)
         rows->ops[n_ops++] = moved(rows, a, &ops[i]);
     own->profile = backend->profile;
     own->explainer = backend->explainer;
-    LN_TRY(own->vtable->run(own, rows->ops, n_ops, err));
+    LN_TRY(start_beside(backend, &ops[begin - n_beside], n_beside, err));
+    tell_part(backend);
+    ln_status status = own->vtable->run(own, rows->ops, n_ops, err);
+    LN_TRY(finish_beside(backend, n_beside, status, err));
     backend->vtable->upload(backend, a->expert_out, rows->out, n_rows * row_bytes);
     return LINNET_OK;
 }
 
-/* Whoever is told of the kernels knows that parts make one step. */
-static void tell_part(const ln_backend *backend) {
-    if (backend->explainer != NULL)
-        backend->explainer->is_done = false;
+/* How many operations right before the experts neither make what these read nor group them: the
+ * backend runs them meanwhile. */
+static size_t count_beside(const ln_op *ops, const layer_experts *at) {
+    ln_value x = ops[at->begin].in[LN_IN_X];
+    for (size_t i = at->group + 1; i < at->begin; i++)
+        if (ops[i].out[LN_OUT] == x)
+            return 0;
+    return at->begin - at->group - 1;
 }
 
 ln_status ln_cpu_experts_run(const ln_cpu_experts *cpu, ln_backend *backend,
@@ -192,11 +228,16 @@ ln_status ln_cpu_experts_run(const ln_cpu_experts *cpu, ln_backend *backend,
             end++;
         if (end == begin)
             continue;
-        size_t n_before = ops[begin - 1].kind == LN_OP_GROUP ? begin - 1 : begin;
+        layer_experts at = {begin - 1, begin, end};
+        while (ops[at.group].kind != LN_OP_GROUP)
+            at.group--;
+        size_t n_beside = count_beside(ops, &at);
+        size_t n_before = at.group + 1 + n_beside == begin ? at.group : begin;
         ln_values_keep(ops, *n_done, n_before, cpu->rows.uses);
+        ln_values_keep(ops, begin - n_beside, begin, cpu->rows.uses);
         LN_TRY(backend->vtable->run(backend, ops + *n_done, n_before - *n_done, err));
         tell_part(backend);
-        LN_TRY(compute(cpu, backend, activations, ops, begin, end, err));
+        LN_TRY(compute(cpu, backend, activations, ops, &at, n_beside, err));
         tell_part(backend);
         *n_done = begin = end;
     }

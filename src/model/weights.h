@@ -39,6 +39,7 @@ typedef struct ln_layer_weights {
     ln_weight router;                                    /* mixture of experts: [n_experts][dim] */
     const float *router_bias;                            /* [n_experts] or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
+    bool experts_apart; /* they are another backend's, which computes beside this one */
     ln_weight latent_in, latent_out; /* with latent experts: [n_latent][dim], [dim][n_latent] */
     ln_weight shared_gate, shared_up, shared_down, shared_router;
     /* experts beside gate, up and down */

@@ -165,20 +165,32 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
     linear_to_stream(r, &w->latent_out, NULL, a->expert_latent);
 }
 
-static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                    const float *x) {
+static void shared_expert(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                          const float *x) {
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
-    bool has_post_norm = w->ffn_post_norm.dim > 0;
-    bool is_partial = are_divided(r);
-    if (moe->shared_hidden > 0) { /* first, so that it fuses with the norm and what is before */
+    if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out);
         r->ops[r->n_ops - 1].linear.scale = moe->shared_scale;
     }
     if (moe->shared_gate)
         linear(r, &w->shared_router, x, a->shared_gate);
+}
+
+/* The shared expert is first, so that it fuses with the norm and what is before; but it comes
+ * behind the choice where another backend computes those that are chosen meanwhile. */
+static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    bool has_post_norm = w->ffn_post_norm.dim > 0;
+    bool is_partial = are_divided(r);
+    if (!w->experts_apart)
+        shared_expert(r, spec, w, x);
     choose_experts(r, moe, w, x);
+    if (w->experts_apart)
+        shared_expert(r, spec, w, x);
     run_experts(r, spec, w, x);
     ln_op_combine op = {
         .dim = r->spec->dim,

@@ -63,7 +63,7 @@ static bool join(const char *base, const char *reference, char uri[MAX_URI]) {
 
 static bool is_any_of(const char *word, const char *list) {
     size_t n = strlen(word);
-    if (n == 0) /* it would be found behind the end as well */
+    if (n == 0 || strchr(word, ' ') != NULL) /* strstr finds "" behind the end, too */
         return false;
     for (const char *at = list; (at = strstr(at, word)) != NULL; at++)
         if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))

@@ -52,6 +52,8 @@ static void what_schemas_leave_open(void **state) {
          {"+{}", "+{\"b\": 1}", "-{\"a\": 1}", "+{\"a\": 1, \"b\": 1}"}},
         {"{\"type\": \"object\", \"dependencies\": {\"a\": {\"maxProperties\": 1}}}",
          {"+{\"a\": 1}", "-{\"a\": 1, \"b\": 1}", "+{\"b\": 1, \"c\": 2}"}},
+        {"{\"\": 3, \"enum const\": {\"$anchor\": \"a\", \"type\": \"integer\"}, \"$ref\": \"#a\"}",
+         {"+1", "-\"a\""}},
         {"{\"x-order\": 3, \"surprise\": [], \"format\": \"unheard of\"}", {"+\"a\""}},
     };
     CHECK(cases);

@@ -113,6 +113,7 @@ typedef struct route_case {
     ln_router router;
     size_t n_experts, n_used, n_groups, n_groups_used;
     bool group_by_two, normalize, has_bias;
+    size_t first, n_sorted; /* experts that are here; 0: all */
 } route_case;
 
 typedef struct route_result {
@@ -122,7 +123,7 @@ typedef struct route_result {
 
 static route_result run_route(side *s, const route_case *c, size_t n_tokens, const float *logits,
                               const float *bias, const float *x) {
-    size_t n_rows = n_tokens * c->n_used;
+    size_t n_rows = n_tokens * c->n_used, n_here = c->n_sorted > 0 ? c->n_sorted : c->n_experts;
     ln_batch batch = {.n_tokens = n_tokens};
     ln_op ops[3] = {{.kind = LN_OP_ROUTE, .batch = &batch},
                     {.kind = LN_OP_GROUP, .batch = &batch},
@@ -141,9 +142,10 @@ static route_result run_route(side *s, const route_case *c, size_t n_tokens, con
                                  .weights = put(s, NULL, n_rows)};
     ops[1].group = (ln_op_group){.experts = ops[0].route.experts,
                                  .n_rows = n_rows,
-                                 .n_experts = c->n_experts,
+                                 .first_expert = c->first,
+                                 .n_experts = n_here,
                                  .order = put_ids(s, NULL, n_rows),
-                                 .starts = put_ids(s, NULL, c->n_experts + 1)};
+                                 .starts = put_ids(s, NULL, n_here + 1)};
     ops[2].combine = (ln_op_combine){.x = put(s, x, n_rows * DIM),
                                      .weights = ops[0].route.weights,
                                      .n_used = c->n_used,
@@ -161,7 +163,7 @@ static route_result run_route(side *s, const route_case *c, size_t n_tokens, con
                       .sums = get(s, ops[2].combine.out, n_tokens * DIM)};
     r.experts = (int32_t *)(void *)get(s, (float *)(void *)ops[0].route.experts, n_rows);
     r.order = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.order, n_rows);
-    r.starts = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.starts, c->n_experts + 1);
+    r.starts = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.starts, n_here + 1);
     free_placed(s);
     return r;
 }
@@ -173,12 +175,12 @@ static void free_route(route_result *r) {
 static void experts_are_those_of_scalar(void **state) {
     (void)state;
     static const route_case cases[] = {
-        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false},
-        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false},
-        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false},
-        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true},
-        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true},
-        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true},
+        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false, 0, 0},
+        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false, 0, 0},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 0, 0},
+        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true, 0, 0},
+        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true, 0, 0},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!ops_takes_case())
@@ -465,6 +467,91 @@ static void rowwise_is_that_of_scalar(void **state) {
     }
 }
 
+/* ---- few rows -------------------------------------------------------------------------------- */
+
+/* Experts of up to four tokens, which a block chooses or sorts at once. */
+static void few_tokens_find_their_experts(void **state) {
+    (void)state;
+    static const route_case cases[] = {
+        {LN_ROUTER_SOFTMAX, 256, 8, 0, 0, false, true, false, 0, 0},
+        {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 8, 13},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 3, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t n_tokens = 1; n_tokens <= 4; n_tokens++) {
+            const route_case *c = &cases[i];
+            size_t n = n_tokens * c->n_used, n_here = c->n_sorted > 0 ? c->n_sorted : c->n_experts;
+            float *logits = noise_rows(n_tokens * c->n_experts), *bias = noise_rows(c->n_experts);
+            float *x = noise_rows((size_t)n_tokens * MAX_USED * DIM);
+            route_result want = run_route(&oracle, c, n_tokens, logits, bias, x);
+            route_result got = run_route(&subject, c, n_tokens, logits, bias, x);
+            assert_memory_equal(got.experts, want.experts, n * sizeof *got.experts);
+            assert_memory_equal(got.starts, want.starts, (n_here + 1) * sizeof *got.starts);
+            assert_memory_equal(got.order, want.order,
+                                (size_t)want.starts[n_here] * sizeof *got.order);
+            assert_near("weights of experts", got.weights, want.weights, n, 2e-6);
+            free_route(&want), free_route(&got);
+            free(logits), free(bias), free(x);
+        }
+}
+
+/* Two linears of x [n_rows][n_in], which are recorded together or apart; malloc'd: what both give,
+ * the narrow one's first. */
+static float *run_linears(side *s, bool together, size_t n_rows, size_t n_in, const size_t n_out[2],
+                          const float *x, float *const weights[2]) {
+    ln_batch batch = {.n_tokens = n_rows};
+    float *out = calloc(n_rows * (n_out[0] + n_out[1]), sizeof *out), *at = out;
+    ln_weight matrices[2];
+    ln_op ops[2];
+    assert_non_null(out);
+    float *placed_x = put(s, x, n_rows * n_in);
+    for (size_t i = 0; i < 2; i++) {
+        matrices[i] = (ln_weight){.dtype = LN_DTYPE_F32,
+                                  .n_rows = n_out[i],
+                                  .n_cols = n_in,
+                                  .row_bytes = n_in * sizeof(float),
+                                  .data = put(s, weights[i], n_out[i] * n_in)};
+        ops[i] = (ln_op){.kind = LN_OP_LINEAR, .batch = &batch};
+        ops[i].linear = (ln_op_linear){.weight = &matrices[i],
+                                       .n_rows = n_rows,
+                                       .x = placed_x,
+                                       .scale = 1.0f,
+                                       .out = put(s, NULL, n_rows * n_out[i])};
+    }
+    run_ops(s, ops, together ? 2 : 1);
+    if (!together)
+        run_ops(s, ops + 1, 1);
+    for (size_t i = 0; i < 2; i++) {
+        float *got = get(s, ops[i].linear.out, n_rows * n_out[i]);
+        memcpy(at, got, n_rows * n_out[i] * sizeof *got);
+        at += n_rows * n_out[i];
+        free(got);
+    }
+    free_placed(s);
+    return out;
+}
+
+/* As the gate of a shared expert and a router are. */
+static void narrow_linears_go_with_wide_ones(void **state) {
+    (void)state;
+    static const size_t shapes[][4] = {/* rows, columns of x, of both results */
+                                       {1, 2048, 1, 256}, {1, 40, 3, 5},   {4, 512, 1, 60},
+                                       {64, 96, 1, 128},  {127, 40, 2, 9}, {128, 40, 2, 9}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const size_t *n = shapes[i];
+        float *x = noise_rows(n[0] * n[1]);
+        float *weights[2] = {noise_rows(n[2] * n[1]), noise_rows(n[3] * n[1])};
+        size_t n_all = n[0] * (n[2] + n[3]);
+        float *want = run_linears(&oracle, true, n[0], n[1], n + 2, x, weights);
+        float *got = run_linears(&subject, true, n[0], n[1], n + 2, x, weights);
+        float *apart = run_linears(&subject, false, n[0], n[1], n + 2, x, weights);
+        assert_near("two linears", got, want, n_all, LINEAR_ERROR);
+        assert_memory_equal(got, apart, n_all * sizeof *got);
+        free(x), free(weights[0]), free(weights[1]), free(want), free(got), free(apart);
+    }
+}
+
 const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norms_lie_side_by_side),
     cmocka_unit_test(embed_adds_types),
@@ -475,5 +562,7 @@ const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(pointwise_is_that_of_scalar),
     cmocka_unit_test(rowwise_is_that_of_scalar),
     cmocka_unit_test(pointwise_gates_are_those_of_scalar),
+    cmocka_unit_test(few_tokens_find_their_experts),
+    cmocka_unit_test(narrow_linears_go_with_wide_ones),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -26,6 +26,9 @@ int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
 /* Linears behind an LN_OP_ADAPT, whose adapters are one more K split. */
 int ln_cuda_adapted_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
                          ln_cuda_stream stream);
+/* Two operations. */
+int ln_cuda_linear_pair(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_norm_convert(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
                          ln_cuda_stream stream);
 int ln_cuda_attention_convert(const ln_cuda_launch *launch, const ln_op *ops,

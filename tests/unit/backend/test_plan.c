@@ -3,10 +3,10 @@
  *
  * A plan is shown as a line, a letter for each launch and its operations, if it has more than one:
  * D fused decode, L fused linear + norm, G GEMM, B GEMM with adapters, E grouped GEMM, N norm that
- * converts its result, A attention that does, or finishes q, k and v; small letters are operations
- * by themselves (e embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c
- * combine, u all-reduce). Then `x`: x is converted first; `>`: the result is converted; `!`: it is
- * written in no other form. */
+ * converts its result, A attention that does, or finishes q, k and v, P two small linears, R route
+ * and group of one token; small letters are operations by themselves (e embed, n norm, l linear, q
+ * qkv, t latent, a attention, r route, g group, c combine, u all-reduce). Then `x`: x is converted
+ * first; `>`: the result is converted; `!`: it is written in no other form. */
 #include "backend/cuda/plan/plan.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct plan_case {
     bool is_prefill;    /* of one sequence */
     size_t dim, hidden; /* 0: 4096, 14336 */
     size_t n_layers;    /* 0: 2 */
-    bool has_experts, is_latent, norms_heads, shares_prefix;
+    bool has_experts, gates_shared, is_latent, norms_heads, shares_prefix;
     bool is_precise, is_divided; /* is_divided: among ranks */
     ln_kv_dtype kv;              /* F32: F16 */
     bool exact, one_by_one, has_no_sm90a;
@@ -77,7 +77,7 @@ static ln_op_linear *linear(const ln_weight *weight, const float *x, float *out)
 }
 
 typedef struct weights {
-    ln_weight q, k, v, o, up, gate, down, out, router, kv_a;
+    ln_weight q, k, v, o, up, gate, down, out, router, shared_router, kv_a;
     ln_weight experts_up[N_EXPERTS], experts_gate[N_EXPERTS], experts_down[N_EXPERTS];
     ln_weight k_b[32], v_b[32];
 } weights;
@@ -89,7 +89,7 @@ static ln_kv_layer caches[MAX_LAYERS];
 
 typedef struct places {
     float *x, *normed, *ffn_normed, *q, *k, *v, *attended, *hidden, *logits, *heads;
-    float *router, *shares, *expert_hidden, *expert_out, *partial;
+    float *router, *shared_gate, *shares, *expert_hidden, *expert_out, *partial;
     int32_t *experts, *order, *starts;
 } places;
 
@@ -111,6 +111,7 @@ static void make_weights(size_t dim, size_t hidden) {
     w.down = make_weight(layout_or(c->down_layout), dim, hidden);
     w.out = make_weight(layout_or(c->out_layout), N_VOCAB, dim);
     w.router = make_weight(LN_LAYOUT_NONE, N_EXPERTS, dim);
+    w.shared_router = make_weight(LN_LAYOUT_NONE, 1, dim);
     w.kv_a = make_weight(kind, LATENT + ROPE_DIM, dim);
     for (size_t i = 0; i < N_EXPERTS; i++)
         w.experts_up[i] = make_weight(kind, hidden, dim);
@@ -156,6 +157,7 @@ static places make_places(size_t n, size_t dim, size_t hidden) {
                     .logits = place(n * N_VOCAB),
                     .heads = place(n * q),
                     .router = place(n * N_EXPERTS),
+                    .shared_gate = place(n),
                     .shares = place(rows),
                     .expert_hidden = place(rows * hidden),
                     .expert_out = place(rows * dim),
@@ -236,6 +238,8 @@ static ln_op_linear *by_expert(const ln_weight *weight, const places *p, const f
 }
 
 static void record_experts(const places *p, size_t dim) {
+    if (model.c->gates_shared)
+        linear(&w.shared_router, p->ffn_normed, p->shared_gate);
     linear(&w.router, p->ffn_normed, p->router)->precise = true;
     push(LN_OP_ROUTE)->route = (ln_op_route){.logits = p->router,
                                              .n_experts = N_EXPERTS,
@@ -293,7 +297,7 @@ static char letter_of(const ln_cuda_launch *launch) {
         [LN_OP_COMBINE] = 'c',   [LN_OP_POINTWISE] = 'x', [LN_OP_ROWWISE] = 'v',
         [LN_OP_CONV] = 'z',      [LN_OP_SCAN] = 'd',      [LN_OP_GATED_NORM] = 'p',
         [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's',      [LN_OP_ALL_REDUCE] = 'u'};
-    static const char kinds[] = "?DLGBENA";
+    static const char kinds[] = "?DLGBENAPR";
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }
 
@@ -441,7 +445,25 @@ static void experts_take_what_their_norm_converts(void **state) {
           .has_experts = true,
           .is_precise = true,
           .hidden = 768},
-         "e D7 N> l r g E Ex c D7 N> l r g E Ex c D2"},
+         "e D7 N> l R2 E Ex c D7 N> l R2 E Ex c D2"},
+        {"one row, a shared expert's gate",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 1,
+          .n_layers = 1,
+          .has_experts = true,
+          .gates_shared = true,
+          .is_precise = true,
+          .hidden = 768},
+         "e D7 n P2 R2 Ex Ex c D2"},
+        {"128 rows, the same",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 128,
+          .n_layers = 1,
+          .has_experts = true,
+          .gates_shared = true,
+          .is_precise = true,
+          .hidden = 768},
+         "e N>! G3 A2> G n l l r g Ex Ex c N>! G"},
         {"16 rows",
          {.layout = LN_LAYOUT_Q4,
           .n_rows = 16,

@@ -13,7 +13,7 @@
 #include "backend/cuda/weights/dispatch.cuh"
 
 enum {
-    SHORT_ROWS = 8, /* of weight tiles, of a block, where K is short */
+    SHORT_ROWS = 8, /* of weight tiles, of a block, where K is short; half where slots are few */
     SHORT_UNITS = 4 /* whose weights are under way there */
 };
 
@@ -85,18 +85,23 @@ __launch_bounds__(MMA_THREADS, EIGHTS == 1 || (EIGHTS == 2 && LAYOUT == LN_LAYOU
     finish_rows<LAYOUT, EIGHTS, GATE>(a, slot, part, tile_row, up, gate);
 }
 
-/* The same where a warp's K split has no more than UNITS units: a block has SHORT_ROWS rows of
+typedef struct short_args {
+    ln_grouped_args grouped;
+    unsigned rows; /* of weight tiles, of a block */
+} short_args;
+
+/* The same where a warp's K split has no more than UNITS units: a block has several rows of
  * weight tiles one after the other, of which the weights of DEPTH are under way. */
 template <int LAYOUT, int EIGHTS, int UNITS, bool PRECISE>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
-    mma_grouped_short(const __grid_constant__ ln_grouped_args a) {
+    mma_grouped_short(const __grid_constant__ short_args args) {
     enum { DEPTH = SHORT_UNITS / UNITS };
+    const ln_grouped_args &a = args.grouped;
     __shared__ split_sums<EIGHTS> shared;
     ln_pdl_launch_and_wait();
     ln_gemm_part part = a.p.parts[0];
-    unsigned tile_rows = tile_rows_of(a), per_slot = (tile_rows + SHORT_ROWS - 1) / SHORT_ROWS;
-    unsigned tile_row = blockIdx.x % per_slot * SHORT_ROWS;
-    unsigned end = min(tile_row + SHORT_ROWS, tile_rows);
+    unsigned tile_rows = tile_rows_of(a), n = args.rows, per_slot = (tile_rows + n - 1) / n;
+    unsigned tile_row = blockIdx.x % per_slot * n, end = min(tile_row + n, tile_rows);
     ln_group_slot slot = ln_find_slot<8 * EIGHTS>(a.groups.rows, a.p.n_rows, blockIdx.x / per_slot);
     if (slot.n == 0)
         return;
@@ -145,8 +150,12 @@ static constexpr bool has_short_kernel(int layout, int eights, bool gate) {
 }
 
 template <int LAYOUT, int EIGHTS, int UNITS, bool PRECISE>
-static int launch_short(const ln_grouped_args &args, size_t n_slots, cudaStream_t stream) {
-    unsigned per_slot = ln_ceil_div(ln_gemm_output_tiles(args.p, LN_WEIGHT_TILE_ROWS), SHORT_ROWS);
+static int launch_short(const ln_grouped_args &grouped, size_t n_slots, cudaStream_t stream) {
+    enum { FEW_SLOTS = 8 };
+    unsigned rows = n_slots <= FEW_SLOTS ? SHORT_ROWS / 2 : SHORT_ROWS;
+    short_args args = {grouped, rows};
+    unsigned tile_rows = ln_gemm_output_tiles(grouped.p, LN_WEIGHT_TILE_ROWS);
+    unsigned per_slot = ln_ceil_div(tile_rows, args.rows);
     return ln_pdl_launch(mma_grouped_short<LAYOUT, EIGHTS, UNITS, PRECISE>,
                          dim3((unsigned)n_slots * per_slot), MMA_THREADS, 0, stream, args);
 }

@@ -11,6 +11,7 @@
  * or 1 at M 1), X from the caches. */
 #include "backend/cuda/gemm/epilogue.cuh"
 #include "backend/cuda/gemm/groups.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
@@ -194,12 +195,24 @@ static __global__ void __launch_bounds__(WARPS *LN_WARP)
         multiply_columns<T, MANY>(p, column, i, p.n_rows - i < MANY ? p.n_rows - i : MANY);
 }
 
+/* Asks for a column's row of weights, which needs no result of the launch before. */
+static __device__ __forceinline__ void prefetch_row(const linear_args &p, size_t group,
+                                                    size_t column) {
+    enum { LINE = 128 };
+    const uint8_t *row = ln_matrix_of_group(p.weight, group) + column * p.weight.row_bytes;
+    for (size_t at = threadIdx.x % LN_WARP * LINE; at < p.weight.row_bytes; at += LN_WARP * LINE)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+}
+
 template <int T, int ROWS>
 static __global__ void __launch_bounds__(WARPS *LN_WARP)
     linear(const __grid_constant__ linear_args p) {
-    ln_pdl_launch_and_wait();
     size_t column = (size_t)blockIdx.x * WARPS + threadIdx.x / LN_WARP;
     size_t group = blockIdx.z, begin = 0, end;
+    ln_pdl_launch_dependents();
+    if (T != LN_DTYPE_COUNT && p.order == NULL && column < p.n_out)
+        prefetch_row(p, group, column);
+    ln_pdl_wait();
     if (column >= p.n_out)
         return;
     if (p.order != NULL) {
@@ -211,6 +224,33 @@ static __global__ void __launch_bounds__(WARPS *LN_WARP)
     }
     for (size_t i = begin + blockIdx.y * ROWS; i < end; i += (size_t)gridDim.y * ROWS)
         multiply<T, ROWS>(p, group, column, i, end - i < ROWS ? end - i : ROWS);
+}
+
+/* Two linears of the same rows of X, of which `narrow` has fewer than COLUMNS columns. */
+typedef struct pair_args {
+    linear_args narrow, wide;
+} pair_args;
+
+/* Grid: blocks of WARPS columns, and one of the narrow linear, whose warps have a row each; tiles
+ * of MANY rows. */
+template <int T, int ROWS>
+static __global__ void __launch_bounds__(WARPS *LN_WARP)
+    linear_pair(const __grid_constant__ pair_args p) {
+    static_assert((int)WARPS == (int)MANY, "a warp for each row of a tile");
+    const unsigned warp = threadIdx.x / LN_WARP;
+    const bool is_narrow = blockIdx.x + 1 == gridDim.x;
+    const size_t first = blockIdx.y * MANY, row = first + warp;
+    size_t column = is_narrow ? 0 : (size_t)blockIdx.x * WARPS + warp;
+    ln_pdl_launch_dependents();
+    if (is_narrow)
+        prefetch_row(p.narrow, 0, min((size_t)warp, p.narrow.n_out - 1));
+    else if (column < p.wide.n_out)
+        prefetch_row(p.wide, 0, column);
+    ln_pdl_wait();
+    if (!is_narrow && column < p.wide.n_out)
+        multiply<T, ROWS>(p.wide, 0, column, first, min((size_t)ROWS, p.wide.n_rows - first));
+    for (; is_narrow && row < p.narrow.n_rows && column < p.narrow.n_out; column++)
+        multiply<T, 1>(p.narrow, 0, column, row, 1);
 }
 
 /* n_groups groups from args->first_group on. */
@@ -225,8 +265,11 @@ template <int T> static int launch(const linear_args &args, size_t n_groups, cud
         return ln_pdl_launch(linear_columns<T>,
                              dim3(ln_ceil_div(args.n_out, WARPS * COLUMNS), n_tiles),
                              WARPS * LN_WARP, 0, stream, args);
-    return ln_pdl_launch(args.n_rows == 1 ? linear<T, 1> : linear<T, MANY>, grid, WARPS * LN_WARP,
-                         0, stream, args);
+    if (is_plain && args.n_out < COLUMNS) /* a warp has one row, or few warps would work */
+        grid.y = (unsigned)(args.n_rows < 1024 ? args.n_rows : 1024);
+    return ln_pdl_launch(args.n_rows == 1 || (is_plain && args.n_out < COLUMNS) ? linear<T, 1>
+                                                                                : linear<T, MANY>,
+                         grid, WARPS * LN_WARP, 0, stream, args);
 }
 
 static int launch_type(const linear_args &args, size_t n_groups, cudaStream_t stream) {
@@ -294,4 +337,27 @@ int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream str
             return code;
     }
     return 0;
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+template <int T> static int launch_pair(const pair_args &args, cudaStream_t stream) {
+    dim3 grid(ln_ceil_div(args.wide.n_out, WARPS) + 1, ln_ceil_div(args.wide.n_rows, MANY));
+    return ln_pdl_launch(args.wide.n_rows == 1 ? linear_pair<T, 1> : linear_pair<T, MANY>, grid,
+                         WARPS * LN_WARP, 0, stream, args);
+}
+
+int ln_cuda_linear_pair(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream) {
+    (void)step;
+    pair_args args = {make_args(&ops[0].linear), make_args(&ops[1].linear)};
+    static_assert((int)COLUMNS == (int)LN_PAIR_NARROW + 1 &&
+                      (int)COLUMNS_MIN_ROWS == (int)LN_PAIR_ROWS + 1,
+                  "more columns or rows have kernels of their own");
+    (void)ln_describe_matrices(ops[0].linear.weight, 1, &args.narrow.weight);
+    (void)ln_describe_matrices(ops[1].linear.weight, 1, &args.wide.weight);
+    switch (ops[0].linear.weight->dtype) {
+    case LN_DTYPE_F32: return launch_pair<LN_DTYPE_F32>(args, stream);
+    case LN_DTYPE_F16: return launch_pair<LN_DTYPE_F16>(args, stream);
+    default: return launch_pair<LN_DTYPE_BF16>(args, stream);
+    }
 }

@@ -1,5 +1,6 @@
 /* Mixture of experts: LN_OP_ROUTE chooses experts, LN_OP_GROUP sorts rows by expert, LN_OP_COMBINE
  * sums what experts gave. All of it is small beside the experts' linears. */
+#include "backend/cuda/launch.h"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
@@ -184,12 +185,11 @@ static __device__ void route_by_lanes(const ln_op_route &p, const float *contest
     }
 }
 
-/* Grid: a warp per token. Shared memory: scores, contest and group scores, 3 n_experts floats. */
-static __global__ void route(const __grid_constant__ ln_op_route p) {
-    extern __shared__ float scores[];
-    ln_pdl_launch_and_wait();
+/* A token's experts, by a warp; scores: of the warp, with contest and group scores, 3 n_experts
+ * floats. */
+static __device__ __forceinline__ void route_token(const ln_op_route &p, size_t token,
+                                                   float *scores) {
     float *contest = scores + p.n_experts;
-    size_t token = blockIdx.x;
     int32_t *experts = p.experts + token * p.n_used;
     float *weights = p.weights + token * p.n_used;
     score_experts(p, p.logits + token * p.n_experts, scores);
@@ -218,6 +218,13 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
     }
     if (threadIdx.x == 0)
         expert_weights(p, experts, weights);
+}
+
+/* Grid: a warp per token. Shared memory: 3 n_experts floats. */
+static __global__ void route(const __grid_constant__ ln_op_route p) {
+    extern __shared__ float scores[];
+    ln_pdl_launch_and_wait();
+    route_token(p, blockIdx.x, scores);
 }
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
@@ -311,9 +318,44 @@ static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
     sort_rows(p, begin, end, counts + warp * p.n_experts);
 }
 
+enum { FEW_ROWS = LN_GROUP_FEW_ROWS, FEW_THREADS = 128 };
+static_assert((int)FEW_ROWS == (int)LN_WARP, "a lane of every warp has a row");
+
+/* The same of up to FEW_ROWS rows, by a block of n_threads. */
+static __device__ __forceinline__ void group_few(const ln_op_group &p, unsigned thread,
+                                                 unsigned n_threads) {
+    const unsigned all = 0xffffffffu;
+    unsigned lane = thread % LN_WARP, n_rows = (unsigned)p.n_rows, n_less = 0, n_before = 0;
+    int own = lane < n_rows ? expert_of(p, lane) : -1;
+    own = own >= 0 ? own : INT32_MAX;
+    for (unsigned first = 0; first <= p.n_experts; first += n_threads) {
+        unsigned expert = first + thread;
+        int start = 0;
+        for (unsigned row = 0; row < n_rows; row++)
+            start += __shfl_sync(all, own, (int)row) < (int)expert;
+        if (expert <= p.n_experts)
+            p.starts[expert] = start;
+    }
+    for (unsigned row = 0; row < n_rows; row++) {
+        int other = __shfl_sync(all, own, (int)row);
+        n_less += other < own;
+        n_before += other == own && row < lane;
+    }
+    if (thread < LN_WARP && own != INT32_MAX)
+        p.order[n_less + n_before] = (int32_t)lane;
+}
+
+/* Grid 1. */
+static __global__ void group_few_rows(const __grid_constant__ ln_op_group p) {
+    ln_pdl_launch_and_wait();
+    group_few(p, threadIdx.x, FEW_THREADS);
+}
+
 int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     enum { WORTH_A_WARP = 64 }; /* rows */
     (void)step;
+    if (op->group.n_rows <= FEW_ROWS)
+        return ln_pdl_launch(group_few_rows, dim3(1), FEW_THREADS, 0, stream, op->group);
     size_t bytes = op->group.n_experts * sizeof(int), most = GROUP_SHARED / bytes;
     size_t n_warps = ln_ceil_div(op->group.n_rows, WORTH_A_WARP);
     most = most < MAX_GROUP_WARPS ? most : (size_t)MAX_GROUP_WARPS;
@@ -321,6 +363,29 @@ int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     n_warps = n_warps > 0 ? n_warps : 1;
     return ln_pdl_launch(group_rows, dim3(1), (unsigned)n_warps * LN_WARP, n_warps * bytes, stream,
                          op->group);
+}
+
+/* ---- route and group ------------------------------------------------------------------------- */
+
+typedef struct choice {
+    ln_op_route route;
+    ln_op_group group;
+} choice;
+
+/* Of one token: a warp. Shared memory: 3 n_experts floats. */
+static __global__ void route_and_group(const __grid_constant__ choice p) {
+    extern __shared__ float scores[];
+    ln_pdl_launch_and_wait();
+    route_token(p.route, 0, scores);
+    __syncwarp();
+    group_few(p.group, threadIdx.x, LN_WARP);
+}
+
+int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream) {
+    (void)step;
+    choice args = {ops[0].route, ops[1].group};
+    return ln_pdl_launch(route_and_group, dim3(1), LN_WARP,
+                         3 * args.route.n_experts * sizeof(float), stream, args);
 }
 
 /* ---- combine --------------------------------------------------------------------------------- */

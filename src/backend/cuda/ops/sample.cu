@@ -1,16 +1,18 @@
 /* LN_OP_SAMPLE: tokens from rows of logits by temperature, top-k, top-p and min-p (ln_draw), with
  * the bits of the host's sampler; and reports for logprobs.
  *
- * Grid n_rows, block 1024; 25 KB of shared memory. Top-k in two reads: each thread finds the best
- * of its share of the logits; the k-th best of these bounds what the second read keeps, a list a
- * little longer than k, which a bitonic sort orders. Weights are integers, multiples of 2^-32
- * (2^-40 in reports), so their sums are exact in any order. */
+ * Grid n_rows, on Hopper for few rows clusters of PARTS blocks, of which the first does all but a
+ * part of the first read; block 1024; 25 KB of shared memory. Top-k in two reads: each thread finds
+ * the best of its share of the logits; the k-th best of these bounds what the second read keeps, a
+ * list a little longer than k, which a bitonic sort orders. Weights are integers, multiples of
+ * 2^-32 (2^-40 in reports), so their sums are exact in any order. */
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"
+#include "backend/cuda/ptx/shared_address.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "base/portable_math.h"
 
-enum { THREADS = LN_DRAW_MOST, MOST = 2 * THREADS };
+enum { THREADS = LN_DRAW_MOST, MOST = 2 * THREADS, PARTS = 4 };
 
 /* A candidate: a greater key is a better logit, among equals a lower id; NaN comes before all.
  * Zeros of both signs are equal. No candidate has the key 0 or the greatest of all. */
@@ -48,11 +50,14 @@ static __device__ sample_key block_greatest(sample_key key, sample_key *shared) 
     return key;
 }
 
-/* The greatest key below `bound` of the thread's share of logits[n]. */
-static __device__ sample_key greatest_below(const float *logits, unsigned n, sample_key bound) {
+/* The greatest key below `bound` of what part number `part` of n_parts has of the thread's share of
+ * logits[n]. */
+static __device__ sample_key greatest_below(const float *logits, unsigned n, sample_key bound,
+                                            unsigned part, unsigned n_parts) {
     enum { AT_ONCE = 16 };
     sample_key best = 0;
-    for (unsigned first = threadIdx.x; first < n; first += AT_ONCE * THREADS) {
+    for (unsigned first = threadIdx.x + part * AT_ONCE * THREADS; first < n;
+         first += n_parts * AT_ONCE * THREADS) {
         float held[AT_ONCE];
 #pragma unroll
         for (unsigned j = 0; j < AT_ONCE; j++)
@@ -108,7 +113,7 @@ static __device__ void select(const float *logits, unsigned n, unsigned count, s
     if (n_found > MOST) { /* the best lie unevenly: one after another */
         sample_key last = ~0ull;
         for (unsigned i = 0; i < count; i++) {
-            last = block_greatest(greatest_below(logits, n, last), shared);
+            last = block_greatest(greatest_below(logits, n, last, 0, 1), shared);
             if (threadIdx.x == 0)
                 list[i] = last;
         }
@@ -201,6 +206,7 @@ typedef struct sample_args {
     const int32_t *edits;      /* [..][LN_DRAW_WORDS] */
     const int32_t *tokens;     /* of the batch */
     const int32_t *logit_rows; /* [n_rows] */
+    unsigned n_parts;          /* blocks of a row */
 } sample_args;
 
 /* The ids that a thread edits, of the pairs and of what came, with their logits before; -1: none.
@@ -306,7 +312,48 @@ static __device__ void report_chosen(const share &s, int id, float logit, float 
         out->chosen = *plain;
 }
 
-/* Grid: a block per row; 25 KB of shared memory. */
+/* The greatest key of the thread's share, for the first of the blocks of a cluster, which have read
+ * a part each; slots [PARTS - 1][THREADS], in two pieces. */
+static __device__ sample_key gather_parts(sample_key own, unsigned part, sample_key *list,
+                                          unsigned long long *weights) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    static_assert(MOST == (PARTS - 2) * THREADS, "slots of all parts but the first and the last");
+    asm volatile("barrier.cluster.wait.aligned;"); /* the first block is there */
+    if (part > 0) {
+        const void *slot = part + 1 < PARTS
+                               ? (const void *)&list[(part - 1) * THREADS + threadIdx.x]
+                               : (const void *)&weights[threadIdx.x];
+        asm volatile("{\n"
+                     ".reg .b32 at;\n"
+                     "mapa.shared::cluster.u32 at, %0, 0;\n"
+                     "st.shared::cluster.u64 [at], %1;\n"
+                     "}" ::"r"(ln_shared_address(slot)),
+                     "l"(own)
+                     : "memory");
+    }
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    if (part == 0) {
+        for (int i = 0; i < PARTS - 2; i++)
+            own = greater(own, list[i * THREADS + threadIdx.x]);
+        own = greater(own, weights[threadIdx.x]);
+    }
+#endif
+    return own;
+}
+
+/* The greatest key of the thread's share of a row; all blocks but the first of a row may end. */
+static __device__ sample_key greatest_of_row(const float *logits, unsigned n, unsigned part,
+                                             unsigned n_parts, sample_key *list,
+                                             unsigned long long *weights) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    if (n_parts > 1)
+        asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+#endif
+    sample_key own = greatest_below(logits, n, ~0ull, part, n_parts);
+    return n_parts > 1 ? gather_parts(own, part, list, weights) : own;
+}
+
 static __global__ void __launch_bounds__(THREADS) sample(sample_args args) {
     __shared__ sample_key list[MOST];
     __shared__ unsigned long long weights[THREADS], shared[LN_MAX_WARPS];
@@ -314,22 +361,25 @@ static __global__ void __launch_bounds__(THREADS) sample(sample_args args) {
     __shared__ float plain;
     ln_pdl_launch_and_wait();
     const ln_op_sample &p = args.op;
-    float *logits = p.logits + blockIdx.x * p.n_vocab;
+    const unsigned row = blockIdx.x / args.n_parts, part = blockIdx.x % args.n_parts;
+    float *logits = p.logits + row * p.n_vocab;
     unsigned n = (unsigned)p.n_vocab;
     ln_draw d = {};
     if (args.draws != NULL)
-        d = args.draws[blockIdx.x];
+        d = args.draws[row];
     bool reports = d.reports > 0 && p.reports != NULL, edits = d.n_biases > 0 || d.penalizes;
     share s = {-1, -1, 0.0f, 0.0f};
-    sample_key own = greatest_below(logits, n, ~0ull);
+    sample_key own = greatest_of_row(logits, n, part, args.n_parts, list, weights);
+    if (part > 0)
+        return;
     if (reports)
-        report(d, logits, n, own, list, &n_listed, shared, &p.reports[blockIdx.x]);
+        report(d, logits, n, own, list, &n_listed, shared, &p.reports[row]);
     if (edits) {
         const int32_t *words = args.edits + (size_t)d.edits_at * LN_DRAW_WORDS;
-        int token = d.penalizes ? args.tokens[args.logit_rows[blockIdx.x]] : 0;
+        int token = d.penalizes ? args.tokens[args.logit_rows[row]] : 0;
         s = find_share(d, words, token, logits);
         edit(d, words, token, s, logits);
-        own = greatest_below(logits, n, ~0ull);
+        own = greatest_below(logits, n, ~0ull, 0, 1);
     }
     unsigned id = id_of(block_greatest(own, shared));
     float best = logits[id];
@@ -339,17 +389,22 @@ static __global__ void __launch_bounds__(THREADS) sample(sample_args args) {
         id = draw(d, logits, count, list, weights, &chosen, shared);
     }
     if (reports)
-        report_chosen(s, (int)id, logits[id], &plain, &p.reports[blockIdx.x]);
+        report_chosen(s, (int)id, logits[id], &plain, &p.reports[row]);
     if (threadIdx.x != 0)
         return;
-    p.ids[blockIdx.x] = (int)id;
-    p.best[blockIdx.x] = best;
+    p.ids[row] = (int)id;
+    p.best[row] = best;
 }
 
 int ln_cuda_sample(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    enum { WORTH_PARTS = 2 * 16 * THREADS, FEW_ROWS = 32 }; /* logits; rows that leave SMs idle */
     if (op->sample.n_rows == 0)
         return 0;
     const ln_batch *batch = &step->batch;
-    sample_args args = {op->sample, batch->draws, batch->edits, batch->tokens, batch->logit_rows};
-    return ln_pdl_launch(sample, dim3((unsigned)op->sample.n_rows), THREADS, 0, stream, args);
+    bool has_parts = ln_has_sm90a_code() && op->sample.n_rows <= FEW_ROWS;
+    unsigned n_parts = has_parts && op->sample.n_vocab >= WORTH_PARTS ? PARTS : 1;
+    sample_args args = {op->sample,    batch->draws,      batch->edits,
+                        batch->tokens, batch->logit_rows, n_parts};
+    return ln_pdl_launch_clusters(sample, dim3((unsigned)op->sample.n_rows * n_parts), THREADS, 0,
+                                  n_parts, stream, args);
 }

@@ -6,6 +6,13 @@
 #include "backend/cuda/ops.h"
 #include "backend/values.h"
 
+/* What kernels of several small operations take. */
+enum {
+    LN_PAIR_NARROW = 3,    /* columns of the first linear at most */
+    LN_PAIR_ROWS = 127,    /* at most */
+    LN_GROUP_FEW_ROWS = 32 /* that are sorted, at most */
+};
+
 /* What the plan is for. */
 typedef struct ln_cuda_target {
     bool has_sm90a;       /* kernels with Hopper's own instructions */
@@ -22,6 +29,8 @@ typedef enum ln_cuda_launch_kind {
     LN_CUDA_GROUPED_GEMM, /* a linear of weight tiles with a matrix per group of rows */
     LN_CUDA_NORM,         /* a norm that converts its result for the linears that read it */
     LN_CUDA_ATTENTION,    /* attention that does so, or finishes q, k and v, or both */
+    LN_CUDA_LINEAR_PAIR,  /* two linears of the same x without tiles, the first narrow */
+    LN_CUDA_ROUTE_GROUP,  /* one token's experts are chosen and sorted */
     LN_CUDA_LAUNCH_KINDS
 } ln_cuda_launch_kind;
 

@@ -160,6 +160,42 @@ static bool feeds_experts(const ln_planner *p, size_t at) {
            experts->n_rows < LN_ACT_TILES_MIN_ROWS * experts->groups.n_groups;
 }
 
+/* Whether a linear's kernel is that of few rows without tensor cores, and can share a launch. */
+static bool is_untiled(const ln_op *op) {
+    const ln_op_linear *p = &op->linear;
+    return op->kind == LN_OP_LINEAR && p->weight->layout == LN_LAYOUT_NONE && p->gate == NULL &&
+           p->groups.n_groups == 0 && p->n_rows > 0 && p->n_rows <= LN_PAIR_ROWS &&
+           (p->weight->dtype == LN_DTYPE_F32 || p->weight->dtype == LN_DTYPE_F16 ||
+            p->weight->dtype == LN_DTYPE_BF16) &&
+           !ln_plan_any_adapted(op, 1);
+}
+
+/* A linear of a few columns and another of the same x, as the shared expert's gate and the router
+ * are. */
+static bool is_pair(const ln_planner *p, size_t at) {
+    const ln_op *op = &p->ops[at], *next = op + 1;
+    return at + 1 < p->n_ops && is_untiled(op) && is_untiled(next) &&
+           op->linear.weight->dtype == next->linear.weight->dtype &&
+           op->linear.n_rows == next->linear.n_rows && op->linear.x == next->linear.x &&
+           op->linear.weight->n_rows <= LN_PAIR_NARROW &&
+           next->linear.weight->n_rows > LN_PAIR_NARROW;
+}
+
+/* The choice of one token's experts, and their order. */
+static bool is_choice(const ln_planner *p, size_t at) {
+    const ln_op *op = &p->ops[at], *next = op + 1;
+    return op->kind == LN_OP_ROUTE && at + 1 < p->n_ops && next->kind == LN_OP_GROUP &&
+           p->step->batch.n_tokens == 1 && next->group.experts == op->route.experts &&
+           next->group.n_rows == op->route.n_used && next->group.n_rows <= LN_GROUP_FEW_ROWS;
+}
+
+/* Two operations in one launch, which keep converted rows. */
+static void plan_two(ln_cuda_launch_kind kind, ln_cuda_launch *launch) {
+    launch->kind = kind;
+    launch->n_ops = 2;
+    launch->expands = false;
+}
+
 /* Converted rows stay for the linears behind, as long as nothing but what chooses experts or
  * begins adapters runs. */
 static void plan_op(ln_planner *p, size_t at, ln_cuda_launch *launch) {
@@ -194,6 +230,10 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
             plan_op(p, at, launch);
     } else if (ln_plan_takes_grouped(op)) {
         plan_grouped(p, at, launch);
+    } else if (is_pair(p, at)) {
+        plan_two(LN_CUDA_LINEAR_PAIR, launch);
+    } else if (is_choice(p, at)) {
+        plan_two(LN_CUDA_ROUTE_GROUP, launch);
     } else {
         plan_op(p, at, launch);
     }
@@ -298,6 +338,8 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
         return launch->n_ops == 1    ? "attention, converts its result"
                : launch->converts_to ? "attention with qkv, converts its result"
                                      : "attention with qkv";
+    case LN_CUDA_LINEAR_PAIR: return "two linears without tensor cores";
+    case LN_CUDA_ROUTE_GROUP: return "route and group";
     default:
         return launch->expands ? "linear without tensor cores, adapters"
                                : op_kernel_name(&ops[launch->first]);

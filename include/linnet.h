@@ -148,8 +148,9 @@ LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const in
 /* Encodes a text for kind EMBED, or a pair of texts for a head that scores pairs (`second` NULL:
  * one), with the tokenizer's special tokens, as its post-processor joins pairs. What is over
  * max_tokens is cut from the end of the longer text (0: nothing is). *n_first_ids: ids of the first
- * text, for linnet_request_options; 0 without a second one. *ids as in linnet_model_encode. Language
- * models that rerank get a pair as a chat with roles query and document, whose document is cut. */
+ * text, for linnet_request_options; 0 without a second one. *ids as in linnet_model_encode.
+ * Language models that rerank get a pair as a chat with roles query and document, whose document is
+ * cut. */
 LINNET_API linnet_status linnet_model_encode_pair(const linnet_model *model, const char *first,
                                                   size_t first_bytes, const char *second,
                                                   size_t second_bytes, size_t max_tokens,

@@ -54,7 +54,7 @@ ln_status ln_cpu_experts_init(ln_cpu_experts *cpu, const linnet_model *model,
     const ln_cpu_experts_plan *own = &plan->cpu_experts;
     ln_backend *backend = own->backend;
     ln_layout layout = {0};
-    *cpu = (ln_cpu_experts){.plan = own, .spec = &model->spec};
+    *cpu = (ln_cpu_experts){.plan = own, .spec = &plan->spec};
     if (own->n_layers == 0)
         return LINNET_OK;
     ln_weights_options options = ln_engine_plan_weights_options(plan);

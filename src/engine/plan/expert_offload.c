@@ -15,12 +15,12 @@ static ln_status size_split(const linnet_model *model, const ln_backend *backend
     ln_weights_options options = ln_engine_plan_weights_options(plan);
     options.experts_apart = n;
     options.only_experts = true;
-    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, &options, own->backend, &weights,
+    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &plan->spec, &options, own->backend, &weights,
                                  err));
     own->weight_bytes = weights.prepared_bytes;
     own->table_bytes = weights.table_bytes;
     own->mapped_bytes = weights.mapped_bytes;
-    return ln_engine_plan_arenas(&model->spec, backend, plan, err);
+    return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
 /* As few layers as make the rest fit the device. */

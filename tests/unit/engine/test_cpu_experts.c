@@ -56,6 +56,38 @@ static void experts_anywhere_give_the_same_ids(void **state) {
     }
 }
 
+/* Arenas that do not depend on where experts are. */
+static void check_same_arenas(const golden *g, linnet_engine_options options) {
+    static const size_t arenas[] = {LN_ARENA_KV, LN_ARENA_ACTIVATIONS, LN_ARENA_ENGINE,
+                                    LN_ARENA_DRAFT};
+    linnet_memory_plan without = {.struct_bytes = sizeof without}, with = without;
+    linnet_error err = {0};
+    assert_int_equal(linnet_plan_memory(g->model, &options, &with, &err), LINNET_OK);
+    options.cpu_experts = 0;
+    assert_int_equal(linnet_plan_memory(g->model, &options, &without, &err), LINNET_OK);
+    for (size_t i = 0; i < sizeof arenas / sizeof *arenas; i++)
+        assert_int_equal(with.arenas[arenas[i]].bytes, without.arenas[arenas[i]].bytes);
+}
+
+/* A head that drafts, whose layer and cache lie behind the model's, on the backend. */
+static void heads_draft_beside_experts(void **state) {
+    (void)state;
+    static const char *const names[] = {"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
+        linnet_engine_options options = exact_options(256, 4, 32, 2);
+        golden g;
+        golden_open(&g, names[i]);
+        options.cpu_experts = INT32_MAX;
+        options.draft = "mtp";
+        check_same_arenas(&g, options);
+        answer(&g, options, ids);
+        for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
+            assert_memory_equal(ids[p], g.greedy[p], GOLDEN_OUTPUT * sizeof *ids[p]);
+        linnet_model_close(g.model);
+    }
+}
+
 /* The plan says how many layers have them there, and what for. */
 static void the_plan_says_where_experts_are(void **state) {
     (void)state;
@@ -168,6 +200,7 @@ int main(int argc, char **argv) {
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_anywhere_give_the_same_ids),
+        cmocka_unit_test(heads_draft_beside_experts),
         cmocka_unit_test(the_plan_says_where_experts_are),
         cmocka_unit_test(as_few_experts_leave_as_must),
         cmocka_unit_test(what_is_not_possible_is_refused),

@@ -60,6 +60,25 @@ static void free_entry(ln_cuda_graph_entry *entry) {
     *entry = (ln_cuda_graph_entry){0};
 }
 
+/* Frees graphs, the one not used for longest first, until n_ops operations more may be kept. */
+static void make_room(ln_cuda_graphs *graphs, size_t n_ops) {
+    size_t total = n_ops;
+    for (size_t i = 0; i < LN_CUDA_MAX_GRAPHS; i++)
+        total += graphs->entries[i].n_ops;
+    while (total > LN_CUDA_MAX_GRAPH_OPS) {
+        ln_cuda_graph_entry *oldest = NULL;
+        for (size_t i = 0; i < LN_CUDA_MAX_GRAPHS; i++) {
+            ln_cuda_graph_entry *entry = &graphs->entries[i];
+            if (entry->n_ops > 0 && (oldest == NULL || entry->last_used < oldest->last_used))
+                oldest = entry;
+        }
+        if (oldest == NULL)
+            return;
+        total -= oldest->n_ops;
+        free_entry(oldest);
+    }
+}
+
 void ln_cuda_graphs_free(ln_cuda_graphs *graphs) {
     for (size_t i = 0; i < LN_CUDA_MAX_GRAPHS; i++)
         free_entry(&graphs->entries[i]);
@@ -91,6 +110,8 @@ int ln_cuda_graphs_run(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
                        ln_cuda_stream stream) {
     bool is_there;
     ln_cuda_graph_entry *entry = find(graphs, ops, n_ops, step, &is_there);
+    if (!is_there)
+        make_room(graphs, n_ops);
     int code = is_there ? 0 : capture(entry, ops, n_ops, step, launch_all, context, stream);
     if (code != 0) {
         free_entry(entry);

@@ -7,7 +7,9 @@
 
 #include "backend/cuda/ops.h"
 
-enum { LN_CUDA_MAX_GRAPHS = 512 }; /* a step that runs in parts has one for each */
+/* How many are kept, and of how many operations in all: a step that runs in parts has a graph for
+ * each, and what a graph takes of the device goes with its operations. */
+enum { LN_CUDA_MAX_GRAPHS = 512, LN_CUDA_MAX_GRAPH_OPS = 32 << 10 };
 
 /* A captured step, with all that its kernels' arguments were made of: the key. */
 typedef struct ln_cuda_graph_entry {

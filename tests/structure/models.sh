@@ -6,6 +6,7 @@ set -eu
 cd "$1"
 
 known=$(find src/model/families -name '*.c' | LC_ALL=C sort | xargs awk '
+/^const ln_family [a-z0-9_]+ = [A-Z_]+\("/ { print; next } # a macro whose first argument is the name
 /^const ln_family / { inside = 1 }
 /^}/ { inside = 0 }
 inside && /\.(hf_types|gguf) =/ { taking = 1 }

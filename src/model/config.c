@@ -7,9 +7,12 @@
 
 enum { NAME_BYTES = 128 };
 
+/* Whether one of these keys is there; what the reference's config class takes does not count. */
 static bool has_any(const ln_config *config, const char *names) {
     ln_meta_value value;
-    return names != NULL && ln_config_find(config, (ln_key){names, ""}, &value, NULL);
+    ln_config own = *config;
+    own.class_defaults = NULL;
+    return names != NULL && ln_config_find(&own, (ln_key){names, ""}, &value, NULL);
 }
 
 /* A default as text: a number, true, false, or a name. */

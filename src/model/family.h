@@ -269,6 +269,7 @@ struct ln_family {
                                   bias, which text does not meet */
     bool gguf_dense_first;     /* GGUF has keys for dense layers before mixtures */
     bool gguf_dense_by_router; /* GGUF: layers without a router are dense, whatever keys say */
+    bool dense_by_router;      /* folders: likewise, where no list says it */
     bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
     bool drafts;  /* a head of its own folder, for other models */
@@ -292,6 +293,10 @@ struct ln_family {
     bool least_time_step;   /* folders limit steps by time_step_min alone, not time_step_limit */
     bool mixers_normed_first; /* layers that are recurrent have norms before the blocks, others
                                  behind them */
+    bool mixer_from_heads;    /* folders may lack sizes of recurrent layers: there are as many heads
+                                 as in attention, of 3/4 of the model's dimensions, and values have
+                                 twice as many */
+    bool mixers_end_before;   /* the last layer is attention if no other is */
     bool one_block;           /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups;   /* a norm for each head of keys */
     bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */

@@ -37,8 +37,8 @@ static size_t largest_of(const ln_meta_value *list) {
 static ln_status read_kv_heads(const ln_config *config, bool has_mixers, size_t n_heads,
                                size_t *n_kv_heads, ln_error *err) {
     static const ln_key key = {
-        "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|num_attention_groups|"
-        "attn_config.kv_n_heads",
+        "attn_config.kv_n_heads|num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|"
+        "num_attention_groups",
         "attention.head_count_kv"};
     ln_meta_value value;
     bool multi_query = false; /* Falcon says it in two flags, and first said it in one */
@@ -231,4 +231,34 @@ ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spe
     if (family->bare_qk_norm && attention->rope < 0)
         attention->qk_norm = LN_QK_NORM_NONE;
     return read_query_scale(config, spec, attention, err);
+}
+
+/* GPT-Neo's list: words, and how often they follow one another; then others. */
+static bool find_repeated(const ln_meta_value *list, size_t layer, ln_meta_value *word) {
+    ln_meta_value pair, words, count;
+    for (size_t i = 0; ln_meta_item(list, i, &pair); i++) {
+        if (!ln_meta_item(&pair, 0, &words) || words.kind != LN_META_ARRAY ||
+            words.array.count == 0 || !ln_meta_item(&pair, 1, &count) ||
+            count.kind != LN_META_INT || count.integer < 0)
+            return false;
+        size_t n = (size_t)words.array.count;
+        if (layer / n < (uint64_t)count.integer)
+            return ln_meta_item(&words, layer % n, word) && word->kind == LN_META_STRING;
+        layer -= n * (size_t)count.integer;
+    }
+    return false;
+}
+
+bool ln_spec_layer_word(const ln_config *config, size_t layer, char name[128], ln_meta_value *word,
+                        bool *is_named) {
+    ln_meta_value list;
+    *is_named = false;
+    if (ln_config_find(config, (ln_key){"layer_types|attention_layers", ""}, &list, name)) {
+        *is_named = ln_meta_item(&list, layer, word) && word->kind == LN_META_STRING;
+        return true;
+    }
+    if (!ln_config_find(config, (ln_key){"attention_types", ""}, &list, name))
+        return false;
+    *is_named = find_repeated(&list, layer, word);
+    return true;
 }

@@ -14,4 +14,9 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
 ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spec, bool windowed,
                                      ln_attention_spec *attention, ln_error *err);
 
+/* What a list in config.json calls a layer; its key's name into `name`. false: there is no list;
+ * *is_named: it has a word for this layer. */
+bool ln_spec_layer_word(const ln_config *config, size_t layer, char name[128], ln_meta_value *word,
+                        bool *is_named);
+
 #endif

@@ -211,8 +211,9 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
         *windowed = item.boolean;
         return LINNET_OK;
     }
-    if (ln_config_find(config, (ln_key){"layer_types|attention_layers", ""}, &types, name)) {
-        if (!ln_meta_item(&types, layer, &item) || item.kind != LN_META_STRING)
+    bool is_named;
+    if (ln_spec_layer_word(config, layer, name, &item, &is_named)) {
+        if (!is_named)
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
                            ln_checkpoint_path(config->checkpoint), name, layer);
         const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention|local";
@@ -503,9 +504,12 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
                           ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *attention = &layer->attention;
     bool windowed, dense;
+    ln_meta_value list;
     LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, &dense, err));
     ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = i};
-    if (config->is_gguf && spec->family->gguf_dense_by_router)
+    bool is_listed = ln_config_find(config, (ln_key){"mlp_layer_types", ""}, &list, NULL);
+    if (config->is_gguf ? spec->family->gguf_dense_by_router
+                        : spec->family->dense_by_router && !is_listed)
         dense = !ln_family_has(spec->family, config->checkpoint, router);
     if (dense) {
         layer->ffn.moe = (ln_moe_spec){0};

@@ -69,17 +69,37 @@ static ln_status read_inner_size(const ln_config *config, size_t dim, ln_mixer_s
                    ln_checkpoint_path(config->checkpoint), mixer->n_heads, inner);
 }
 
-static ln_status read_sizes(const ln_config *config, size_t dim, ln_mixer_spec *mixer,
+/* Heads and their keys' width, of which some families know what they are where keys are missing. */
+static ln_status read_heads(const ln_config *config, const ln_spec *spec, const mixer_keys *keys,
+                            ln_mixer_spec *mixer, ln_error *err) {
+    size_t *n_heads = &mixer->n_heads, *n_k_heads = &mixer->n_k_heads;
+    if (!spec->family->mixer_from_heads || config->is_gguf) {
+        LN_TRY(ln_config_need_size(config, keys->n_heads, 1, MAX_MIXER_HEADS, n_heads, err));
+        LN_TRY(ln_config_need_size(config, keys->n_k_heads, 1, MAX_MIXER_HEADS, n_k_heads, err));
+        return ln_config_need_size(config, keys->k_dim, 1, LN_MAX_DIM, &mixer->k_dim, err);
+    }
+    static const ln_key heads_key = {"num_attention_heads", ""};
+    LN_TRY(ln_config_need_size(config, heads_key, 1, MAX_MIXER_HEADS, n_heads, err));
+    *n_k_heads = *n_heads;
+    LN_TRY(ln_config_size(config, keys->n_heads, 1, MAX_MIXER_HEADS, n_heads, err));
+    LN_TRY(ln_config_size(config, keys->n_k_heads, 1, MAX_MIXER_HEADS, n_k_heads, err));
+    mixer->k_dim = 3 * spec->dim / (4 * *n_k_heads);
+    LN_TRY(ln_config_size(config, keys->k_dim, 1, LN_MAX_DIM, &mixer->k_dim, err));
+    mixer->v_dim = 2 * mixer->k_dim;
+    if (mixer->k_dim > 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu recurrent heads do not share %zu dimensions",
+                   ln_checkpoint_path(config->checkpoint), *n_k_heads, spec->dim);
+}
+
+static ln_status read_sizes(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
                             ln_error *err) {
     const mixer_keys *keys = keys_of(mixer);
-    LN_TRY(ln_config_need_size(config, keys->n_heads, 1, MAX_MIXER_HEADS, &mixer->n_heads, err));
-    LN_TRY(
-        ln_config_need_size(config, keys->n_k_heads, 1, MAX_MIXER_HEADS, &mixer->n_k_heads, err));
-    LN_TRY(ln_config_need_size(config, keys->k_dim, 1, LN_MAX_DIM, &mixer->k_dim, err));
+    LN_TRY(read_heads(config, spec, keys, mixer, err));
     if (!ln_config_is(config, keys->v_dim, "auto"))
         LN_TRY(ln_config_size(config, keys->v_dim, 1, LN_MAX_DIM, &mixer->v_dim, err));
     LN_TRY(ln_config_need_size(config, keys->n_taps, 1, MAX_TAPS, &mixer->n_taps, err));
-    LN_TRY(read_inner_size(config, dim, mixer, err));
+    LN_TRY(read_inner_size(config, spec->dim, mixer, err));
     if (mixer->n_heads % mixer->n_k_heads != 0)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: %zu recurrent heads are no multiple of %zu heads of keys",
@@ -256,7 +276,7 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     ln_tensor_id low = {.role = LN_ROLE_MIXER_A_LOW};
     mixer->is_low =
         ln_family_binding(family, config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF, low, 0) != NULL;
-    LN_TRY(read_sizes(config, spec->dim, mixer, err));
+    LN_TRY(read_sizes(config, spec, mixer, err));
     mixer->has_norm = true;
     mixer->n_norm_groups = mixer->n_heads;
     if (family->mixer_eps > 0)
@@ -409,6 +429,8 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
     LN_TRY(ln_config_size(
         config, (ln_key){"full_attention_interval|layer_group_size", "full_attention_interval"}, 1,
         LN_MAX_LAYERS, &interval, err));
-    *has_mixer = (layer + 1) % interval != 0;
+    bool is_last =
+        family->mixers_end_before && spec->n_layers < interval && layer + 1 == spec->n_layers;
+    *has_mixer = (layer + 1) % interval != 0 && !is_last;
     return LINNET_OK;
 }

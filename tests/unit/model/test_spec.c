@@ -243,6 +243,12 @@ static const struct {
      "AltUp whose layers run on stream 1, not 0, is not supported"},
     {"gemma3n", "\"altup_num_inputs\": 4", "\"altup_num_inputs\": 3", "has shape"},
     {"gemma3n", "0.95", "1.0", "key activation_sparsity_pattern has no possible number"},
+    {"dbrx", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 1", NULL},
+    {"hy_v3", "\"mlp_layer_types\"", "\"first_k_dense_replace\": 2, \"nothing\"", NULL},
+    {"olmo_hybrid", "\"linear_value_head_dim\"", "\"nothing\"", NULL},
+    {"olmo_hybrid", "\"linear_key_head_dim\"", "\"nothing\"", "has shape 16 x 32, not 24 x 32"},
+    {"olmo_hybrid", "\"linear_num_key_heads\"", "\"nothing\"",
+     "2 recurrent heads are no multiple of 4 heads of keys"},
     {"nemotron_h", "\"moe_latent_size\": null", "\"moe_latent_size\": 0", "key moe_latent_size"},
     {"nemotron_h", "\"moe_latent_size\": null", "\"moe_latent_size\": 16",
      "experts.0.up_proj.weight has shape 24 x 48, not 24 x 16"},
@@ -668,6 +674,77 @@ static void published_windows_are_read(void **state) {
     ln_arena_free(&arena);
 }
 
+/* GPT-Neo's words for layers, and how often they follow one another. */
+static void repeated_words_are_read(void **state) {
+    (void)state;
+    static const char types[] =
+        "[\n    [\n      [\n        \"global\",\n        \"local\"\n      ],\n      1\n    ]\n  ]";
+    static const struct {
+        const char *types;
+        size_t windows[2];
+        bool is_wrong;
+    } cases[] = {{"[[[\"global\", \"local\"], 1]]", {0, 16}, false},
+                 {"[[[\"local\", \"global\"], 7]]", {16, 0}, false},
+                 {"[[[\"local\"], 1], [[\"global\"], 1]]", {16, 0}, false},
+                 {"[[[\"local\"], 2]]", {16, 16}, false},
+                 {"[[[\"local\"], 1]]", {0}, true},
+                 {"[[[], 2]]", {0}, true},
+                 {"[[[\"local\"], -1]]", {0}, true},
+                 {"[[[\"nowhere\"], 2]]", {0}, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const change changes[] = {{"\"attention_layers\"", "\"nothing\""}, {types, cases[i].types}};
+        ln_spec spec;
+        ln_arena arena;
+        ln_arena_init(&arena);
+        ln_status status = read_changed("gpt_neo", changes, 2, &spec, &arena, NULL);
+        assert_int_equal(status != LINNET_OK, cases[i].is_wrong);
+        for (size_t j = 0; j < 2 && !cases[i].is_wrong; j++)
+            assert_int_equal(spec.layers[j].attention.window, cases[i].windows[j]);
+        ln_arena_free(&arena);
+    }
+}
+
+/* OLMo Hybrid rotates unless it says that there is no base, and by the base that it says. */
+static void absent_bases_do_not_hide_others(void **state) {
+    (void)state;
+    static const char base[] = "\"rope_theta\": 10000.0,";
+    static const struct {
+        change change;
+        double theta;
+    } cases[] = {{{base, "\"rope_theta\": 500.0,"}, 500},
+                 {{"\"rope_parameters\"", "\"rope_theta\": 500.0, \"nothing\""}, 500},
+                 {{"\"rope_parameters\"", "\"nothing\""}, 10000},
+                 {{base, "\"rope_theta\": null,"}, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_arena_init(&arena);
+        assert_int_equal(read_changed("olmo_hybrid", &cases[i].change, 1, &spec, &arena, NULL),
+                         LINNET_OK);
+        bool rotates = spec.positions == LN_POSITIONS_ROPE;
+        assert_int_equal(rotates, cases[i].theta > 0);
+        if (rotates)
+            assert_true(spec.ropes[0].theta == cases[i].theta);
+        ln_arena_free(&arena);
+    }
+}
+
+/* Of two layers without a list the last is attention, as there is one in four. */
+static void short_models_end_in_attention(void **state) {
+    (void)state;
+    static const change changes[] = {{"\"layer_types\"", "\"nothing\""},
+                                     {"\"num_hidden_layers\": 3", "\"num_hidden_layers\": 2"}};
+    ln_spec spec;
+    ln_arena arena;
+    ln_error err = {0};
+    ln_arena_init(&arena);
+    assert_int_not_equal(read_changed("olmo_hybrid", changes, 2, &spec, &arena, &err), LINNET_OK);
+    assert_non_null(strstr(err.message, "model.layers.2.")); /* which is one too many */
+    assert_int_equal(spec.layers[0].attention.n_heads, 0);
+    assert_int_equal(spec.layers[1].attention.n_heads, 4);
+    ln_arena_free(&arena);
+}
+
 static void chunks_follow_positions(void **state) {
     (void)state;
     ln_spec spec;
@@ -798,6 +875,9 @@ int main(void) {
         cmocka_unit_test(missing_keys_are_those_of_the_reference),
         cmocka_unit_test(models_inside_others_are_read),
         cmocka_unit_test(published_windows_are_read),
+        cmocka_unit_test(repeated_words_are_read),
+        cmocka_unit_test(absent_bases_do_not_hide_others),
+        cmocka_unit_test(short_models_end_in_attention),
         cmocka_unit_test(chunks_follow_positions),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
         cmocka_unit_test(rows_are_turned_as_their_own_layer_rotates),

@@ -1,5 +1,7 @@
 /* DBRX: LayerNorms without bias, one matrix for q, k and v, which are clamped, and experts that lie
- * one below the other, those of down transposed. */
+ * one below the other, those of down transposed. The published config.json has the base in
+ * attn_config, where it counts; transformers from 5 on writes one into rope_parameters, which comes
+ * first. */
 #include "model/family.h"
 
 #define QKV(r)                                                                                     \

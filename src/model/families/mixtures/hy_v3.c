@@ -45,5 +45,6 @@ const ln_family ln_family_hy_v3 = {
     .normalize_experts = true,
     .gguf_dense_first = true,
     .gguf_dense_by_router = true,
+    .dense_by_router = true,
     LN_BINDINGS(bindings),
 };

@@ -382,7 +382,10 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
                 : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
                   "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim|ffn_config.ffn_hidden_size",
         "feed_forward_length"};
-    ffn->n_hidden = 4 * spec->dim;
+    size_t multiple = 4;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"intermediate_multiple_size", ""}, 1, 64, &multiple, err));
+    ffn->n_hidden = multiple * spec->dim;
     if (config->is_gguf && spec->family->one_block)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, key, 1, LN_MAX_DIM, &ffn->n_hidden, err));

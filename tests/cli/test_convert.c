@@ -35,6 +35,7 @@ static const struct {
     {"flex_olmo", "flex_olmo"},
     {"glm_ocr", "sections"},
     {"gpt_neo", "gpt_neo"},
+    {"gpt_neox_japanese", "gpt_neox_japanese"},
     {"gpt_neox_sequential", "activation"},
     {"gpt_oss_limits", "limits of what gate and up give"},
     {"gptj", "gptj"},

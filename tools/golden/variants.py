@@ -221,6 +221,9 @@ VARIANTS = {
     "gpt_neo": lambda: hf.GPTNeoConfig(
         vocab_size=40, hidden_size=32, num_layers=2, num_heads=4, intermediate_size=40,
         attention_types=[[["global", "local"], 1]], window_size=16, max_position_embeddings=256),
+    "gpt_neox_japanese": lambda: hf.GPTNeoXJapaneseConfig(
+        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_multiple_size=2, max_position_embeddings=256),
     "biogpt": lambda: hf.BioGptConfig(
         vocab_size=40, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
         num_attention_heads=4, max_position_embeddings=256),
@@ -349,4 +352,4 @@ VARIANTS = {
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
-         "minimax_m2": 2}
+         "minimax_m2": 2, "gpt_neox_japanese": 1}

@@ -259,6 +259,19 @@ static ln_status check_kinds(const ln_config *config, ln_error *err) {
     return LINNET_OK;
 }
 
+/* Molmo 2's list of layers that rotate by the scaling: where some do not, there must be none. */
+static ln_status check_scaled_layers(const ln_config *config, const ln_rope_spec *rope,
+                                     ln_error *err) {
+    ln_meta_value list;
+    if (rope->scaling == LN_ROPE_PLAIN ||
+        !ln_config_find(config, (ln_key){"rope_scaling_layers", ""}, &list, NULL) ||
+        (list.kind == LN_META_ARRAY && list.array.count >= config->n_layers))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: key rope_scaling_layers: layers that differ in it are not supported",
+                   ln_checkpoint_path(config->checkpoint));
+}
+
 /* The first base that is not 0 in a list of one for each layer. */
 static void read_listed_theta(const ln_config *config, double *theta) {
     ln_meta_value list, item;
@@ -312,6 +325,7 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     LN_TRY(read_sections(&r, rope));
     LN_TRY(read_scaling(&r, rope));
     read_ntk(&r, rope);
+    LN_TRY(check_scaled_layers(config, rope, err));
     if (rope->scaling == LN_ROPE_LONGROPE)
         LN_TRY(read_longrope(&r, arena, rope));
     return check_scaling(&r, rope);

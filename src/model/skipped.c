@@ -12,6 +12,7 @@ static const char *const parts[] = {
     "vision_tower",
     "vision_model",
     "vision_encoder",
+    "vision_backbone",
     "visual",
     "image_newline",
     "multi_modal_projector",

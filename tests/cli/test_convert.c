@@ -42,6 +42,7 @@ static const struct {
     {"hyperclovax", "hyperclovax"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
+    {"molmo2", "molmo2"},
     {"lfm3", "lfm3"},
     {"llama_dynamic", "dynamic RoPE"},
     {"minicpm3", "minicpm3"},

@@ -11,6 +11,7 @@ stay.
     python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
     python3 tools/golden/kin.py kimi_k2 GOLDEN_DEEPSEEK_V3 OUT_FOLDER
     python3 tools/golden/kin.py step3p5 GOLDEN_STEP3P7 OUT_FOLDER
+    python3 tools/golden/kin.py molmo2 GOLDEN_MOLMO2_EVEN OUT_FOLDER
     python3 tools/golden/kin.py qwen3_omni_moe GOLDEN_QWEN3_OMNI_THINKER OUT_FOLDER
 """
 import json
@@ -138,6 +139,17 @@ def qwen3_omni_moe(tensors: dict, config: dict) -> dict:
         "talker.codec_head.weight": torch.zeros(4, 4, dtype=torch.bfloat16)}
 
 
+def molmo2(tensors: dict, config: dict) -> dict:
+    """The tokens of pictures in a table of their own, which transformers saves as halves of both;
+    of what sees, one tensor."""
+    base, added = "model.transformer.wte.embedding", "model.transformer.wte.new_embedding"
+    table = torch.cat([tensors.pop(base), tensors.pop(added)])
+    n = config["text_config"]["vocab_size"]
+    seen = "model.vision_backbone.image_vit.positional_embedding"
+    return {n: t for n, t in tensors.items() if "vision" not in n or n == seen} | {
+        base: table[:n].contiguous(), added: table[n:].contiguous()}
+
+
 def replace(tensors: dict, names: dict) -> dict:
     """Each tensor under a name in which words are replaced by others."""
     renamed = {}
@@ -169,6 +181,7 @@ KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
          "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe),
          "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2),
          "step3p5": ("step3p5", "Step3p5ForCausalLM", step3p5),
+         "molmo2": ("molmo2", "Molmo2ForConditionalGeneration", molmo2),
          "qwen3_omni_moe": ("qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration",
                             qwen3_omni_moe)}
 

@@ -336,6 +336,17 @@ VARIANTS = {
         **dict(TINY, num_hidden_layers=2), head_dim=8, num_local_experts=4, num_experts_per_tok=2,
         sliding_window=16, swiglu_limit=0.5, swiglu_alpha=1.25,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    # the source of molmo2's golden
+    "molmo2_even": lambda: hf.AutoConfig.for_model(
+        "molmo2",
+        text_config=dict(TINY, additional_vocab_size=4, head_dim=8, rope_parameters={
+            "rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}),
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=2, head_dim=8,
+                           num_attention_heads=1, num_key_value_heads=1, image_size=[28, 28],
+                           patch_size=14),
+        adapter_config=dict(hidden_size=8, intermediate_size=8, num_attention_heads=1, head_dim=8,
+                            num_key_value_heads=1, text_hidden_size=32,
+                            vision_feature_layer=[1, 0])),
     # the source of exaone's golden
     "llama3_small": lambda: hf.LlamaConfig(
         **TINY, rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,

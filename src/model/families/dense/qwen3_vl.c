@@ -1,4 +1,5 @@
-/* The text side of Qwen 3 VL: qwen3, whose three positions of a token are one for text. */
+/* The text side of Qwen 3 VL: qwen3, whose three positions of a token are one for text. That of
+ * Molmo 2: qwen3 under other names, with a second table for tokens of pictures. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
@@ -22,4 +23,41 @@ const ln_family ln_family_qwen3_vl = {
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
+};
+
+#define MOLMO2(r, name, part)                                                                      \
+    { .role = r, .hf = "model.transformer.blocks.%d." name, .hf_part = part }
+
+static const ln_binding molmo2_bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.transformer.wte.embedding", .hf_bare = true},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.transformer.ln_f"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    MOLMO2(LN_ROLE_ATTENTION_NORM, "attn_norm", LN_PART_ALL),
+    MOLMO2(LN_ROLE_FFN_NORM, "ff_norm", LN_PART_ALL),
+    MOLMO2(LN_ROLE_Q, "self_attn.att_proj", LN_PART_QKV),
+    MOLMO2(LN_ROLE_K, "self_attn.att_proj", LN_PART_QKV),
+    MOLMO2(LN_ROLE_V, "self_attn.att_proj", LN_PART_QKV),
+    MOLMO2(LN_ROLE_Q_NORM, "self_attn.q_norm", LN_PART_ALL),
+    MOLMO2(LN_ROLE_K_NORM, "self_attn.k_norm", LN_PART_ALL),
+    MOLMO2(LN_ROLE_O, "self_attn.attn_out", LN_PART_ALL),
+    MOLMO2(LN_ROLE_GATE, "mlp.ff_proj", LN_PART_UP_GATE),
+    MOLMO2(LN_ROLE_UP, "mlp.ff_proj", LN_PART_UP_GATE),
+    MOLMO2(LN_ROLE_DOWN, "mlp.ff_out", LN_PART_ALL),
+};
+
+static const ln_config_default molmo2_defaults[] = {
+    LN_DEFAULT("head_dim", 128), LN_DEFAULT("num_key_value_heads", 8), {0}};
+
+const ln_family ln_family_molmo2 = {
+    .name = "molmo2",
+    .hf_types = "molmo2|molmo2_text",
+    .ignored = "model.transformer.wte.new_embedding",
+    .defaults = molmo2_defaults,
+    .refused = "norm_after",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .hf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(molmo2_bindings),
 };

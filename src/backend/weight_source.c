@@ -63,8 +63,9 @@ static bool is_aligned(const ln_tensor *tensor) {
 
 bool ln_weight_is_mapped(const ln_weight_request *request) {
     const ln_weight_source *source = &request->sources[0];
-    return !request->as_f32 && request->n_sources == 1 && ln_weight_source_is_plain(source) &&
-           source->n_rows == source->run_rows && is_aligned(source->tensor);
+    return !request->as_f32 && !request->copies && request->n_sources == 1 &&
+           ln_weight_source_is_plain(source) && source->n_rows == source->run_rows &&
+           is_aligned(source->tensor);
 }
 
 static ln_dtype row_dtype(const ln_weight_request *request) {

@@ -50,6 +50,7 @@ typedef struct ln_weight_request {
     ln_weight_source sources[LN_MAX_SOURCES];
     size_t n_cols;
     bool as_f32; /* small vectors (norms, biases): float32, n_cols is 1 */
+    bool copies; /* rows are copied, also where they could be used as they are mapped */
     ln_weight_use use;
 } ln_weight_request;
 

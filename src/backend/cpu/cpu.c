@@ -50,6 +50,7 @@ typedef struct cpu_backend {
     size_t lazy_bytes; /* of weights that may be lazy, at most; 0: not asked yet */
     ln_lazy_list waiting;
     ln_bulk *bulk;          /* while weights are loaded; NULL: none was put off */
+    bool keeps_bulk;        /* longer than that */
     ln_pool *pool, *alone;  /* all threads; the caller, for small steps */
     ln_cpu_worker *workers; /* [pool size] */
     ln_cpu_queue *queues;   /* [pool size][QUEUE_STRIDE]: cache lines of their own */
@@ -115,14 +116,16 @@ static bool can_wait(cpu_backend *self, const ln_weight_request *request, size_t
     return self->waiting.total_bytes + bytes <= self->lazy_bytes;
 }
 
-/* No step runs yet, so threads read into their working memory; what stays in a core's cache is
+/* No step runs, so threads read into their working memory; what stays in a core's cache is
  * enough. */
 static ln_cpu_preparer make_preparer(const cpu_backend *self) {
     size_t bytes = self->scratch_bytes / ln_pool_size(self->pool); /* the shared ones too */
     return (ln_cpu_preparer){.pool = self->pool,
                              .packer = self->kernels->packer,
                              .buffers = self->scratch,
-                             .buffer_bytes = bytes < READ_BYTES ? bytes : READ_BYTES};
+                             .buffer_bytes = bytes < READ_BYTES ? bytes : READ_BYTES,
+                             .room = self->scratch,
+                             .room_bytes = bytes};
 }
 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
@@ -138,6 +141,7 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
         return ln_lazy_add(&self->waiting, request, pack, memory, weight, err);
     if (!ln_bulk_can(&preparer, request, pack))
         return ln_cpu_prepare_weight(request, pack, &preparer, memory, weight, err);
+    self->keeps_bulk |= request->copies; /* which come again between runs */
     if (self->bulk == NULL && (self->bulk = calloc(1, sizeof *self->bulk)) == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory loading weights");
     return ln_bulk_add(self->bulk, &preparer, request, pack, memory, weight, err);
@@ -149,8 +153,10 @@ static ln_status finish_weights(ln_backend *backend, ln_error *err) {
     if (self->bulk == NULL)
         return LINNET_OK;
     ln_status status = ln_bulk_finish(self->bulk, &preparer, err);
-    free(self->bulk);
-    self->bulk = NULL;
+    if (!self->keeps_bulk) {
+        free(self->bulk);
+        self->bulk = NULL;
+    }
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "backend/cpu/prepare.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -73,7 +74,9 @@ typedef struct packing {
     const ln_weight_request *request;
     ln_panel_source source; /* its map and offset do not count */
     size_t n_workers;
-    uint8_t *scratch; /* [n_workers][16][row_bytes], with a source whose rows are assembled */
+    /* [n_workers][scratch_bytes], of 16 rows each, with a source whose rows are assembled */
+    uint8_t *scratch;
+    size_t scratch_bytes;
     uint8_t *out;
 } packing;
 
@@ -88,7 +91,7 @@ static void pack_share(void *context, size_t worker) {
             size_t row = panel * LN_PANEL_ROWS + lane;
             uint8_t *scratch = p->scratch;
             if (scratch != NULL)
-                scratch += (worker * LN_PANEL_ROWS + lane) * row_bytes;
+                scratch += worker * p->scratch_bytes + lane * row_bytes;
             rows[lane] = row < source->n_rows
                              ? ln_weight_find_row(p->request, row, scratch, row_bytes)
                              : NULL;
@@ -104,14 +107,19 @@ static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
     bool any_assembled = false;
     for (size_t i = 0; i < request->n_sources; i++)
         any_assembled |= !ln_weight_source_is_plain(&request->sources[i]);
-    if (any_assembled) {
-        p.scratch = calloc(p.n_workers * LN_PANEL_ROWS, p.source.row_bytes);
-        if (p.scratch == NULL)
+    uint8_t *own = NULL;
+    p.scratch_bytes = LN_PANEL_ROWS * p.source.row_bytes;
+    if (any_assembled && preparer->room_bytes >= p.scratch_bytes) {
+        p.scratch = preparer->room;
+        p.scratch_bytes = preparer->room_bytes;
+    } else if (any_assembled) {
+        p.scratch = own = calloc(p.n_workers, p.scratch_bytes);
+        if (own == NULL)
             return ln_fail(err, LINNET_ERR_NOMEM, "out of memory packing tensor %s",
                            request->sources[0].tensor->name);
     }
     ln_pool_run(preparer->pool, pack_share, &p);
-    free(p.scratch);
+    free(own);
     return LINNET_OK;
 }
 
@@ -128,10 +136,50 @@ ln_status ln_cpu_describe_weight(const ln_weight_request *request, ln_pack pack,
     return LINNET_OK;
 }
 
+/* Reading rows as they lie, bytes shared out among the threads. */
+typedef struct reading {
+    const ln_file_map *map;
+    uint64_t offset;
+    uint8_t *out;
+    size_t bytes, n_workers;
+    atomic_bool failed;
+} reading;
+
+static void read_share(void *context, size_t worker) {
+    reading *r = context;
+    size_t share = r->bytes / r->n_workers, begin = worker * share;
+    size_t n = worker + 1 < r->n_workers ? share : r->bytes - begin;
+    if (ln_file_map_read(r->map, r->offset + begin, r->out + begin, n) != LINNET_OK)
+        atomic_store(&r->failed, true);
+}
+
+static ln_status read_rows(const ln_weight_request *request, const ln_cpu_preparer *preparer,
+                           uint8_t *memory, ln_weight *weight, ln_error *err) {
+    const ln_weight_source *source = &request->sources[0];
+    LN_TRY(ln_weight_describe_rows(request, memory, weight, err));
+    reading r = {.map = source->tensor->map,
+                 .offset = source->tensor->file_offset + source->row_begin * weight->row_bytes,
+                 .out = memory,
+                 .bytes = weight->n_rows * weight->row_bytes,
+                 .n_workers = 1};
+    if (preparer->pool != NULL) {
+        r.n_workers = ln_pool_size(preparer->pool);
+        ln_pool_run(preparer->pool, read_share, &r);
+    } else {
+        read_share(&r, 0);
+    }
+    if (!atomic_load(&r.failed))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_IO, "tensor %s: its file cannot be read, or shrank",
+                   source->tensor->name);
+}
+
 ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
                                 const ln_cpu_preparer *preparer, void *memory, ln_weight *weight,
                                 ln_error *err) {
     size_t bytes;
+    if (pack == LN_PACK_NONE && request->copies && ln_cpu_can_read(request))
+        return read_rows(request, preparer, memory, weight, err);
     if (pack == LN_PACK_NONE)
         return ln_weight_assemble(request, preparer->pool, memory, weight, err);
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));

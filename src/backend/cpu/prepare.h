@@ -13,6 +13,8 @@ typedef struct ln_cpu_preparer {
     ln_panel_packer packer; /* not for LN_PACK_NONE */
     uint8_t *buffers;       /* [pool size][buffer_bytes], for ln_bulk_add */
     size_t buffer_bytes;
+    uint8_t *room; /* [pool size][room_bytes], for rows of a panel that are put together */
+    size_t room_bytes;
 } ln_cpu_preparer;
 
 /* Rows that follow one another in one file, and become panels. */

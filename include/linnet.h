@@ -325,6 +325,11 @@ typedef struct linnet_engine_options {
      * of all layers runs on the GPU. -1: of as few layers as make the rest fit the GPU's memory; 0:
      * of none, as by default. Experts' bits are then the CPU's. */
     int32_t cpu_experts;
+    /* Mixtures of experts larger than the memory: the experts that the CPU computes (all of them
+     * where it runs all layers, else those of cpu_experts) are read from the model's files when
+     * tokens choose them, and so many bytes of memory keep those that were used last; SIZE_MAX:
+     * what is free. At least one expert of each layer must fit. 0: all are in memory. */
+    size_t experts_from_disk;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -356,6 +361,9 @@ typedef struct linnet_memory_plan {
     size_t n_ranks;          /* that share the model; 1: there is one */
     size_t rank_token_bytes; /* that each rank sends for a token of a step, on average */
     size_t cpu_experts;      /* layers whose experts the CPU computes beside a GPU */
+    /* with experts_from_disk: experts that are read when they are chosen, how many of them fit in
+     * memory, and the bytes that a token reads when it finds none of its own there */
+    size_t disk_experts, cached_experts, disk_token_bytes;
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not
@@ -411,6 +419,9 @@ typedef struct linnet_engine_stats {
     uint64_t is_lost;                  /* 1: the GPU failed for good, or a rank is lost: every
                                           request ends with an error */
     uint64_t n_failed_steps; /* in a row, up to now; each ended its requests with an error */
+    /* with experts_from_disk, of the experts that steps needed in a layer: those that were in
+     * memory, those that were read, and their bytes */
+    uint64_t n_expert_hits, n_expert_reads, n_expert_bytes;
 } linnet_engine_stats;
 
 /* Fills `stats` as far as its struct_bytes says. Any thread; never waits for a step. */

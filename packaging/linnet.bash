@@ -3,7 +3,7 @@
 _linnet() {
     local word=$2 before=$3 command=${COMP_WORDS[1]} i
     local general='--help --usage --version'
-    local engine='--precision --backend --gpu-layers --cpu-experts --cpu --kv-type --ctx --max-seqs --max-batch-tokens
+    local engine='--precision --backend --gpu-layers --cpu-experts --experts-from-disk --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --batch-invariant --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft --draft-tokens
         --draft-model --max-adapters --max-adapter-rank --tp --pp --ep --collectives'
@@ -68,7 +68,7 @@ _linnet() {
             list | doctor) i='--json' ;;
             rm) i= ;;
             inspect | show) i="--tensors --json $model" ;;
-            plan) i="--beams --gpu --json $engine $model" ;;
+            plan) i="--beams --disk-rate --gpu --json $engine $model" ;;
             tokenize) i="--text --file --no-special $model" ;;
             detokenize) i="--ids --keep-special $model" ;;
             grammar) i="--check-lines $grammar" ;;

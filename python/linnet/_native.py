@@ -141,7 +141,7 @@ class EngineOptions(Structure):
         ("gpu_layers", c_int32), ("lazy_weights", c_bool), ("batch_invariant", c_bool), ("draft", c_char_p),
         ("max_adapters", c_size_t), ("max_adapter_rank", c_size_t), ("n_ranks", c_size_t), ("rank", c_size_t),
         ("n_stages", c_size_t), ("n_expert_ranks", c_size_t), ("collectives", c_int),
-        ("cpu_experts", c_int32)]
+        ("cpu_experts", c_int32), ("experts_from_disk", c_size_t)]
 
 
 class Arena(Structure):
@@ -154,7 +154,8 @@ class MemoryPlan(Structure):
         ("max_batch_tokens", c_size_t), ("n_threads", c_size_t), ("n_arenas", c_size_t), ("arenas", Arena * 16),
         ("total_bytes", c_size_t), ("mapped_bytes", c_size_t), ("libraries_bytes", c_size_t),
         ("device_bytes", c_size_t), ("gpu_layers", c_size_t), ("draft", c_char_p), ("draft_tokens", c_size_t),
-        ("draft_seqs", c_size_t), ("n_ranks", c_size_t), ("rank_token_bytes", c_size_t), ("cpu_experts", c_size_t)]
+        ("draft_seqs", c_size_t), ("n_ranks", c_size_t), ("rank_token_bytes", c_size_t), ("cpu_experts", c_size_t),
+        ("disk_experts", c_size_t), ("cached_experts", c_size_t), ("disk_token_bytes", c_size_t)]
 
 
 class EngineStats(Structure):
@@ -163,7 +164,8 @@ class EngineStats(Structure):
         "n_swap_used")] + [(name, c_uint64) for name in (
             "n_steps", "n_computed_tokens", "n_prompt_tokens", "n_output_tokens", "n_prefix_query_tokens",
             "n_prefix_hit_tokens", "n_swap_preemptions", "n_recompute_preemptions", "n_swapped_blocks", "n_requests",
-            "n_draft_tokens", "n_accepted_tokens", "is_lost", "n_failed_steps")]
+            "n_draft_tokens", "n_accepted_tokens", "is_lost", "n_failed_steps", "n_expert_hits",
+            "n_expert_reads", "n_expert_bytes")]
 
 
 class Sampling(Structure):

@@ -154,6 +154,7 @@ enum {
     KEY_TP,
     KEY_COLLECTIVES,
     KEY_CPU_EXPERTS,
+    KEY_EXPERTS_FROM_DISK,
     KEY_PP,
     KEY_EP,
     KEY_CTX = 'c', /* as llama.cpp has them */
@@ -172,6 +173,10 @@ static const struct argp_option engine_options[] = {
      "Layers, the first ones, whose experts the CPU computes while a GPU has all else (0); auto: "
      "as "
      "few as make the rest fit",
+     0},
+    {"experts-from-disk", KEY_EXPERTS_FROM_DISK, "BYTES", OPTION_ARG_OPTIONAL,
+     "Read the CPU's experts from the model's files when tokens choose them, and keep those used "
+     "last in so many bytes of memory (what is free)",
      0},
     {"ctx", KEY_CTX, "N", 0,
      "Longest sequence in tokens (what the model was made for, if the memory allows)", 0},
@@ -278,6 +283,8 @@ static const struct engine_count {
     {KEY_THREADS, "--threads", offsetof(linnet_engine_options, n_threads), 1, 1024},
     {KEY_DRAFT_TOKENS, "--draft-tokens", offsetof(linnet_engine_options, draft_tokens), 0, 64},
     {KEY_KV_TOKENS, "--kv-tokens", offsetof(linnet_engine_options, kv_tokens), 1, INT32_MAX},
+    {KEY_EXPERTS_FROM_DISK, "--experts-from-disk",
+     offsetof(linnet_engine_options, experts_from_disk), 1, INT64_MAX},
     {KEY_SWAP_BYTES, "--swap-bytes", offsetof(linnet_engine_options, swap_bytes), 0, INT64_MAX},
     {KEY_MAX_LONG_PREFILLS, "--max-long-prefills",
      offsetof(linnet_engine_options, max_long_prefills), 0, MAX_SEQS},
@@ -289,6 +296,10 @@ static const struct engine_count {
 };
 
 static error_t parse_engine_count(int key, const char *arg, struct argp_state *state) {
+    if (key == KEY_EXPERTS_FROM_DISK && arg == NULL) {
+        ((linnet_engine_options *)state->input)->experts_from_disk = SIZE_MAX;
+        return 0;
+    }
     for (size_t i = 0; i < sizeof engine_counts / sizeof *engine_counts; i++) {
         const struct engine_count *count = &engine_counts[i];
         if (count->key != key)

@@ -42,6 +42,7 @@ static const char *const fields[][2] = {
     {"swap_bytes", "--swap-bytes"},
     {"gpu_layers", "--gpu-layers"},
     {"cpu_experts", "--cpu-experts"},
+    {"experts_from_disk", "--experts-from-disk"},
     {"quantize_on_load", "--quantize-on-load"},
     {"batch_invariant", "--batch-invariant"},
     {"draft_tokens", "--draft-tokens"},
@@ -167,6 +168,9 @@ void ln_cli_print_settings(const char *path, const linnet_model_info *info,
     if (plan->cpu_experts > 0)
         fprintf(stderr, ", experts of %s on the CPU",
                 ln_cli_count_text(plan->cpu_experts, "layer").text);
+    if (plan->disk_experts > 0)
+        fprintf(stderr, ", %zu of %s in memory", plan->cached_experts,
+                ln_cli_count_text(plan->disk_experts, "expert").text);
     fputc('\n', stderr);
     if (plan->draft_tokens > 0)
         fprintf(stderr, "drafts    %s\n", ln_cli_drafts_text(plan).text);
@@ -191,15 +195,18 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
     json_t *value = NULL;
     if (!failed)
         value = json_pack(
-            "{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I}", "ctx_tokens",
-            (json_int_t)plan->ctx_tokens, "max_seqs", (json_int_t)plan->max_seqs,
+            "{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+            "ctx_tokens", (json_int_t)plan->ctx_tokens, "max_seqs", (json_int_t)plan->max_seqs,
             "max_batch_tokens", (json_int_t)plan->max_batch_tokens, "n_threads",
             (json_int_t)plan->n_threads, "arenas", arenas, "total_bytes",
             (json_int_t)plan->total_bytes, "mapped_bytes", (json_int_t)plan->mapped_bytes,
             "libraries_bytes", (json_int_t)plan->libraries_bytes, "device_bytes",
             (json_int_t)plan->device_bytes, "gpu_layers", (json_int_t)plan->gpu_layers, "draft",
             plan->draft, "draft_tokens", (json_int_t)plan->draft_tokens, "draft_seqs",
-            (json_int_t)plan->draft_seqs, "cpu_experts", (json_int_t)plan->cpu_experts);
+            (json_int_t)plan->draft_seqs, "cpu_experts", (json_int_t)plan->cpu_experts,
+            "disk_experts", (json_int_t)plan->disk_experts, "cached_experts",
+            (json_int_t)plan->cached_experts, "disk_token_bytes",
+            (json_int_t)plan->disk_token_bytes);
     json_decref(arenas);
     return ln_cli_print_json(stream, value, false);
 }

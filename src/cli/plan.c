@@ -11,18 +11,21 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS, KEY_GPU };
+enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS, KEY_GPU, KEY_DISK_RATE };
 enum { MAX_BEAMS = 64 };
 
 typedef struct plan_args {
     const char *model;
     bool json;
-    size_t n_beams; /* 0: none */
+    size_t n_beams;   /* 0: none */
+    size_t disk_rate; /* bytes per second; 0: not known */
     linnet_engine_options engine;
 } plan_args;
 
 static const struct argp_option options[] = {
     {"beams", KEY_BEAMS, "N", 0, "As for `linnet run --beams N'", 1},
+    {"disk-rate", KEY_DISK_RATE, "BYTES", 0,
+     "Bytes per second that the disk gives, to say what --experts-from-disk is to give", 1},
     {"gpu", KEY_GPU, NULL, 0, "As `--backend=cuda'", 1},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object, or one for each rank, sizes in bytes", 1},
     {0}};
@@ -35,6 +38,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[1] = &args->model;
         break;
     case KEY_BEAMS: args->n_beams = ln_cli_parse_count(state, "--beams", arg, 1, MAX_BEAMS); break;
+    case KEY_DISK_RATE:
+        args->disk_rate = ln_cli_parse_count(state, "--disk-rate", arg, 1, INT64_MAX);
+        break;
     case KEY_GPU: args->engine.backend = "cuda"; break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
@@ -95,7 +101,18 @@ static void print_row(const char *name, size_t bytes, const char *what) {
            *what != '\0' ? "  " : "", what);
 }
 
-static void print_plan(const linnet_memory_plan *plan) {
+/* Experts that are read when they are chosen, and what a token waits for at worst. */
+static void print_disk_experts(const linnet_memory_plan *plan, size_t disk_rate) {
+    size_t bytes = plan->disk_token_bytes;
+    printf("%-22s %16zu %12s  of %zu, the others stay in the files\n", "experts in memory",
+           plan->cached_experts, "", plan->disk_experts);
+    print_row("read for a token", bytes, "at worst, when none of its experts is in memory");
+    if (disk_rate > 0 && bytes > 0)
+        printf("%-22s %16.1f %12s  at worst, of one sequence, as fast as the disk gives it\n",
+               "tokens per second", (double)disk_rate / (double)bytes, "");
+}
+
+static void print_plan(const linnet_memory_plan *plan, size_t disk_rate) {
     printf("context %zu tokens; sequences in a step %zu, tokens %zu; threads %zu\n\n",
            plan->ctx_tokens, plan->max_seqs, plan->max_batch_tokens, plan->n_threads);
     printf("%-22s %16s\n", "reserved", "bytes");
@@ -110,6 +127,8 @@ static void print_plan(const linnet_memory_plan *plan) {
     if (plan->cpu_experts > 0)
         printf("%-22s %16zu %12s  %s\n", "experts on the CPU", plan->cpu_experts, "layers",
                "the CPU reads the experts that tokens choose in each of them");
+    if (plan->disk_experts > 0)
+        print_disk_experts(plan, disk_rate);
     if (plan->draft_tokens > 0)
         printf("%-22s %s\n", "drafts", ln_cli_drafts_text(plan).text);
     putchar('\n');
@@ -117,11 +136,12 @@ static void print_plan(const linnet_memory_plan *plan) {
     print_row("libraries (estimate)", plan->libraries_bytes, "and stacks of threads");
 }
 
-static int print(const linnet_model *model, const linnet_memory_plan *plan, bool as_json) {
+static int print(const linnet_model *model, const linnet_memory_plan *plan, size_t disk_rate,
+                 bool as_json) {
     ln_cli_check_ctx(model, plan->ctx_tokens);
     if (as_json)
         return ln_cli_print_memory(stdout, plan);
-    print_plan(plan);
+    print_plan(plan, disk_rate);
     return 0;
 }
 
@@ -129,7 +149,7 @@ static int print(const linnet_model *model, const linnet_memory_plan *plan, bool
 static int print_ranks(const linnet_model *model, linnet_engine_options how,
                        linnet_memory_plan *plan, bool as_json) {
     linnet_error err = {0};
-    int status = print(model, plan, as_json);
+    int status = print(model, plan, 0, as_json);
     if (!as_json)
         printf("\n%-22s %16s %16s\n", "ranks", "reserved", "mapped");
     const size_t n_ranks = plan->n_ranks;
@@ -164,7 +184,7 @@ int ln_cli_plan(int argc, char **argv) {
     else if (plan.n_ranks > 1)
         status = print_ranks(model, args.engine, &plan, args.json);
     else
-        status = print(model, &plan, args.json);
+        status = print(model, &plan, args.disk_rate, args.json);
     linnet_model_close(model);
     return status;
 }

@@ -97,6 +97,9 @@ static void end_step(linnet_engine *engine) {
     learn_cost(engine, engine->completion.step_end_ns - begin_ns);
     ln_stat_add(&engine->stats.n_steps, 1);
     ln_stat_set(&engine->stats.n_failed_steps, 0);
+    ln_stat_set(&engine->stats.n_expert_hits, engine->cpu_experts.cache.n_hits);
+    ln_stat_set(&engine->stats.n_expert_reads, engine->cpu_experts.cache.n_reads);
+    ln_stat_set(&engine->stats.n_expert_bytes, engine->cpu_experts.cache.n_read_bytes);
     ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);
     ln_scheduler_commit(&engine->scheduler);
     ln_stats_observe(&engine->stats, &engine->scheduler);

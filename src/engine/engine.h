@@ -8,10 +8,10 @@
 #include "engine/adapters.h"
 #include "engine/completion.h"
 #include "engine/constraint.h"
-#include "engine/cpu_experts.h"
 #include "engine/cpu_layers.h"
 #include "engine/draft/speculate.h"
 #include "engine/execute.h"
+#include "engine/experts/cpu_experts.h"
 #include "engine/request/create.h"
 
 /* Memory that was reserved for an arena. */

@@ -9,8 +9,8 @@
 #define LN_ENGINE_EXECUTE_H
 
 #include "engine/adapters.h"
-#include "engine/cpu_experts.h"
 #include "engine/cpu_layers.h"
+#include "engine/experts/cpu_experts.h"
 #include "engine/pooler.h"
 #include "engine/ranks.h"
 #include "engine/row_sampler.h"
@@ -22,7 +22,7 @@ typedef struct ln_executor {
     ln_backend *backend; /* the engine's, as is what follows */
     const ln_weights *weights;
     const ln_cpu_layers *cpu_layers;
-    const ln_cpu_experts *cpu_experts;
+    ln_cpu_experts *cpu_experts;
     ln_scheduler *scheduler;
     const ln_pooler *pooler;
     ln_row_sampler *rows;

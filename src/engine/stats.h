@@ -30,7 +30,10 @@
     X(n_draft_tokens)                                                                              \
     X(n_accepted_tokens)                                                                           \
     X(is_lost)                                                                                     \
-    X(n_failed_steps)
+    X(n_failed_steps)                                                                              \
+    X(n_expert_hits)                                                                               \
+    X(n_expert_reads)                                                                              \
+    X(n_expert_bytes)
 
 typedef struct ln_stats {
 #define LN_STATS_FIELD(name) _Atomic uint64_t name;

@@ -522,7 +522,8 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
     *plan = (ln_weights_plan){.prepared_bytes = l.layout.bytes,
                               .mapped_bytes = l.mapped_bytes,
                               .table_bytes = l.table_layout.bytes,
-                              .adapter_bytes = l.adapter.bytes};
+                              .adapter_bytes = l.adapter.bytes,
+                              .experts = l.expert_sizes};
     return LINNET_OK;
 }
 

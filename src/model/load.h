@@ -9,7 +9,8 @@
  * tensor or a wrong shape. */
 typedef struct ln_weights_plan {
     size_t prepared_bytes, mapped_bytes, table_bytes;
-    size_t adapter_bytes; /* of the memory of one adapter */
+    size_t adapter_bytes;    /* of the memory of one adapter */
+    ln_expert_sizes experts; /* with expert_slots */
 } ln_weights_plan;
 ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *spec,
                                 const ln_weights_options *options, const ln_backend *backend,

@@ -15,6 +15,29 @@ void ln_load_tell(const ln_loader *l) {
                      progress->before_bytes + l->total_bytes + progress->after_bytes);
 }
 
+/* Notes where an expert's matrix is, and what it will take. */
+static ln_status store_matrix(ln_loader *l, const ln_weight_request *request) {
+    ln_weight_request copy = *request;
+    ln_expert_store *store = l->store;
+    size_t bytes, row_bytes, index = l->stored_matrix;
+    const ln_weight_source *source = &request->sources[0];
+    ln_layout one = {0};
+    copy.copies = true;
+    LN_TRY(l->backend->vtable->plan_weight(l->backend, &copy, &bytes, l->err));
+    ln_layout_add(&one, bytes, 1);
+    ln_layout_add(&one, 0, 1);
+    if (one.bytes > store->matrix_bytes[index])
+        store->matrix_bytes[index] = one.bytes;
+    if (ln_dtype_row_bytes(ln_weight_source_dtype(source), request->n_cols, &row_bytes) &&
+        row_bytes * source->n_rows > l->stored_bytes)
+        l->stored_bytes = row_bytes * source->n_rows;
+    if (store->matrices[index] != NULL)
+        store->matrices[index][l->stored_expert] =
+            (ln_stored_matrix){*source, request->n_cols, request->use};
+    l->stored_expert++;
+    return LINNET_OK;
+}
+
 ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weight *weight) {
     const ln_tensor *tensor = request->sources[0].tensor;
     ln_dtype dtype = ln_weight_source_dtype(&request->sources[0]);
@@ -25,6 +48,8 @@ ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weig
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
                        "%s: tensor %s: weights of type %s are not supported",
                        ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(dtype));
+    if (l->store != NULL && !request->as_f32)
+        return store_matrix(l, request);
     LN_TRY(l->backend->vtable->plan_weight(l->backend, request, &bytes, l->err));
     size_t offset = ln_layout_add(&l->layout, bytes, 1);
     size_t row_bytes = 0;

@@ -27,6 +27,11 @@ typedef struct ln_loader {
     const char *stem;            /* of ln_tensor_id, in a head that drafts */
     ln_unused_tensors *unused;   /* NULL while loading */
     const ln_tensor *gate_order; /* of the columns of the last gate */
+    /* Where matrices are noted instead of prepared: which one of the store, and which expert's is
+     * next; NULL: they are prepared. */
+    ln_expert_store *store;
+    size_t stored_matrix, stored_expert, stored_bytes; /* the greatest of them in the file */
+    ln_expert_sizes expert_sizes;                      /* of all stores */
     ln_weights *weights;
     ln_error *err;
 } ln_loader;

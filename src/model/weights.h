@@ -22,6 +22,24 @@ typedef struct ln_mixer_weights {
     ln_norm in_norm; /* where attention beside it reads a norm of another scale; else dim 0 */
 } ln_mixer_weights;
 
+/* A matrix of an expert that stays in the file until somebody reads it. */
+typedef struct ln_stored_matrix {
+    ln_weight_source source;
+    size_t n_cols;
+    ln_weight_use use;
+} ln_stored_matrix;
+
+/* A layer's experts in the file, and places for some of them. */
+enum { LN_EXPERT_MATRICES = 3 }; /* gate, up, down */
+typedef struct ln_expert_store {
+    size_t n_slots;                                 /* 0: all experts are in memory */
+    char *slots;                                    /* [n_slots][slot_bytes] */
+    size_t slot_bytes;                              /* of the matrices, one behind the other */
+    size_t matrix_bytes[LN_EXPERT_MATRICES];        /* the greatest of all experts; 0: no gate */
+    size_t file_bytes;                              /* that an expert takes there, at most */
+    ln_stored_matrix *matrices[LN_EXPERT_MATRICES]; /* [n_experts] each */
+} ln_expert_store;
+
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
@@ -40,6 +58,7 @@ typedef struct ln_layer_weights {
     const float *router_bias;                            /* [n_experts] or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
     bool experts_apart; /* they are another backend's, which computes beside this one */
+    ln_expert_store store;
     ln_weight latent_in, latent_out; /* with latent experts: [n_latent][dim], [dim][n_latent] */
     ln_weight shared_gate, shared_up, shared_down, shared_router;
     /* experts beside gate, up and down */
@@ -103,6 +122,14 @@ typedef struct ln_weights {
     size_t n_matrices, n_quantized; /* asked to be quantised on load, and those that were */
 } ln_weights;
 
+/* What experts that stay in the file take, of all layers together. */
+typedef struct ln_expert_sizes {
+    size_t n_experts, n_slots; /* of all layers */
+    size_t most_experts;       /* of a layer */
+    size_t slot_bytes;         /* of one place in each layer */
+    size_t token_bytes;        /* that a token reads when no expert of its own is there */
+} ln_expert_sizes;
+
 /* Who is told how many of the weights' bytes, prepared and mapped, are ready; fn NULL: nobody. */
 typedef struct ln_load_progress {
     void (*fn)(void *user, size_t ready_bytes, size_t total_bytes);
@@ -120,6 +147,9 @@ typedef struct ln_weights_options {
      * or with only_experts all else is. */
     size_t experts_apart;
     bool only_experts;
+    /* With only_experts: they stay in the file, and a layer has places for so many of them; 0: all
+     * are loaded. */
+    size_t expert_slots;
     /* The model's, which stand where the head has none of its own: embedding, output and its norm,
      * ropes; NULL while planning. They outlive the head's. */
     const struct ln_weights *model;

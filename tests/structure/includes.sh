@@ -46,7 +46,7 @@ BEGIN {
     room["backend/cuda/ranks"] = "base dist backend/ backend/cuda/ backend/cuda/runtime backend/cuda/ranks"
     room["backend/cuda"] = "base format dist backend/ backend/cuda"
     room["engine"] = "base format text grammar dist backend kv sampling model"
-    room["engine"] = room["engine"] " engine/ engine/plan engine/request engine/draft"
+    room["engine"] = room["engine"] " engine/ engine/plan engine/request engine/draft engine/experts"
     room["engine/api"] = room["engine"] " engine/api"
     n_lines = split(known, line, "\n")
     for (i = 1; i <= n_lines; i++)

@@ -13,7 +13,7 @@ void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend) {
     ln_shard_free(&plan->spec);
     if (plan->cpu_layers.backend != NULL)
         plan->cpu_layers.backend->vtable->destroy(plan->cpu_layers.backend);
-    if (plan->cpu_experts.backend != NULL)
+    if (plan->cpu_experts.backend != NULL && !plan->cpu_experts.shares_backend)
         plan->cpu_experts.backend->vtable->destroy(plan->cpu_experts.backend);
     backend->vtable->destroy(backend);
 }
@@ -91,5 +91,8 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
     full.rank_token_bytes = plan->rank_token_bytes;
     full.gpu_layers = plan->on_device ? plan->n_layers - plan->cpu_layers.n_layers : 0;
     full.cpu_experts = plan->cpu_experts.n_layers;
+    full.disk_experts = plan->cpu_experts.stored.n_experts;
+    full.cached_experts = plan->cpu_experts.stored.n_slots;
+    full.disk_token_bytes = plan->cpu_experts.stored.token_bytes;
     return full;
 }

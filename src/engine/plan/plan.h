@@ -80,6 +80,10 @@ typedef struct ln_cpu_experts_plan {
     ln_backend *backend; /* whoever made the plan destroys it */
     size_t weight_bytes, table_bytes, mapped_bytes;
     size_t row_bytes, scratch_bytes;
+    bool shares_backend;    /* the engine's own, which nobody destroys for it */
+    size_t cache_bytes;     /* asked for, where they are read from files; SIZE_MAX: what is free */
+    size_t slots;           /* of each layer; 0: all experts are in memory */
+    ln_expert_sizes stored; /* with slots */
 } ln_cpu_experts_plan;
 
 typedef struct ln_engine_plan {

@@ -1,5 +1,6 @@
 #include "model/layers/experts_load.h"
 
+#include "base/checked.h"
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
 
@@ -16,6 +17,53 @@ static ln_status experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_
         LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
     LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
     return ln_ldmatrix(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down);
+}
+
+/* Notes one of the matrices of all experts of a layer. */
+static ln_status stored(ln_loader *l, size_t i, const ln_source_shape *shape, size_t index,
+                        ln_role role, ln_weight **weights) {
+    ln_expert_store *store = l->store;
+    size_t offset =
+        ln_layout_add(&l->table_layout, shape->n_packed, sizeof *store->matrices[index]);
+    if (l->table != NULL)
+        store->matrices[index] = (ln_stored_matrix *)(void *)(l->table + offset);
+    l->stored_matrix = index;
+    l->stored_expert = l->stored_bytes = 0;
+    LN_TRY(ln_ldmatrix(l, role, i, shape, weights));
+    store->file_bytes += l->stored_bytes;
+    return LINNET_OK;
+}
+
+/* The same for experts that stay in the file, and their slots. */
+static ln_status stored_experts(ln_loader *l, size_t i, const ln_layer_spec *layer,
+                                ln_layer_weights *w) {
+    const ln_moe_spec *moe = &layer->ffn.moe;
+    size_t width = width_of(l, moe), n = ln_layer_n_experts(layer), slots = l->options.expert_slots;
+    ln_source_shape in = {n, moe->n_hidden, width}, out = {n, width, moe->n_hidden};
+    ln_expert_store *store = l->store = &w->store;
+    ln_expert_sizes *sizes = &l->expert_sizes;
+    ln_status status = LINNET_OK;
+    if (layer->ffn.gated)
+        status = stored(l, i, &in, 0, LN_ROLE_EXPERT_GATE, &w->experts_gate);
+    if (status == LINNET_OK)
+        status = stored(l, i, &in, 1, LN_ROLE_EXPERT_UP, &w->experts_up);
+    if (status == LINNET_OK)
+        status = stored(l, i, &out, 2, LN_ROLE_EXPERT_DOWN, &w->experts_down);
+    l->store = NULL;
+    LN_TRY(status);
+    store->n_slots = slots < n ? slots : n;
+    for (size_t m = 0; m < LN_EXPERT_MATRICES; m++)
+        if (!ln_add(store->slot_bytes, store->matrix_bytes[m], &store->slot_bytes))
+            return ln_fail(l->err, LINNET_ERR_LIMIT, "the size of an expert overflows");
+    size_t offset = ln_layout_add(&l->layout, store->n_slots, store->slot_bytes);
+    if (l->memory != NULL)
+        store->slots = l->memory + offset;
+    sizes->n_experts += n;
+    sizes->n_slots += store->n_slots;
+    sizes->most_experts = n > sizes->most_experts ? n : sizes->most_experts;
+    sizes->slot_bytes += store->slot_bytes;
+    sizes->token_bytes += store->n_slots < n ? moe->n_used * store->file_bytes : 0;
+    return LINNET_OK;
 }
 
 static ln_status shared_expert(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
@@ -63,7 +111,8 @@ ln_status ln_load_only_experts(ln_loader *l) {
         ln_layer_weights *w = l->table != NULL ? &l->weights->layers[i] : &planned;
         *w = (ln_layer_weights){0};
         if (spec->layers[i].ffn.moe.n_experts > 0)
-            LN_TRY(experts(l, i, &spec->layers[i], w));
+            LN_TRY((l->options.expert_slots > 0 ? stored_experts : experts)(l, i, &spec->layers[i],
+                                                                            w));
     }
     LN_TRY(ln_layout_check(&l->table_layout, "table of the experts", l->err));
     return ln_layout_check(&l->layout, "experts", l->err);

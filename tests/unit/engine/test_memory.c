@@ -224,6 +224,49 @@ static void nor_under_pressure(void **state) {
 #endif
 }
 
+/* Experts that steps read from files: plain rows, panels, rows that are put together. */
+static void reading_experts_allocates_nothing(void **state) {
+    (void)state;
+#if COUNTS_MEMORY
+    static const struct {
+        const char *name, *quantize;
+    } cases[] = {{"qwen3_moe", NULL},
+                 {"deepseek_v3_half", NULL},
+                 {"gpt_oss_mxfp4", NULL},
+                 {"qwen3_moe", "q8_0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        golden g;
+        golden_open(&g, cases[i].name);
+        linnet_engine_options options = exact_options(128, 1, 16, 2);
+        options.precision = LINNET_PRECISION_FAST;
+        options.quantize_on_load = cases[i].quantize;
+        linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+        for (options.experts_from_disk = 1 << 12; /* the least that is enough, about */
+             linnet_plan_memory(g.model, &options, &plan, NULL) != LINNET_OK;)
+            options.experts_from_disk *= 2;
+        size_t reserved = atomic_load(&reserved_bytes);
+        linnet_engine *engine = engine_on(&g, options);
+        assert_int_equal(atomic_load(&reserved_bytes) - reserved,
+                         plan.total_bytes - arena(&plan, "headers") - arena(&plan, "tokenizer"));
+        gate held;
+        gate_hold(&held, engine);
+        linnet_request_options request_options = greedy_options(&g, 0);
+        linnet_request *request = submit(engine, &request_options);
+        size_t before = atomic_load(&engine_allocations);
+        int32_t ids[MAX_IDS];
+        linnet_finish finish;
+        gate_release(&held);
+        assert_int_equal(receive(request, ids, &finish), GOLDEN_OUTPUT);
+        assert_int_equal(atomic_load(&engine_allocations), before);
+        assert_true(stats_of(engine).n_expert_reads > 0);
+        linnet_engine_destroy(engine);
+        linnet_model_close(g.model);
+    }
+#else
+    skip();
+#endif
+}
+
 /* Each allocation of creating and submitting fails in turn. */
 static void running_out_of_memory_is_an_error(void **state) {
     (void)state;
@@ -311,6 +354,7 @@ int main(void) {
         cmocka_unit_test(loading_says_how_far_it_is),
         cmocka_unit_test(the_engine_thread_allocates_nothing),
         cmocka_unit_test(nor_under_pressure),
+        cmocka_unit_test(reading_experts_allocates_nothing),
         cmocka_unit_test(running_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

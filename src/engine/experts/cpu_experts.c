@@ -1,4 +1,4 @@
-#include "engine/cpu_experts.h"
+#include "engine/experts/cpu_experts.h"
 
 #include <string.h>
 
@@ -22,10 +22,10 @@ static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) 
     return memory != NULL ? memory + offset : NULL;
 }
 
-void ln_cpu_experts_lay_out(const ln_spec *spec, size_t max_tokens, ln_layout *layout, char *memory,
-                            ln_expert_rows *rows) {
+void ln_cpu_experts_lay_out(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
+                            char *memory, ln_expert_rows *rows, ln_expert_cache *cache) {
     size_t width = 0, n_used = 0, n_experts = 0, hidden = 0, gated = 0, out = 0;
-    size_t row = max_tokens * sizeof(float), max_ops = 2 + ln_forward_max_ops(spec);
+    size_t row = plan->budget.max_tokens * sizeof(float), max_ops = 2 + ln_forward_max_ops(spec);
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
         if (moe->n_experts == 0)
@@ -47,6 +47,7 @@ void ln_cpu_experts_lay_out(const ln_spec *spec, size_t max_tokens, ln_layout *l
     rows->out = place(layout, memory, out, row);
     rows->ops = place(layout, memory, MAX_EXPERT_OPS, sizeof *rows->ops);
     rows->uses = place(layout, memory, ln_values_most(max_ops), sizeof *rows->uses);
+    ln_expert_cache_lay_out(spec, plan, layout, memory, cache);
 }
 
 ln_status ln_cpu_experts_init(ln_cpu_experts *cpu, const linnet_model *model,
@@ -60,12 +61,16 @@ ln_status ln_cpu_experts_init(ln_cpu_experts *cpu, const linnet_model *model,
     ln_weights_options options = ln_engine_plan_weights_options(plan);
     options.experts_apart = own->n_layers;
     options.only_experts = true;
+    options.expert_slots = own->slots;
     options.progress.before_bytes = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes;
-    LN_TRY(backend->vtable->reserve_scratch(backend, &plan->limits, err));
+    if (!own->shares_backend)
+        LN_TRY(backend->vtable->reserve_scratch(backend, &plan->limits, err));
     LN_TRY(ln_weights_load(model->checkpoint, cpu->spec, &options, backend, &cpu->weights, err));
     cpu->has_weights = true;
     LN_TRY(backend->vtable->reserve(backend, own->row_bytes, "rows of experts", &cpu->memory, err));
-    ln_cpu_experts_lay_out(cpu->spec, plan->budget.max_tokens, &layout, cpu->memory, &cpu->rows);
+    ln_cpu_experts_lay_out(cpu->spec, plan, &layout, cpu->memory, &cpu->rows, &cpu->cache);
+    if (own->slots > 0)
+        LN_TRY(ln_expert_cache_init(&cpu->cache, model, plan, &cpu->weights, err));
     for (size_t i = 0; i < own->n_layers; i++) {
         const ln_layer_weights *from = &cpu->weights.layers[i];
         ln_layer_weights *to = &weights->layers[i];
@@ -147,17 +152,19 @@ static ln_status fetch(ln_backend *backend, void *to, const void *from, size_t b
 }
 
 /* Starts operations, if there are any, and waits for them, also if what ran beside them failed. */
-static ln_status start_beside(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+static ln_status start_beside(ln_backend *backend, bool can_start, const ln_op *ops, size_t n_ops,
+                              ln_error *err) {
     if (n_ops == 0)
         return LINNET_OK;
-    if (backend->vtable->start == NULL)
+    if (!can_start)
         return backend->vtable->run(backend, ops, n_ops, err);
     return backend->vtable->start(backend, ops, n_ops, NULL, 0, err);
 }
 
-static ln_status finish_beside(ln_backend *backend, size_t n_ops, ln_status status, ln_error *err) {
+static ln_status finish_beside(ln_backend *backend, bool can_start, size_t n_ops, ln_status status,
+                               ln_error *err) {
     void *host;
-    if (n_ops == 0 || backend->vtable->start == NULL)
+    if (n_ops == 0 || !can_start)
         return status;
     ln_status end = backend->vtable->finish(backend, &host, status == LINNET_OK ? err : NULL);
     return status == LINNET_OK ? end : status;
@@ -175,7 +182,7 @@ static void tell_part(const ln_backend *backend) {
 }
 
 /* Brings what the experts read, and computes them while the backend runs `beside` [n_beside]. */
-static ln_status compute(const ln_cpu_experts *cpu, ln_backend *backend, const ln_activations *a,
+static ln_status compute(ln_cpu_experts *cpu, ln_backend *backend, const ln_activations *a,
                          const ln_op *ops, const layer_experts *at, size_t n_beside,
                          ln_error *err) {
     size_t begin = at->begin, end = at->end;
@@ -197,10 +204,13 @@ static ln_status compute(const ln_cpu_experts *cpu, ln_backend *backend, const l
         rows->ops[n_ops++] = moved(rows, a, &ops[i]);
     own->profile = backend->profile;
     own->explainer = backend->explainer;
-    LN_TRY(start_beside(backend, &ops[begin - n_beside], n_beside, err));
+    bool can_start = backend->vtable->start != NULL && own != backend;
+    LN_TRY(start_beside(backend, can_start, &ops[begin - n_beside], n_beside, err));
     tell_part(backend);
-    ln_status status = own->vtable->run(own, rows->ops, n_ops, err);
-    LN_TRY(finish_beside(backend, n_beside, status, err));
+    ln_status status = cpu->plan->slots > 0
+                           ? ln_expert_cache_run(&cpu->cache, rows->ops, n_ops, err)
+                           : own->vtable->run(own, rows->ops, n_ops, err);
+    LN_TRY(finish_beside(backend, can_start, n_beside, status, err));
     backend->vtable->upload(backend, a->expert_out, rows->out, n_rows * row_bytes);
     return LINNET_OK;
 }
@@ -215,7 +225,7 @@ static size_t count_beside(const ln_op *ops, const layer_experts *at) {
     return at->begin - at->group - 1;
 }
 
-ln_status ln_cpu_experts_run(const ln_cpu_experts *cpu, ln_backend *backend,
+ln_status ln_cpu_experts_run(ln_cpu_experts *cpu, ln_backend *backend,
                              const ln_activations *activations, ln_op *ops, size_t n_ops,
                              size_t *n_done, ln_error *err) {
     *n_done = 0;

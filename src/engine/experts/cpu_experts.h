@@ -6,10 +6,11 @@
  * compute the experts, and a row for each choice goes back to where the backend adds them up, in
  * the order of the choices. The CPU computes all of them in steps of any size, so the bits of a row
  * do not depend on the others. */
-#ifndef LN_ENGINE_CPU_EXPERTS_H
-#define LN_ENGINE_CPU_EXPERTS_H
+#ifndef LN_ENGINE_EXPERTS_CPU_EXPERTS_H
+#define LN_ENGINE_EXPERTS_CPU_EXPERTS_H
 
 #include "backend/values.h"
+#include "engine/experts/expert_cache.h"
 #include "engine/plan/plan.h"
 
 /* A layer's rows (token, choice), and what they are made of, on the host. */
@@ -30,11 +31,13 @@ typedef struct ln_cpu_experts {
     ln_weights weights;
     void *memory; /* of the backend: rows */
     ln_expert_rows rows;
+    ln_expert_cache cache; /* where they are read from files */
 } ln_cpu_experts;
 
-/* Adds the rows to the layout of steps of max_tokens; with memory, points at them. */
-void ln_cpu_experts_lay_out(const ln_spec *spec, size_t max_tokens, ln_layout *layout, char *memory,
-                            ln_expert_rows *rows);
+/* Adds the rows to the layout of steps of max_tokens, and the cache where the plan has one; with
+ * memory, points at them. */
+void ln_cpu_experts_lay_out(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
+                            char *memory, ln_expert_rows *rows, ln_expert_cache *cache);
 
 /* Reserves what was planned, loads the experts, and lets the layers of `weights` have them. After a
  * failure free is called, too. */
@@ -46,7 +49,7 @@ size_t ln_cpu_experts_bytes(const ln_cpu_experts *cpu);
 
 /* Runs a recorded step up to the operation behind the last experts of the CPU: *n_done operations,
  * 0 when there are none. */
-ln_status ln_cpu_experts_run(const ln_cpu_experts *cpu, ln_backend *backend,
+ln_status ln_cpu_experts_run(ln_cpu_experts *cpu, ln_backend *backend,
                              const ln_activations *activations, ln_op *ops, size_t n_ops,
                              size_t *n_done, ln_error *err);
 

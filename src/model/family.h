@@ -209,12 +209,13 @@ struct ln_family {
     bool fixed_activation;      /* whatever the checkpoint says */
     bool plain_ffn;             /* no gate */
     ln_positions positions;
-    double rope_fraction;   /* of a head that rotates when the checkpoint does not say; 0: all */
-    const char *rope_key;   /* positions are RoPE all the same where this key is there, or NULL */
-    size_t learned_offset;  /* first row of the learned positions that counts */
-    bool learned_after_pad; /* folders: it is the one behind that of the padding token */
-    bool also_relative;     /* with learned positions: relative ones, too */
-    bool bidirectional;     /* all tokens see each other, and none is generated */
+    double rope_fraction;    /* of a head that rotates when the checkpoint does not say; 0: all */
+    const char *rope_key;    /* positions are RoPE all the same where this key is there, or NULL */
+    size_t learned_offset;   /* first row of the learned positions that counts */
+    bool computed_positions; /* folders have no table of them: sines and cosines */
+    bool learned_after_pad;  /* folders: it is the one behind that of the padding token */
+    bool also_relative;      /* with learned positions: relative ones, too */
+    bool bidirectional;      /* all tokens see each other, and none is generated */
     const char *direction_key;    /* a flag that says so, or NULL */
     linnet_pooling pooling;       /* of a model that embeds; when the checkpoint does not say */
     linnet_pooling class_pooling; /* of one that classifies */

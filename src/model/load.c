@@ -7,6 +7,7 @@
 #include "model/layers/altup.h"
 #include "model/layers/experts_load.h"
 #include "model/layers/lookup_load.h"
+#include "model/layers/sinusoids.h"
 #include "model/load_tensor.h"
 #include "model/mixer/load.h"
 #include "model/rope.h"
@@ -338,6 +339,8 @@ static ln_status last_norm(ln_loader *l, ln_norm *out) {
 static ln_status learned_positions(ln_loader *l, ln_weight *weight) {
     if (l->spec->positions != LN_POSITIONS_LEARNED)
         return LINNET_OK;
+    if (l->spec->computed_positions)
+        return ln_load_sinusoids(l, weight);
     return ln_load_matrix(l, LN_ROLE_LEARNED_POSITIONS, 0, l->spec->n_learned, l->spec->dim,
                           weight);
 }

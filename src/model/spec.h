@@ -257,6 +257,8 @@ typedef struct ln_spec {
     bool lacks_output; /* the file is of a model that embeds or classifies: nothing is generated */
     ln_positions positions;
     size_t learned_offset, n_learned; /* rows of the table of positions */
+    bool computed_positions;          /* the table is not in the file */
+    size_t blank_position;            /* a row of it that is zero */
     size_t n_types;                   /* rows of the table of token types; 0: there is none */
     bool bidirectional; /* all tokens see each other: a text is one step, which all layers cache in
                            one place in turn, and no token is generated */

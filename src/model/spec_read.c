@@ -325,6 +325,19 @@ static ln_status read_sparse_blocks(const ln_config *config, ln_spec *spec, ln_e
     return LINNET_OK;
 }
 
+/* As many as the checkpoint was made for; the padding token's number is that of a row, too. */
+static ln_status read_computed_positions(const ln_config *config, ln_spec *spec, ln_error *err) {
+    size_t n_positions = 2048;
+    spec->computed_positions = true;
+    spec->blank_position = 1;
+    LN_TRY(ln_config_size(config, (ln_key){"max_position_embeddings", ""}, 1, MAX_VOCAB,
+                          &n_positions, err));
+    LN_TRY(ln_config_size(config, (ln_key){"pad_token_id", ""}, 0, MAX_VOCAB, &spec->blank_position,
+                          err));
+    spec->n_learned = n_positions + spec->learned_offset;
+    return LINNET_OK;
+}
+
 static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error *err) {
     const ln_family *family = spec->family;
     ln_meta_value value;
@@ -348,8 +361,11 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
         LN_TRY(read_relative(config, spec, err));
     if (spec->positions != LN_POSITIONS_LEARNED)
         return LINNET_OK;
-    LN_TRY(read_table_rows(config, spec, LN_ROLE_LEARNED_POSITIONS, &spec->n_learned, err));
     spec->learned_offset = family->learned_offset;
+    if (family->computed_positions)
+        LN_TRY(read_computed_positions(config, spec, err));
+    else
+        LN_TRY(read_table_rows(config, spec, LN_ROLE_LEARNED_POSITIONS, &spec->n_learned, err));
     if (family->learned_after_pad && !config->is_gguf) {
         size_t pad = 1;
         LN_TRY(ln_config_size(config, (ln_key){"pad_token_id", ""}, 0, MAX_VOCAB, &pad, err));

@@ -61,6 +61,7 @@ static const struct {
     {"qwen3_next", "dense layers"},
     {"smollm3", "layers without positions"},
     {"vaultgemma", "vaultgemma"},
+    {"xglm", "xglm"},
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };
 

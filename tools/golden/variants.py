@@ -224,6 +224,9 @@ VARIANTS = {
     "gpt_neox_japanese": lambda: hf.GPTNeoXJapaneseConfig(
         vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
         intermediate_multiple_size=2, max_position_embeddings=256),
+    "xglm": lambda: hf.XGLMConfig(
+        vocab_size=40, d_model=32, ffn_dim=40, num_layers=2, attention_heads=4, pad_token_id=9,
+        max_position_embeddings=256),
     "biogpt": lambda: hf.BioGptConfig(
         vocab_size=40, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
         num_attention_heads=4, max_position_embeddings=256),

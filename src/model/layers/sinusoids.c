@@ -1,0 +1,40 @@
+#include "model/layers/sinusoids.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* In float32 after each operation, as the reference implementation computes it. */
+static void fill(const ln_spec *spec, float *values) {
+    size_t half = spec->dim / 2;
+    float step = half > 1 ? (float)(log(10000.0) / (double)(half - 1)) : 0.0f;
+    for (size_t i = 0; i < half; i++) {
+        float frequency = (float)exp((double)((float)i * -step));
+        for (size_t row = 0; row < spec->n_learned; row++) {
+            float angle = (float)row * frequency;
+            bool is_blank = row == spec->blank_position;
+            values[row * spec->dim + i] = is_blank ? 0.0f : (float)sin((double)angle);
+            values[row * spec->dim + half + i] = is_blank ? 0.0f : (float)cos((double)angle);
+        }
+    }
+}
+
+ln_status ln_load_sinusoids(ln_loader *l, ln_weight *weight) {
+    const ln_spec *spec = l->spec;
+    size_t n = spec->n_learned * spec->dim;
+    const float *table = NULL;
+    float *values = NULL;
+    if (l->writable != NULL) {
+        values = calloc(n, sizeof *values);
+        if (values == NULL)
+            return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the table of positions");
+        fill(spec, values);
+    }
+    ln_status status = ln_load_table(l, values, n, &table);
+    free(values);
+    *weight = (ln_weight){.dtype = LN_DTYPE_F32,
+                          .n_rows = spec->n_learned,
+                          .n_cols = spec->dim,
+                          .row_bytes = spec->dim * sizeof(float),
+                          .data = table};
+    return status;
+}

@@ -153,8 +153,8 @@ static void note(sim_replica *r, uint64_t hash, bool is_stored) {
     r->events[r->n_events++] = (sim_event){hash, is_stored};
 }
 
-static void note_stored(void *context, const ln_prefix_key *key) {
-    note(context, key->hash, true);
+static void note_stored(void *context, const ln_prefix_stored *block) {
+    note(context, block->key->hash, true);
 }
 
 static void note_removed(void *context, const ln_prefix_key *key) {

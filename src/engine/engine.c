@@ -232,3 +232,7 @@ linnet_engine_stats ln_engine_stats(linnet_engine *engine) {
     pthread_mutex_unlock(&engine->mutex);
     return stats;
 }
+
+void ln_engine_observe_prefixes(linnet_engine *engine, const ln_prefix_observer *observer) {
+    ln_kv_cache_observe(&engine->cache, ln_kv_cache_main_group(&engine->cache), observer);
+}

@@ -78,6 +78,9 @@ void ln_engine_note_lost_rank(void *argument);
 ln_status ln_engine_submit(linnet_engine *engine, const linnet_request_options *options,
                            linnet_request **request, ln_error *err);
 linnet_engine_stats ln_engine_stats(linnet_engine *engine);
+/* The observer, which outlives the engine, is told by the engine's thread of the blocks that new
+ * requests can find. Before the first request. */
+void ln_engine_observe_prefixes(linnet_engine *engine, const ln_prefix_observer *observer);
 
 /* Waits until rank 0 ends, on another rank. */
 ln_status ln_engine_follow(linnet_engine *engine, ln_error *err);

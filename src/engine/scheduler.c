@@ -263,7 +263,8 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
                              .n_encoder = group->n_encoder,
                              .root = group->root,
                              .may_hit = !group->wants_all_logits && !needs_all_tokens(group),
-                             .is_alone = s->queues.n_running == 0};
+                             .is_alone = s->queues.n_running == 0,
+                             .origin = &group->origin};
     if (group->n_live > 1) /* the others go on from here */
         arrival.n_tokens = group->n_prompt;
     if (group->is_whole && group->n_prompt > s->budget.max_tokens - s->n_tokens)

@@ -5,6 +5,7 @@
 #define LN_ENGINE_SEQUENCE_H
 
 #include "grammar/grammar.h"
+#include "kv/prefix_index.h"
 
 typedef struct ln_sequence_group ln_sequence_group;
 
@@ -53,7 +54,8 @@ struct ln_sequence_group {
     bool is_forked;   /* every sequence has its row; before, the first live one reads the prompt */
     int32_t priority; /* lower goes first, where the scheduler looks at it */
     uint64_t root;    /* of its prefixes: ln_kv_cache_root */
-    size_t adapter;   /* its slot, plus 1; 0: none */
+    ln_prefix_origin origin; /* of the root */
+    size_t adapter;          /* its slot, plus 1; 0: none */
 
     /* the scheduler's */
     ln_group_state state;

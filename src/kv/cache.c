@@ -232,8 +232,8 @@ bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t 
     if (!has_room(cache, arrival, n_found))
         return false;
     size_t row = ln_kv_cache_take_row(cache);
-    cache->rows[row].chain =
-        (ln_kv_chain){n_found > 0 ? cache->hashes[n_found - 1] : arrival->root, n_found};
+    cache->rows[row].chain = (ln_kv_chain){n_found > 0 ? cache->hashes[n_found - 1] : arrival->root,
+                                           n_found, arrival->origin};
     cache->rows[row].wanted_state = prefix.n_cached * LN_KV_BLOCK_TOKENS;
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
@@ -380,6 +380,22 @@ void ln_kv_cache_release(ln_kv_cache *cache, size_t row) {
 
 void ln_kv_cache_observe(ln_kv_cache *cache, size_t group, const ln_prefix_observer *observer) {
     cache->groups[group].pool.index.observer = observer;
+}
+
+/* How much of prefixes a group tells: of those without a window all, of states a few ends. */
+static int rank_group(const ln_kv_group *group) {
+    return group->kind == LN_KV_GROUP_OWN && group->window == 0 ? 3
+           : group->kind == LN_KV_GROUP_OWN                     ? 2
+           : group->kind == LN_KV_GROUP_STATE                   ? 1
+                                                                : 0;
+}
+
+size_t ln_kv_cache_main_group(const ln_kv_cache *cache) {
+    size_t best = 0;
+    for (size_t g = 1; g < cache->n_groups; g++)
+        if (rank_group(&cache->groups[g]) > rank_group(&cache->groups[best]))
+            best = g;
+    return best;
 }
 
 int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, size_t position) {

@@ -80,9 +80,10 @@ typedef struct ln_kv_arrival {
     const int32_t *tokens; /* [n_tokens] that are known, at least one */
     size_t n_tokens;
     size_t n_encoder;
-    uint64_t root; /* sequences find the blocks of others with the same root */
-    bool may_hit;  /* it may use blocks of others, for all but its last token */
-    bool is_alone; /* nothing else runs: no room is left for what does */
+    uint64_t root;                  /* sequences find the blocks of others with the same root */
+    bool may_hit;                   /* it may use blocks of others, for all but its last token */
+    bool is_alone;                  /* nothing else runs: no room is left for what does */
+    const ln_prefix_origin *origin; /* of the root, for observers; NULL: nothing but tokens */
 } ln_kv_arrival;
 
 /* Gives it a row with the cached blocks of its prefix, whose tokens *n_cached counts, and reserves
@@ -120,6 +121,9 @@ void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached);
 
 /* The observer, which outlives the cache, is told of the group's blocks that others can find. */
 void ln_kv_cache_observe(ln_kv_cache *cache, size_t group, const ln_prefix_observer *observer);
+/* The group without which no prefix is found: of keys and values without a window, where there is
+ * one. */
+size_t ln_kv_cache_main_group(const ln_kv_cache *cache);
 
 /* The slot of a token: block * LN_KV_BLOCK_TOKENS + offset in the block. */
 int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, size_t position);

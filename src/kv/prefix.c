@@ -61,6 +61,7 @@ void ln_kv_prefix_add(const ln_kv_groups *cache, ln_kv_chain *chain, size_t row,
     for (; (chain->n_blocks + 1) * LN_KV_BLOCK_TOKENS <= n_tokens; chain->n_blocks++) {
         ln_prefix_key key = ln_prefix_key_of(cache->secret, chain->hash,
                                              tokens + chain->n_blocks * LN_KV_BLOCK_TOKENS);
+        const ln_prefix_stored stored = {&key, chain->origin, chain->n_blocks == 0};
         chain->hash = key.hash;
         for (size_t g = 0; g < cache->n_groups; g++) {
             ln_kv_group *group = &cache->groups[g];
@@ -68,7 +69,7 @@ void ln_kv_prefix_add(const ln_kv_groups *cache, ln_kv_chain *chain, size_t row,
             int32_t block = block_after(group, row, chain->n_blocks + 1);
             if (block < 0 || index->has[block] || ln_prefix_index_find(index, &key) >= 0)
                 continue;
-            ln_prefix_index_add(index, block, &key);
+            ln_prefix_index_add(index, block, &stored);
             if (group->kind == LN_KV_GROUP_STATE)
                 group->written_in[block] = cache->step;
         }

@@ -11,6 +11,7 @@
 typedef struct ln_kv_chain {
     uint64_t hash; /* of the last one and all before; first, the root */
     size_t n_blocks;
+    const ln_prefix_origin *origin; /* of the sequence, which outlives its row; NULL: none */
 } ln_kv_chain;
 
 /* The groups of a cache, and its steps so far. */

@@ -74,15 +74,15 @@ int32_t ln_prefix_index_find(const ln_prefix_index *index, const ln_prefix_key *
     return block;
 }
 
-void ln_prefix_index_add(ln_prefix_index *index, int32_t block, const ln_prefix_key *key) {
-    int32_t *bucket = bucket_of(index, key->hash);
+void ln_prefix_index_add(ln_prefix_index *index, int32_t block, const ln_prefix_stored *stored) {
+    int32_t *bucket = bucket_of(index, stored->key->hash);
     LN_BUG_ON(index->has[block]);
     index->has[block] = true;
-    index->keys[block] = *key;
+    index->keys[block] = *stored->key;
     index->next[block] = *bucket;
     *bucket = block;
     if (index->observer != NULL)
-        index->observer->stored(index->observer->context, key);
+        index->observer->stored(index->observer->context, stored);
 }
 
 void ln_prefix_index_remove(ln_prefix_index *index, int32_t block) {

@@ -21,10 +21,24 @@ typedef struct ln_prefix_key {
  * is anything that tells unrelated sequences apart. */
 ln_prefix_key ln_prefix_key_of(const uint64_t secret[2], uint64_t parent, const int32_t *tokens);
 
+/* What tells the prefixes of a sequence apart from those of others, beside their tokens. */
+typedef struct ln_prefix_origin {
+    const char *adapter;     /* its name, there as long as the sequence; NULL: none */
+    uint64_t adapter_number; /* of its load */
+    bool has_salt;
+} ln_prefix_origin;
+
+/* A block that can be found from now on. */
+typedef struct ln_prefix_stored {
+    const ln_prefix_key *key;
+    const ln_prefix_origin *origin; /* of its sequence; NULL: nothing but tokens */
+    bool is_first;                  /* the parent is a root, and no block */
+} ln_prefix_stored;
+
 /* Is told of each block that can be found from now on, and of each that no longer can. The calls
  * come from whoever changes the cache, and must not change it. */
 typedef struct ln_prefix_observer {
-    void (*stored)(void *context, const ln_prefix_key *key);
+    void (*stored)(void *context, const ln_prefix_stored *block);
     void (*removed)(void *context, const ln_prefix_key *key);
     void *context;
 } ln_prefix_observer;
@@ -45,8 +59,8 @@ void ln_prefix_index_init(ln_prefix_index *index, size_t n_blocks, void *memory)
 
 /* A block with these tokens, or -1. */
 int32_t ln_prefix_index_find(const ln_prefix_index *index, const ln_prefix_key *key);
-/* The block is not in the index, and find gives none for the key. */
-void ln_prefix_index_add(ln_prefix_index *index, int32_t block, const ln_prefix_key *key);
+/* The block is not in the index, and find gives none for its key. */
+void ln_prefix_index_add(ln_prefix_index *index, int32_t block, const ln_prefix_stored *stored);
 /* The block is in the index. */
 void ln_prefix_index_remove(ln_prefix_index *index, int32_t block);
 

@@ -221,7 +221,10 @@ static ln_status take_adapter(const ln_request_factory *factory, const linnet_re
     if (group->adapter > 0) {
         memcpy(key + n_bytes + 1, &number, sizeof number);
         n_bytes += 1 + sizeof number;
+        group->origin.adapter = factory->adapters->slots[group->adapter - 1].info.name;
+        group->origin.adapter_number = number;
     }
+    group->origin.has_salt = *salt != '\0';
     group->root = ln_kv_cache_root(factory->kv, key, n_bytes);
     return LINNET_OK;
 }

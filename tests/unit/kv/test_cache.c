@@ -422,14 +422,17 @@ static void random_sequences_keep_the_invariants(void **state) {
 }
 
 typedef struct heard {
-    size_t n_stored, n_removed;
-    uint64_t hash; /* of the last event */
+    size_t n_stored, n_first, n_removed;
+    uint64_t hash;                  /* of the last event */
+    const ln_prefix_origin *origin; /* of the last block that was stored */
 } heard;
 
-static void hear_stored(void *context, const ln_prefix_key *key) {
+static void hear_stored(void *context, const ln_prefix_stored *block) {
     heard *own = context;
     own->n_stored++;
-    own->hash = key->hash;
+    own->n_first += block->is_first;
+    own->hash = block->key->hash;
+    own->origin = block->origin;
 }
 
 static void hear_removed(void *context, const ln_prefix_key *key) {
@@ -459,12 +462,19 @@ static void observers_hear_what_can_be_found(void **state) {
 
     int32_t tokens[64] = {1, 2, 3}, others[64] = {4, 5, 6};
     size_t row, n_cached;
-    ln_kv_arrival arrival = {
-        .tokens = tokens, .n_tokens = 33, .root = ROOT, .may_hit = true, .is_alone = true};
+    const ln_prefix_origin origin = {.adapter = "a", .adapter_number = 1};
+    ln_kv_arrival arrival = {.tokens = tokens,
+                             .n_tokens = 33,
+                             .root = ROOT,
+                             .may_hit = true,
+                             .is_alone = true,
+                             .origin = &origin};
     assert_true(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached));
     assert_true(ln_kv_cache_extend(&cache, row, 0, 33));
     ln_kv_cache_add_prefix(&cache, row, tokens, 33); /* two full blocks */
     assert_int_equal(seen.n_stored, 2);
+    assert_int_equal(seen.n_first, 1);
+    assert_ptr_equal(seen.origin, &origin);
     ln_prefix_key first = ln_prefix_key_of(shape.secret, ROOT, tokens);
     ln_prefix_key second = ln_prefix_key_of(shape.secret, first.hash, tokens + 16);
     assert_int_equal(seen.hash, second.hash);

@@ -42,7 +42,7 @@ _linnet() {
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --hf | --parallel | --part-bytes) ;;
     -c | --ctx | -t | --threads | --max-seqs | --max-batch-tokens | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
-    --host | --port | --api-key | --served-name | --cors | --allowed-host | --max-* | --*-timeout) ;;
+    --host | --port | --api-key | --kv-events* | --served-name | --cors | --allowed-host | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
     --gpu-layers | --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
@@ -60,7 +60,7 @@ _linnet() {
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine $model" ;;
             chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine $model" ;;
             serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --chat-template-kwargs --cors --tls-cert --tls-key
-                --allowed-host --strict-fields --no-web-page --metrics-prefix --response-store --max-responses --max-response-bytes
+                --allowed-host --strict-fields --no-web-page --metrics-prefix --kv-events --kv-events-topic --kv-events-replay --kv-events-buffer --response-store --max-responses --max-response-bytes
                 --log-json --no-log --sandbox --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout --models --memory --gpu-memory --keep-alive $engine $model" ;;

@@ -34,6 +34,7 @@ need_build() {
     need libssl-dev pkg-config --exists libssl
     need libsqlite3-dev pkg-config --exists sqlite3
     need zlib1g-dev pkg-config --exists zlib
+    need libzmq3-dev pkg-config --exists libzmq
 }
 
 need_test() {

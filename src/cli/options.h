@@ -17,7 +17,8 @@ enum {
     LN_KEYS_SAMPLING = 0x300,
     LN_KEYS_GRAMMAR = 0x400,
     LN_KEYS_ADAPTERS = 0x500,
-    LN_KEYS_MODEL = 0x600
+    LN_KEYS_MODEL = 0x600,
+    LN_KEYS_KV_EVENTS = 0x700
 };
 
 /* A child parser for the options of every command that makes an engine. Its input is an

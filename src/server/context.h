@@ -18,7 +18,8 @@ typedef struct ln_context {
     ln_metrics metrics;
     ln_health health;
     ln_shutdown shutdown;
-    const char *metrics_prefix; /* of names in /metrics */
+    const char *metrics_prefix;              /* of names in /metrics */
+    const struct ln_kv_publisher *kv_events; /* kv_events/publisher.h; NULL: none */
     bool has_web_page;
     json_t *template_variables; /* of chat templates, owned; NULL: none */
     bool refuses_unknown;       /* fields of bodies that nobody knows */

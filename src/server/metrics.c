@@ -188,6 +188,14 @@ static void put_infos(const page *p, const ln_metrics_engine *engine) {
     ln_strbuf_printf(p->out, "\",waiting_lora_adapters=\"\"} %lld\n", (long long)time(NULL));
 }
 
+static void put_kv_events(const page *p, const ln_kv_publisher_counts *counts) {
+    put_one(p, "kv_event_batches_total", "counter", "Batches of KV events that were published.",
+            (double)counts->n_batches);
+    put_one(p, "kv_events_total", "counter", "KV events in them.", (double)counts->n_events);
+    put_one(p, "kv_events_dropped_total", "counter",
+            "KV events that were dropped because too many waited.", (double)counts->n_dropped);
+}
+
 void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out) {
     const page whole = {out, now->prefix, now->model}, *p = &whole;
     put_one(p, "num_requests_open", "gauge", "Sequences admitted and not over.",
@@ -210,6 +218,8 @@ void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_
             (double)metrics->n_ignored_fields);
     put_one(p, "log_lines_dropped_total", "counter", "Lines of the log that nobody read in time.",
             (double)now->n_dropped_lines);
+    if (now->has_kv_events)
+        put_kv_events(p, &now->kv_events);
     put_responses(p, metrics);
     put_histogram(p, "time_to_first_token_seconds", "From the request to its first token.",
                   &metrics->first_token, first_token_bounds);

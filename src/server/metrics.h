@@ -6,6 +6,7 @@
 #include <linnet.h>
 
 #include "base/strbuf.h"
+#include "server/kv_events/publisher.h"
 
 enum { LN_HISTOGRAM_MAX_BOUNDS = 24 };
 
@@ -40,6 +41,8 @@ typedef struct ln_metrics_now {
     size_t n_open;              /* sequences admitted and not over */
     size_t n_connections;
     uint64_t n_dropped_lines;         /* of the log */
+    bool has_kv_events;               /* they are published */
+    ln_kv_publisher_counts kv_events; /* with has_kv_events */
     const ln_metrics_engine *engines; /* [n_engines] */
     size_t n_engines;
 } ln_metrics_now;

@@ -205,6 +205,7 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
     server->context.generations = &server->generations;
     server->context.has_web_page = options->has_web_page;
     server->context.metrics_prefix = options->metrics_prefix;
+    server->context.kv_events = options->kv_events;
     server->context.refuses_unknown = options->strict_fields;
     server->context.max_body_bytes = options->limits.max_body_bytes;
     ln_admission_init(&server->context.admission, NULL);

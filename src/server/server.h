@@ -14,6 +14,7 @@
 typedef struct ln_server ln_server;
 
 struct ln_api_key_list; /* api/api_keys.h */
+struct ln_kv_publisher; /* kv_events/publisher.h */
 
 typedef struct ln_server_options {
     ln_http_address address;
@@ -38,6 +39,7 @@ typedef struct ln_server_options {
     const char *template_variables; /* a JSON object of variables of chat templates; NULL: none */
     bool strict_fields; /* unknown fields of bodies are refused, not ignored with a warning */
     bool has_web_page;
+    const struct ln_kv_publisher *kv_events; /* which /metrics counts; NULL: there is none */
     bool logs_json;
     /* Takes a line, which ends with a newline, and does not wait; false: it was dropped. */
     bool (*log)(void *user, const char *line, size_t n_bytes);

@@ -18,8 +18,10 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sandbox.h"
+#include "cli/serve/kv_events.h"
 #include "cli/serve/many.h"
 #include "cli/serve/service.h"
+#include "engine/engine.h"
 #include "server/api/api_keys.h"
 #include "server/log_writer.h"
 #include "server/server.h"
@@ -79,6 +81,8 @@ typedef struct serve_args {
     ln_server_options server;
     linnet_engine_options engine;
     ln_cli_adapters adapters;
+    ln_cli_kv_events kv_events;
+    ln_kv_publisher *publisher; /* of KV events, once it is open; NULL: none */
     ln_cli_many many;
 } serve_args;
 
@@ -187,6 +191,8 @@ static void check(struct argp_state *state, serve_args *args) {
         argp_error(state, "--tls-cert and --tls-key need each other");
     if (args->key_file || args->n_keys > 0)
         check_keys(state, args);
+    if (args->kv_events.publisher.endpoint != NULL && !args->engine.prefix_cache)
+        argp_error(state, "--kv-events: there are none with --prefix-cache off");
     args->server.allowed_hosts = args->hosts;
 }
 
@@ -257,6 +263,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &args->engine;
         state->child_inputs[1] = &args->adapters;
         state->child_inputs[2] = &args->model;
+        state->child_inputs[3] = &args->kv_events;
         return 0;
     case KEY_HOST: server->address.host = arg; return 0;
     case KEY_PORT:
@@ -311,6 +318,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 4},
                                              {&ln_cli_adapters_argp, 0, NULL, 1},
                                              {&ln_cli_model_argp, 0, NULL, 1},
+                                             {&ln_cli_kv_events_argp, 0, NULL, 1},
                                              {0}};
 
 static const struct argp serve_argp = {
@@ -346,7 +354,7 @@ static char *folder_of(const char *path) {
 }
 
 /* [n_models] paths. */
-static void confine_files(const serve_args *args, const char *const *models, size_t n_models) {
+static void confine_files(serve_args *args, const char *const *models, size_t n_models) {
     char *keys = folder_of(args->key_file), *store = folder_of(args->server.response_store);
     const char *user = getenv("HOME"); /* services may have none */
     char *home = NULL;                 /* where CUDA keeps kernels that it has compiled */
@@ -363,6 +371,7 @@ static void confine_files(const serve_args *args, const char *const *models, siz
     ln_cli_sandbox_allow(&sandbox, keys, false);
     ln_cli_sandbox_allow(&sandbox, store, true);
     ln_cli_sandbox_allow(&sandbox, home, true);
+    ln_cli_kv_events_allow(&args->kv_events, &sandbox);
     if (!ln_cli_sandbox_confine_files(&sandbox) && ln_cli_sandbox_landlock() > 0)
         ln_cli_warn("the sandbox could not be set up: the server can read and write all files");
     free(keys);
@@ -382,7 +391,14 @@ static void print_address(const ln_server_options *server, unsigned port) {
     fflush(stdout);
 }
 
-static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args,
+/* The server and what publishes its KV events. */
+static ln_status open_server(serve_args *args, ln_server **server, ln_error *err) {
+    LN_TRY(ln_cli_kv_events_open(&args->kv_events, &args->publisher, err));
+    args->server.kv_events = args->publisher;
+    return ln_server_open(&args->server, server, err);
+}
+
+static int serve_model(ln_server *server, const linnet_model *model, serve_args *args,
                        const char *path) {
     linnet_error err = {0};
     linnet_engine *engine = NULL;
@@ -394,10 +410,12 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
         ln_server_close(server);
         return ln_cli_fail_with(&err);
     }
-    if (server == NULL && ln_server_open(&args->server, &server, &err) != LINNET_OK) {
+    if (server == NULL && open_server(args, &server, &err) != LINNET_OK) {
         linnet_engine_destroy(engine);
         return ln_cli_fail_with(&err);
     }
+    if (args->publisher != NULL)
+        ln_engine_observe_prefixes(engine, ln_kv_publisher_observer(args->publisher));
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     linnet_engine_get_memory(engine, &plan);
     if (!args->is_silent && !args->server.logs_json)
@@ -412,13 +430,13 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
     return status;
 }
 
-static int serve(const serve_args *args, const char *path) {
+static int serve(serve_args *args, const char *path) {
     linnet_error err = {0};
     ln_server *server = NULL;
     linnet_model *model = NULL;
     int status;
     if (!ln_cli_has_ranks(&args->engine) && /* else rank 0 listens, once it knows who it is */
-        ln_server_open(&args->server, &server, &err) != LINNET_OK) {
+        open_server(args, &server, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
     } else if (ln_cli_open_model(path, &model, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
@@ -438,6 +456,7 @@ static const char *find_single_option(const serve_args *args) {
     return args->server.served_name                                    ? "--served-name"
            : args->chat_template                                       ? "--chat-template"
            : args->adapters.count > 0 || args->engine.max_adapters > 0 ? "adapters"
+           : args->kv_events.publisher.endpoint                        ? "--kv-events"
            : ln_cli_has_ranks(&args->engine)                           ? "several ranks"
                                                                        : NULL;
 }
@@ -496,6 +515,7 @@ static int serve_with_log(serve_args *args, ln_cli_catalog *catalog, const char 
     args->server.log = writer != NULL ? write_log : NULL;
     args->server.log_user = writer;
     int status = catalog->count > 0 ? serve_catalog(args, catalog) : serve(args, path);
+    ln_kv_publisher_close(args->publisher); /* the engine has ended */
     ln_log_writer_close(writer, LOG_END_MS);
     return status;
 }
@@ -544,5 +564,6 @@ int ln_cli_serve(int argc, char **argv) {
         args.engine.max_seqs = DEFAULT_MAX_SEQS;
     int status = serve_any(&args);
     ln_cli_adapters_free(&args.adapters);
+    ln_cli_kv_events_free(&args.kv_events);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/output.h"
+#include "server/kv_events/publisher.h"
 
 static bool is_loopback(const char *host) {
     struct in_addr address;
@@ -49,6 +50,8 @@ void ln_cli_print_service(const linnet_model *model, const char *path,
           stderr);
     if (server->has_web_page)
         fputs("pages     / (a chat), /status\n", stderr);
+    if (server->kv_events != NULL)
+        fprintf(stderr, "KV events %s\n", ln_kv_publisher_endpoint(server->kv_events));
     print_try(&info, server, port);
     if (server->read_keys == NULL && !is_loopback(server->address.host))
         ln_cli_warn("whoever reaches %s can use the server: --api-key or --api-key-file asks for "

@@ -42,6 +42,10 @@ void ln_endpoint_metrics(ln_context *context, ln_exchange *exchange) {
                           .n_dropped_lines = context->log->n_dropped,
                           .n_open = atomic_load(&context->admission.n_open),
                           .n_connections = ln_listener_count_connections(context->listener)};
+    if (context->kv_events != NULL) {
+        now.has_kv_events = true;
+        now.kv_events = ln_kv_publisher_count(context->kv_events);
+    }
     ln_strbuf_clear(out);
     ln_metrics_render(&context->metrics, &now, out);
     ln_response_send(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", out->data,

@@ -1,4 +1,4 @@
-/* Rules of JSON's own grammar, which schemas and calls of tools refer to.
+/* Rules of JSON's own grammar, which schemas and tool calls refer to.
  *
  * The texts are JSON as RFC 8259 has it, less what serves nobody in an answer:
  * white space stands after { [ , : and before } ], as at most one space or one

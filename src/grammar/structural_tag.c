@@ -1,4 +1,4 @@
-/* Structural tags: text with tagged parts, such as calls of tools, as xgrammar's JSON describes
+/* Structural tags: text with tagged parts, such as tool calls, as xgrammar's JSON describes
  * it. Free text ends where the first trigger ends, so that a tag that is begun is finished. */
 #include <jansson.h>
 #include <string.h>

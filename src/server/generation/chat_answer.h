@@ -1,5 +1,5 @@
 /* A chat's answer, parsed as it streams in: its parts in their order, which every API shows in its
- * own way. A part is text, reasoning, or a call of a tool. */
+ * own way. A part is text, reasoning, or a tool call. */
 #ifndef LN_SERVER_GENERATION_CHAT_ANSWER_H
 #define LN_SERVER_GENERATION_CHAT_ANSWER_H
 

@@ -38,7 +38,7 @@ static bool render_once(const ln_chat_prompt *chat, const linnet_model *model, l
 
 /* ---- what templates differ in ----------------------------------------------------------- */
 
-/* Other ways to write calls of tools down, for templates that fail with the usual one. */
+/* Other ways to write tool calls down, for templates that fail with the usual one. */
 enum {
     STRING_ARGUMENTS = 1, /* as clients send them, not the object in them */
     EMPTY_CONTENT = 2,    /* beside calls, not null */

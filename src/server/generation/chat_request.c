@@ -135,8 +135,9 @@ static void show_reasoning(const linnet_model *model, ln_generation_request *req
             show_marker(model->tokenizer, format->dropped[i], request);
 }
 
-/* How the answer is taken apart, by the template's source. Calls are looked for where tools were
- * given, and not in JSON that was asked for. A template that knows no syntax has Hermes'. */
+/* Chooses how the answer is parsed, by the template's source: its syntax of tool calls and of
+ * reasoning. Calls are looked for where tools were given, and not in JSON that was asked for. A
+ * template that knows no syntax has Hermes'. */
 static void choose_parts(const linnet_model *model, const char *source, ln_api_tools *tools,
                          const char *prompt, ln_generation_request *request) {
     size_t n_bytes = source != NULL ? strlen(source) : 0;

@@ -1,4 +1,4 @@
-/* What a chat model says, taken apart: reasoning, content, and calls of tools
+/* What a chat model says, taken apart: reasoning, content, and tool calls
  * in the syntax that the model was taught.
  *
  * The text is fed as it comes, cut anywhere, and pieces are handed on as soon

@@ -1,5 +1,5 @@
-/* That chat models think aloud before they answer: what stands around it, as data, and what a
- * template shows of it. */
+/* Reasoning of chat models, which think aloud before they answer: what stands around it, as data,
+ * and what a template shows of it. The parser is chat_text.h's. */
 #ifndef LN_TEXT_CHAT_REASONING_H
 #define LN_TEXT_CHAT_REASONING_H
 

@@ -1,5 +1,5 @@
-/* A parser of calls of tools in any syntax: it is fed what follows the text that begins calls, and
- * hands on names and arguments as soon as they are certain. */
+/* The tool-call parser, for any syntax (call_syntax.h): it is fed what follows the text that begins
+ * calls, and hands on names and arguments as soon as they are certain. */
 #ifndef LN_TEXT_CHAT_CALLS_CALL_READER_H
 #define LN_TEXT_CHAT_CALLS_CALL_READER_H
 

@@ -1,6 +1,6 @@
-/* How chat models write calls of tools, as data: a row says what stands around calls, names and
- * arguments. The parser reads by it (call_reader.h) and the grammar of forced calls writes by it
- * (grammar/tools.c). */
+/* How chat models write tool calls, as data: a row says what stands around calls, names and
+ * arguments. The one tool-call parser reads by it (call_reader.h) and the grammar of forced calls
+ * writes by it (grammar/tools.c). */
 #ifndef LN_TEXT_CHAT_CALLS_CALL_SYNTAX_H
 #define LN_TEXT_CHAT_CALLS_CALL_SYNTAX_H
 
@@ -54,8 +54,8 @@ typedef struct ln_call_syntax {
     bool nested;               /* TAGGED: <KEY>VALUE</KEY>, where values may be such elements */
 } ln_call_syntax;
 
-/* The syntax that a chat template's text shows; NULL: none that is known. Static storage, as
- * below. */
+/* Chooses the tool-call syntax of a model: the one that its chat template's text shows; NULL: none
+ * that is known. Static storage, as below. */
 const ln_call_syntax *ln_call_syntax_detect(const char *chat_template, size_t n_bytes);
 const ln_call_syntax *ln_call_syntax_find(const char *name); /* or NULL */
 /* In the order of the table; NULL: there are no more. */

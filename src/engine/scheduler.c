@@ -107,7 +107,8 @@ static bool make_room(ln_scheduler *s, const ln_sequence *sequence, size_t n_tok
     return true;
 }
 
-/* How much of a sequence the budget holds, beside the decodes that are still to come. */
+/* Chunked prefill: how much of a sequence the budget holds, beside the decodes that are still to
+ * come. */
 static ln_chunk plan_chunk(const ln_scheduler *s, ln_sequence *sequence) {
     const ln_sequence_group *group = sequence->group;
     size_t missing = tokens_missing(sequence);

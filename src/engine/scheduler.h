@@ -1,11 +1,11 @@
-/* The scheduler decides what a step computes. Groups of sequences wait, run, may be swapped out,
- * and end.
+/* The scheduler decides what a step computes: continuous batching with chunked prefill. Groups of
+ * sequences wait, run, may be swapped out, and end.
  *
  * Groups have an order: first come, first served; or by priority, where every 64th admission goes
  * to the group that has waited longest. A step has a budget of tokens and of rows of logits.
  * Sequences that lack one token in the cache (decodes) always find room in it; the rest goes to
- * unfinished prefills in order, in chunks; then to groups that were swapped out; then to waiting
- * ones.
+ * unfinished prefills in order, in chunks whose size is what is left of the budget; then to groups
+ * that were swapped out; then to waiting ones.
  *
  * By priority, a waiting group also takes the place of running ones whose priority is lower; they
  * are preempted as below.
@@ -25,7 +25,7 @@
 /* What one step may hold; each at least max_seqs. */
 typedef struct ln_step_budget {
     size_t max_seqs;
-    size_t max_tokens;
+    size_t max_tokens; /* --max-batch-tokens: the most that a prefill chunk may have */
     size_t max_logits;
     size_t n_adapters; /* slots of adapters */
 } ln_step_budget;

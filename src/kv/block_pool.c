@@ -62,7 +62,7 @@ int32_t ln_block_pool_take(ln_block_pool *pool) {
     if (pool->n_free > 0) {
         block = pool->free_blocks[--pool->n_free];
     } else if (pool->n_cached > 0) {
-        block = pool->newer[pool->n_blocks];
+        block = pool->newer[pool->n_blocks]; /* evicts the oldest */
         remove_cached(pool, block);
         ln_prefix_index_remove(&pool->index, block);
     } else {

@@ -1,9 +1,9 @@
-/* A pool of KV blocks: ids 0 .. n_blocks - 1 with reference counts. It hands out ids only; what
- * lies in a block belongs to the backend.
+/* A pool of KV blocks, their allocator: ids 0 .. n_blocks - 1 with reference counts. It hands out
+ * ids only; what lies in a block belongs to the backend.
  *
  * A block is in use (referenced), free, or cached: nobody references it, but the prefix index knows
  * its tokens. When nothing is free, take evicts the block that has been cached for the longest
- * time. */
+ * time (LRU). */
 #ifndef LN_KV_BLOCK_POOL_H
 #define LN_KV_BLOCK_POOL_H
 
@@ -28,7 +28,7 @@ static inline size_t ln_block_pool_available(const ln_block_pool *pool) {
     return pool->n_free + pool->n_cached;
 }
 
-/* A block with one reference, or -1. */
+/* Allocates a block, with one reference, and evicts a cached one if need be; or -1. */
 int32_t ln_block_pool_take(ln_block_pool *pool);
 /* One more reference to a block that is in use or cached. */
 void ln_block_pool_share(ln_block_pool *pool, int32_t block);

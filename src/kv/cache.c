@@ -272,7 +272,7 @@ static bool can_extend(const ln_kv_group *group, const ln_block_table *table, si
     return wanted <= ln_block_pool_available(&group->pool) - others;
 }
 
-/* Writing to a shared block copies it first. */
+/* Copy on write: writing to a shared block copies it first. */
 static void own_block(ln_kv_cache *cache, size_t g, ln_block_table *table, size_t at) {
     ln_kv_group *group = &cache->groups[g];
     int32_t shared = table->blocks[at];

@@ -1,5 +1,6 @@
-/* Which block holds which tokens: full blocks by the keyed hash of their tokens and of all that
- * came before them. A hit is confirmed by comparing the tokens. */
+/* The hash table of the prefix cache, which block holds which tokens: full blocks by the keyed hash
+ * (SipHash) of their tokens and of all that came before them. A hit is confirmed by comparing the
+ * tokens. */
 #ifndef LN_KV_PREFIX_INDEX_H
 #define LN_KV_PREFIX_INDEX_H
 

@@ -181,9 +181,9 @@ typedef struct ln_op_linear {
     bool multiplies; /* one of them multiplies results, too */
 } ln_op_linear;
 
-/* The first half of adapters' low-rank linears: low[i][row] = A x[row] with the A that the row's
- * adapter has for weights[i]; rows without one stay as they are. With a matrix for each head
- * rows are (token, head), and weights[i] is the first head's. The linears do the second half. */
+/* The shrink half of adapters' low-rank linears (LoRA): low[i][row] = A x[row] with the A that the
+ * row's adapter has for weights[i]; rows without one stay as they are. With a matrix for each head
+ * rows are (token, head), weights[i] being the first head's. Linears expand: they add B low. */
 enum { LN_MAX_ADAPTED = 4 };
 typedef struct ln_op_adapt {
     const ln_adapter_rows *rows;

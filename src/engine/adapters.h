@@ -1,4 +1,4 @@
-/* The engine's adapters: places (slots) for them, their names, and who uses them. Any thread loads,
+/* The engine's adapters (LoRA, IA3): slots, their names, and who uses them. Any thread loads,
  * unloads and submits; a slot is written while no request has it, so steps read it without a lock.
  */
 #ifndef LN_ENGINE_ADAPTERS_H

@@ -1,5 +1,5 @@
 /* An adapter's matrices in the form that kernels read (ln_adapter_target), beside the weights that
- * they change: in planned memory, one place (slot) for each adapter that can be loaded. */
+ * they change: in planned memory, one slot for each adapter that can be loaded. */
 #ifndef LN_MODEL_ADAPTER_LOAD_H
 #define LN_MODEL_ADAPTER_LOAD_H
 

@@ -1,6 +1,6 @@
-/* Low-rank updates of adapters: A x by rows of one adapter, and B of that in the linears. Sums run
- * over K in the order of all scalar products, and over the rank in ascending order: what a row gets
- * depends on the row and its adapter alone. */
+/* Low-rank updates of adapters (LoRA): A x by rows of one adapter (shrink), and B of that in the
+ * linears (expand). Sums run over K in the order of all scalar products, and over the rank in
+ * ascending order: what a row gets depends on the row and its adapter alone. */
 #include "backend/cpu/scalar/scalar.h"
 
 /* One weight's A for the rows of a run, and of a head. */

@@ -1,5 +1,6 @@
-/* Low-rank updates of adapters (ln_op_adapt): A x as plain float32 rows, 16 rows of A at a time for
- * up to 16 rows of x that have the same adapter; B of that behind the sums of a linear. */
+/* Low-rank updates of adapters (LoRA; ln_op_adapt): shrink, A x as plain float32 rows, 16 rows of A
+ * at a time for up to 16 rows of x that have the same adapter; expand, B of that behind the sums of
+ * a linear. */
 #ifndef LN_BACKEND_CPU_SIMD_ADAPT_H
 #define LN_BACKEND_CPU_SIMD_ADAPT_H
 

@@ -1,5 +1,5 @@
-/* Launches the kernels of an attention. Sequences that bring one token (decode) and those that
- * bring more (prefill) may come in one step; each kernel skips the others' sequences.
+/* Launches the kernels of an attention. Decode sequences (one token in this step) and prefill
+ * sequences (more) may come in one step; each kernel skips the others' sequences.
  *
  *     decode   sm90_decode_q8 (Hopper, int8 and E4M3), with its merge or merge
  *              sm90_decode_f16 (Hopper, f16 and bf16), mma_decode; then merge

@@ -10,8 +10,8 @@ typedef struct ln_act_view ln_act_view;
  * faster than one warp behind the last split. */
 bool ln_attention_merges_apart(const ln_mma_attention_args *args, size_t n_seqs);
 
-/* Merges the KV splits of the sequences that bring one token. With `to` the result is converted for
- * the next linear, too. */
+/* Merges the KV splits of decode sequences (one token in this step). With `to` the result is
+ * converted for the next linear, too. */
 int ln_attention_merge(const ln_mma_attention_args *args, size_t n_seqs, const ln_act_view *to,
                        cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-/* Split-KV decode attention (flash decoding) by mma.sync: sequences that bring one token, caches of
+/* Split-KV decode attention (flash decoding) by mma.sync: sequences of one token each, caches of
  * f16, bf16, int8 or E4M3, head dims of 16 to 256, up to 16 query heads to a KV head.
  *
  * A warp computes one KV split of one KV head; the query heads that share it are the 16
@@ -82,7 +82,7 @@ static __device__ __forceinline__ void store_result(const ln_mma_attention_args 
                         ln_merge(0.0f, keep, state.acc[d][2 * i + 1], add) * normalizer);
 }
 
-/* The split of this block; false: its sequence brings several tokens, or sees nothing of it. */
+/* The split of this block; false: its sequence has several tokens, or sees nothing of it. */
 static __device__ __forceinline__ bool find_split(const ln_mma_attention_args &p, kv_split &at) {
     at.kv_head = blockIdx.x, at.seq = blockIdx.y, at.number = blockIdx.z;
     at.token = (size_t)p.a.seq_starts[at.seq];

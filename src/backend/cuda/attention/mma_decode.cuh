@@ -4,8 +4,8 @@
 
 #include "backend/cuda/attention/args.cuh"
 
-/* Partial results of all KV splits of the sequences that bring one token; the result itself where
- * there is one split. */
+/* Partial results of all KV splits of decode sequences (one token in this step); the result itself
+ * where there is one split. */
 int ln_attention_mma_decode(const ln_mma_attention_args *args, size_t n_seqs, cudaStream_t stream);
 
 #endif

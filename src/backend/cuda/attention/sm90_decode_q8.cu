@@ -1,5 +1,5 @@
 /* Split-KV decode attention on Hopper: caches of int8 and E4M3, head dims 64 and 128, up to 16
- * query heads to a KV head, sequences that bring one token.
+ * query heads to a KV head, sequences of one token each.
  *
  * Persistent CTAs: a block stays on each SM. A warp claims KV splits of KV heads from an atomic
  * counter; whole splits come first, the last ones of all sequences behind them. It is its own
@@ -41,14 +41,14 @@ template <int D, int DTYPE, int ROWS> struct pipeline_shape {
 /* What a block knows of a sequence. */
 typedef struct seq_splits {
     unsigned first; /* full KV splits of the sequences before it, without their last ones */
-    int token;      /* -1: it brings more than one */
+    int token;      /* -1: it has more than one */
     unsigned begin, end;
 } seq_splits;
 
 typedef struct decode_args {
     ln_mma_attention_args mma;
     unsigned n_seqs;
-    bool all_single; /* no sequence brings more than one token */
+    bool all_single; /* no sequence has more than one token */
     bool merges;     /* else another kernel does */
     bool converts;   /* the result is converted for the next linear, too */
     ln_act_view to;
@@ -96,7 +96,7 @@ static __device__ void find_splits(const decode_args &p, seq_splits *seqs) {
     __syncthreads();
 }
 
-/* Work item `number`; false if its sequence brings more than one token. */
+/* Work item `number`; false if its sequence has more than one token. */
 static __device__ __forceinline__ bool find_item(const decode_args &p, const seq_splits *seqs,
                                                  unsigned number, kv_split &item) {
     unsigned n_heads = (unsigned)p.mma.a.kv.n_heads, n_early = seqs[p.n_seqs].first;

@@ -8,10 +8,10 @@
  * one warpgroup's registers, hence the halves. The scores of the next tile are issued behind P V,
  * so that the tensor cores have work while this one's results are stored or merged.
  *
- * KV splits have LN_MLA_SPLIT keys and merge in order of positions. Where few sequences bring
- * one token each, block y computes splits y, y + gridDim.y .. and merge.cu follows. Else a block
- * computes all splits of its rows and merges them, with what it keeps in `out`. Both ways give a
- * row the same bits.
+ * KV splits have LN_MLA_SPLIT keys and merge in order of positions. Where there are few
+ * sequences, of one token each, block y computes splits y, y + gridDim.y .. and merge.cu follows.
+ * Else a block computes all splits of its rows and merges them, with what it keeps in `out`. Both
+ * ways give a row the same bits.
  *
  * Grid (tiles of rows, the last first, which see the most keys; shares of splits; sequences), block
  * 384. Shared memory: Q, two stages of a KV tile, P, swizzled in rows of 128 bytes; 226 KB. Bytes

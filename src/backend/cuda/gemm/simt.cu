@@ -226,7 +226,7 @@ static __global__ void __launch_bounds__(WARPS *LN_WARP)
         multiply<T, ROWS>(p, group, column, i, end - i < ROWS ? end - i : ROWS);
 }
 
-/* Two linears of the same rows of X, of which `narrow` has fewer than COLUMNS columns. */
+/* Two linears of the same rows of X, of which `narrow` has an N below COLUMNS. */
 typedef struct pair_args {
     linear_args narrow, wide;
 } pair_args;

@@ -58,7 +58,8 @@ static void drop_groups(const ln_op_route *p, float *contest, float *group_score
             contest[group * size + i] = -INFINITY;
 }
 
-static void weigh(const ln_op_route *p, float *weights) {
+/* From the chosen experts' scores to their routing weights. */
+static void compute_weights(const ln_op_route *p, float *weights) {
     float total = 0.0f;
     if (p->router == LN_ROUTER_SOFTMAX_CHOSEN) {
         float largest = weights[0]; /* best first */
@@ -110,7 +111,7 @@ void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
                                                             : scores[best];
             contest[best] = -INFINITY;
         }
-        weigh(p, weights);
+        compute_weights(p, weights);
         for (size_t i = 0; i < p->n_used && p->expert_scale != NULL; i++)
             weights[i] *= p->expert_scale[experts[i]];
     }

@@ -287,9 +287,9 @@ typedef struct ln_relative_bias {
     bool both_ways; /* half of the buckets are for keys ahead of the query */
 } ln_relative_bias;
 
-/* Attention over the block tables. Scores are scale * q.k, soft-capped, plus the biases; a token
- * at position p sees positions max(0, p - window + 1) .. p, those from the last multiple of chunk
- * on, or all that are cached; with sees_all a window reaches as far ahead.
+/* Paged attention, over the block tables (MHA, GQA and MQA). Scores are scale * q.k, soft-capped,
+ * plus the biases; a token at position p sees positions max(0, p - window + 1) .. p, those from the
+ * last multiple of chunk on, or all that are cached; with sees_all a window reaches as far ahead.
  *
  * One recurrence for prefill and decode: KV positions are cut into KV splits at absolute multiples
  * of LN_KV_SPLIT; each split starts from nothing, and splits merge in order. K and V are read back
@@ -355,7 +355,7 @@ typedef struct ln_op_route {
     float *weights;   /* [n_tokens][n_used] */
 } ln_op_route;
 
-/* Sorts the rows (token, choice) by expert: those of experts [first_expert, first_expert +
+/* Permutes the rows (token, choice) by expert: those of experts [first_expert, first_expert +
  * n_experts); others are left out. */
 typedef struct ln_op_group {
     const int32_t *experts; /* [n_rows] */

@@ -7,10 +7,10 @@
 
 /* Numbers are at least 1; of a mesh of no ranks all are 0. */
 typedef struct ln_mesh {
-    size_t n_tensor; /* ranks that divide attention */
-    size_t n_expert; /* so many times that: over all of these whole experts are divided; 1: each
-                        expert is divided by columns */
-    size_t n_stages; /* of layers, one behind the other */
+    size_t n_tensor; /* tensor parallel: ranks that divide attention */
+    size_t n_expert; /* expert parallel: so many times that, over all of which whole experts are
+                        divided; 1: each expert is divided by columns */
+    size_t n_stages; /* pipeline parallel: stages of layers, one behind the other */
     size_t rank;     /* of all */
 } ln_mesh;
 

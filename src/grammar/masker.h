@@ -1,5 +1,5 @@
-/* Masks of tokens: what may come next in a sequence, applied to its logits. A
- * mask is a bit for each id; those of the states that were met last are kept.
+/* Token bitmasks: what may come next in a sequence, applied to its logits. A mask
+ * is a bit for each id; those of the states that were met last are kept.
  */
 #ifndef LN_GRAMMAR_MASKER_H
 #define LN_GRAMMAR_MASKER_H

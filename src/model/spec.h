@@ -228,7 +228,7 @@ typedef enum ln_head_activation {
     LN_HEAD_SILU
 } ln_head_activation;
 
-/* Layers whose input is kept for a head that drafts; n_layers: what the last one gives. */
+/* Layers whose input an EAGLE-3 head reads (auxiliary hidden states); n_layers: the last output. */
 typedef struct ln_taps {
     size_t n;
     size_t layers[LN_MAX_TAPS];

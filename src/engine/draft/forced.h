@@ -1,4 +1,4 @@
-/* Drafts of a grammar: where its mask leaves one token, that token is what will be sampled. */
+/* Drafts of a grammar (jump-forward decoding): where its mask leaves one token, that one comes. */
 #ifndef LN_ENGINE_DRAFT_FORCED_H
 #define LN_ENGINE_DRAFT_FORCED_H
 

@@ -1,4 +1,4 @@
-/* Drafts from a text that a client predicts: what follows there the last tokens of the output. */
+/* Drafts from a predicted output that clients send: what follows there the last tokens of ours. */
 #ifndef LN_ENGINE_DRAFT_PREDICTED_H
 #define LN_ENGINE_DRAFT_PREDICTED_H
 

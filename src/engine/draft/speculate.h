@@ -3,8 +3,8 @@
  *
  * Each drafted token's position is sampled as if there were no draft, with the random numbers of
  * the position; tokens are accepted while both agree, and the first that differs is the sampled
- * one. So tokens, and what they depend on, are those without speculation. Keys and values of
- * rejected tokens lie behind the sequence's end and are written over.
+ * one; there is no rejection sampling. So tokens, and what they depend on, are those without
+ * speculation. Keys and values of rejected tokens lie behind the end and are written over.
  *
  * Drafts stand behind the sequence's tokens: n_draft of them. */
 #ifndef LN_ENGINE_DRAFT_SPECULATE_H

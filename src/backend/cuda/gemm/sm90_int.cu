@@ -1,5 +1,5 @@
 /* The dense sm_90 GEMM of INT8 and INT4 (output tiles of 64 rows, three consumer warpgroups) and of
- * INT8_ROW (256 rows, two of them). */
+ * INT8_ROW (W8A8 with row scales: 256 rows, two of them). */
 #include "backend/cuda/gemm/sm90.cuh"
 #include "backend/cuda/weights/dispatch.cuh"
 

@@ -1,5 +1,5 @@
-/* Mixture of experts: LN_OP_ROUTE chooses experts, LN_OP_GROUP sorts rows by expert, LN_OP_COMBINE
- * sums what experts gave. All of it is small beside the experts' linears. */
+/* Mixture of experts: LN_OP_ROUTE chooses experts, LN_OP_GROUP sorts rows by expert (permute),
+ * LN_OP_COMBINE sums what experts gave (unpermute). All of it is small beside their linears. */
 #include "backend/cuda/launch.h"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"

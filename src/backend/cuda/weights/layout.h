@@ -24,8 +24,8 @@
  *         padding: a block's scale over the largest of its row. Behind a row of tiles 16 float32,
  *         the largest scale of each row, and 64 bytes of padding
  *   I8    values of int8, else as F8
- *   INT8_ROW  [4 blocks][32 lanes] as INT8; behind a row of tiles 16 float32 scales, one for each
- *         row, and 64 bytes of padding
+ *   INT8_ROW  (W8A8) [4 blocks][32 lanes] as INT8; behind a row of tiles 16 float32 scales, one for
+ *         each row, and 64 bytes of padding
  *   F8_ROW  E4M3 as WGMMA takes it from shared memory: [2 halves of the rows][4 blocks][2][8 rows]
  *         16 bytes: of lane t = 0 .. 3 the columns 8 t .. 8 t + 3, then 8 t + 4 .. 8 t + 7; scales
  *         as of INT8_ROW

@@ -145,7 +145,8 @@ static __device__ __forceinline__ void store_split(split_sums &shared, const flo
         shared.sums[split][lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] = own[i];
 }
 
-/* The scaled sum of a row of activations and a row of a row of weight tiles. */
+/* Split-K reduction within a CTA, in order of the K splits, and the scales: the result of a row of
+ * activations and a column of weights, which is a row of a row of weight tiles. */
 static __device__ __forceinline__ float add_splits(const ln_gemm_args &p, const split_sums &shared,
                                                    const uint8_t *tiles, unsigned tile_row,
                                                    unsigned row, unsigned column) {

@@ -60,7 +60,7 @@ _linnet() {
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine $model" ;;
             chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine $model" ;;
             serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --chat-template-kwargs --cors --tls-cert --tls-key
-                --allowed-host --strict-fields --no-web-page --metrics-prefix --kv-events --kv-events-topic --kv-events-replay --kv-events-buffer --response-store --max-responses --max-response-bytes
+                --allowed-host --strict-fields --no-web-page --metrics-prefix --kv-events --kv-events-topic --kv-events-replay --kv-events-buffer --kv-events-hwm --response-store --max-responses --max-response-bytes
                 --log-json --no-log --sandbox --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout --models --memory --gpu-memory --keep-alive $engine $model" ;;

@@ -194,6 +194,8 @@ static void put_kv_events(const page *p, const ln_kv_publisher_counts *counts) {
     put_one(p, "kv_events_total", "counter", "KV events in them.", (double)counts->n_events);
     put_one(p, "kv_events_dropped_total", "counter",
             "KV events that were dropped because too many waited.", (double)counts->n_dropped);
+    put_one(p, "kv_event_subscriber_stalls_total", "counter",
+            "Batches at which a slow subscriber began to miss some.", (double)counts->n_stalls);
 }
 
 void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out) {

@@ -30,8 +30,12 @@ fail() {
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$folder"' EXIT
 cd "$folder"
 
-start() { # COMMAND: its arguments, with another port
-    arguments=$(echo "$1" | sed 's/^linnet serve//; s/--port [0-9]*//')
+# KV events are published on the loopback interface, and not at all by what has no ZeroMQ.
+kv_events='s|tcp://\*:[0-9]*|tcp://127.0.0.1:*|g'
+! "$linnet" serve --kv-events=x --kv-events=x 2>&1 | grep -q 'built without ZeroMQ' ||
+    kv_events="s/--kv-events[a-z-]* [^ ]*//g"
+start() { # COMMAND: its arguments, with other ports
+    arguments=$(echo "$1" | sed "s/^linnet serve//; s/--port [0-9]*//; $kv_events")
     rm -f out # of the server before
     eval "\"\$linnet\" serve --port=0 --threads=1 $arguments >out 2>log &"
     server=$!

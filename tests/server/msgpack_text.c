@@ -47,7 +47,7 @@ static size_t put_one(reader *r) {
         uint64_t bits = take(r, 8);
         double value;
         memcpy(&value, &bits, sizeof value);
-        fprintf(r->out, "%.9g", value);
+        fprintf(r->out, "%.15g", value);
     } else if (type >= 0xcc && type <= 0xcf) {
         fprintf(r->out, "%llu", (unsigned long long)take(r, (size_t)1 << (type - 0xcc)));
     } else if (type == 0xd9) {

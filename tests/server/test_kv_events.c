@@ -130,7 +130,7 @@ static void free_batches(batch *batches, size_t count) {
     free(batches);
 }
 
-/* Runs a completion of n_prompt tokens from `first` on, and waits until its events are there. */
+/* Runs a completion of n_prompt tokens from `first` on, and gives its events time to come. */
 static void complete(int first, size_t n_prompt, const char *extra) {
     char body[4096];
     int n = snprintf(body, sizeof body, "{\"max_tokens\":2,\"temperature\":0%s,\"prompt\":[%d",
@@ -212,7 +212,7 @@ static void what_is_no_question_is_ignored(void **state) {
     free_batches(batches, n);
 }
 
-/* What is told of some tokens by the batches since a number; NULL: nothing. */
+/* What is told of some tokens by the batches since a number; NULL: nothing so far. */
 static char *find_told(uint64_t number, const char *tokens) {
     size_t n;
     char *found = NULL;
@@ -222,6 +222,16 @@ static char *find_told(uint64_t number, const char *tokens) {
             found = strdup(batches[i].text);
     free_batches(batches, n);
     return found;
+}
+
+/* The same; waits for it. */
+static char *wait_told(uint64_t number, const char *tokens) {
+    static const struct timespec pause = {.tv_nsec = 10000000};
+    char *told = NULL;
+    for (int i = 0; i < WAIT_MS / 10 && (told = find_told(number, tokens)) == NULL; i++)
+        nanosleep(&pause, NULL);
+    assert_non_null(told);
+    return told;
 }
 
 static uint64_t count_batches(void) {
@@ -234,10 +244,8 @@ static uint64_t count_batches(void) {
 static void blocks_that_are_found_are_not_told_again(void **state) {
     (void)state;
     complete(100, 40, "");
+    free(wait_told(0, "[100,101,"));
     uint64_t number = count_batches();
-    char *told = find_told(0, "[100,101,");
-    assert_non_null(told);
-    free(told);
     complete(100, 40, "");
     assert_null(find_told(number, "[100,101,"));
 }
@@ -248,9 +256,7 @@ static void salts_are_not_told(void **state) {
     complete(150, 40, ",\"cache_salt\":\"secret\"");
     assert_null(find_told(number, "150,151,"));
     complete(150, 40, "");
-    char *told = find_told(number, ",null,[150,151,");
-    assert_non_null(told);
-    free(told);
+    free(wait_told(number, ",null,[150,151,"));
 }
 
 static void adapters_are_named(void **state) {
@@ -262,8 +268,7 @@ static void adapters_are_named(void **state) {
     assert_int_equal(heard.status, 200);
     response_free(&heard);
     complete(150, 40, ",\"model\":\"sql\"");
-    char *told = find_told(number, ",null,[150,151,");
-    assert_non_null(told);
+    char *told = wait_told(number, ",null,[150,151,");
     assert_non_null(strstr(told, "],16,1,\"GPU\",\"sql\"]"));
     free(told);
 }

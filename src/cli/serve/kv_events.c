@@ -6,8 +6,9 @@
 
 #include "cli/options.h"
 
-enum { KEY_ENDPOINT = LN_KEYS_KV_EVENTS, KEY_TOPIC, KEY_REPLAY, KEY_BUFFER };
+enum { KEY_ENDPOINT = LN_KEYS_KV_EVENTS, KEY_TOPIC, KEY_REPLAY, KEY_BUFFER, KEY_HWM };
 enum { MAX_TOPIC_BYTES = 256, DEFAULT_BATCHES = 10000, MAX_BATCHES = 1000000 };
+enum { DEFAULT_WAITING = 10000 };
 
 static const struct argp_option options[] = {
     {"kv-events", KEY_ENDPOINT, "ENDPOINT", 0,
@@ -18,6 +19,9 @@ static const struct argp_option options[] = {
     {"kv-events-replay", KEY_REPLAY, "ENDPOINT", 0,
      "Send what subscribers missed to those that ask here, such as tcp://*:5558", 0},
     {"kv-events-buffer", KEY_BUFFER, "N", 0, "Batches that are kept for them (10000)", 0},
+    {"kv-events-hwm", KEY_HWM, "N", 0,
+     "ZeroMQ's high-water mark: batches that wait for a slow subscriber, which misses more (10000)",
+     0},
     {0}};
 
 static void check(const struct argp_state *state, ln_kv_publisher_options *publisher) {
@@ -27,10 +31,14 @@ static void check(const struct argp_state *state, ln_kv_publisher_options *publi
                    publisher->topic != NULL ? "--kv-events-topic" : "--kv-events-replay");
     if (publisher->replay_endpoint == NULL && publisher->max_batches > 0)
         argp_error(state, "--kv-events-buffer: needs --kv-events-replay");
+    if (publisher->endpoint == NULL && publisher->max_waiting > 0)
+        argp_error(state, "--kv-events-hwm: needs --kv-events");
     if (publisher->topic == NULL)
         publisher->topic = "";
     if (publisher->max_batches == 0)
         publisher->max_batches = DEFAULT_BATCHES;
+    if (publisher->max_waiting == 0)
+        publisher->max_waiting = DEFAULT_WAITING;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -52,6 +60,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_BUFFER:
         publisher->max_batches =
             ln_cli_parse_count(state, "--kv-events-buffer", arg, 1, MAX_BATCHES);
+        return 0;
+    case KEY_HWM:
+        publisher->max_waiting = ln_cli_parse_count(state, "--kv-events-hwm", arg, 1, MAX_BATCHES);
         return 0;
     case ARGP_KEY_END: check(state, publisher); return 0;
     default: return ARGP_ERR_UNKNOWN;

@@ -25,7 +25,6 @@ enum {
     QUEUE_EVENTS = 1 << 14,
     REPLAY_BYTES = 16 << 20,
     GATHER_NS = 1000000,  /* what one step of the engine changes comes into one batch */
-    MAX_WAITING = 10000,  /* messages for a subscriber that is slow; it misses more */
     MAX_ASKED_BYTES = 64, /* of a message that asks for a replay */
     LINGER_MS = 200,      /* for what is on its way at the end */
     ENDPOINT_BYTES = 256
@@ -40,7 +39,7 @@ struct ln_kv_publisher {
     ln_kv_replay replay;
     uint64_t number; /* of the next batch */
     uint8_t batch[LN_KV_BATCH_BYTES];
-    atomic_ullong n_batches, n_events;
+    atomic_ullong n_batches, n_events, n_stalls;
     atomic_bool stopping;
     pthread_t thread;
     bool has_thread;
@@ -57,7 +56,25 @@ static void write_number(uint64_t number, uint8_t bytes[8]) {
         bytes[i] = (uint8_t)(number >> 8 * (7 - i));
 }
 
-/* A PUB socket never waits: subscribers that are slow miss messages, and see it by the numbers. */
+static void set(void *socket, int option, int value) {
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/* The first part of a message. A PUB socket never waits: subscribers that are slow miss messages,
+ * and see it by the numbers. With NODROP it says first that one begins to. */
+static bool send_topic(ln_kv_publisher *p) {
+    size_t n = strlen(p->topic);
+    if (zmq_send(p->pub, p->topic, n, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        return true;
+    if (zmq_errno() != EAGAIN)
+        return false;
+    atomic_fetch_add(&p->n_stalls, 1);
+    set(p->pub, ZMQ_XPUB_NODROP, 0);
+    bool sent = zmq_send(p->pub, p->topic, n, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    set(p->pub, ZMQ_XPUB_NODROP, 1);
+    return sent;
+}
+
 static void publish(ln_kv_publisher *p, const ln_kv_event *events, size_t n_events) {
     struct timespec now;
     uint8_t number[8];
@@ -65,8 +82,7 @@ static void publish(ln_kv_publisher *p, const ln_kv_event *events, size_t n_even
     double time_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     size_t n_bytes = ln_kv_batch_write(events, n_events, time_s, p->batch);
     write_number(p->number++, number);
-    if (zmq_send(p->pub, p->topic, strlen(p->topic), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
-        zmq_send(p->pub, number, sizeof number, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+    if (send_topic(p) && zmq_send(p->pub, number, sizeof number, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
         zmq_send(p->pub, p->batch, n_bytes, ZMQ_DONTWAIT);
     if (p->replay_socket != NULL)
         ln_kv_replay_add(&p->replay, p->batch, n_bytes);
@@ -167,10 +183,6 @@ static void *run(void *argument) {
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-static void set(void *socket, int option, int value) {
-    zmq_setsockopt(socket, option, &value, sizeof value);
-}
-
 static ln_status open_socket(ln_kv_publisher *p, int type, const char *endpoint, bool connects,
                              int max_waiting, void **out, ln_error *err) {
     void *socket = zmq_socket(p->context, type);
@@ -201,7 +213,8 @@ static ln_status open_all(ln_kv_publisher *p, const ln_kv_publisher_options *opt
     if (p->context == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for ZeroMQ");
     LN_TRY(open_socket(p, ZMQ_PUB, options->endpoint, ln_kv_publisher_connects(options->endpoint),
-                       MAX_WAITING, &p->pub, err));
+                       (int)options->max_waiting, &p->pub, err));
+    set(p->pub, ZMQ_XPUB_NODROP, 1);
     if (zmq_getsockopt(p->pub, ZMQ_LAST_ENDPOINT, p->endpoint, &n_bytes) != 0)
         p->endpoint[0] = '\0';
     if (asked != NULL) { /* one whole replay may wait */
@@ -264,7 +277,7 @@ const char *ln_kv_publisher_endpoint(const ln_kv_publisher *p) {
 
 ln_kv_publisher_counts ln_kv_publisher_count(const ln_kv_publisher *p) {
     return (ln_kv_publisher_counts){atomic_load(&p->n_batches), atomic_load(&p->n_events),
-                                    atomic_load(&p->queue.n_dropped)};
+                                    atomic_load(&p->queue.n_dropped), atomic_load(&p->n_stalls)};
 }
 
 #else

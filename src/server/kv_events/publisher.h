@@ -19,6 +19,7 @@ typedef struct ln_kv_publisher_options {
     const char *topic;
     const char *replay_endpoint; /* is bound; NULL: nothing is kept */
     size_t max_batches;          /* that are kept */
+    size_t max_waiting; /* messages for a subscriber that is slow, which misses those behind them */
 } ln_kv_publisher_options;
 
 /* Whether this program was built with ZeroMQ. */
@@ -42,6 +43,7 @@ const char *ln_kv_publisher_endpoint(const ln_kv_publisher *publisher);
 
 typedef struct ln_kv_publisher_counts {
     unsigned long long n_batches, n_events, n_dropped;
+    unsigned long long n_stalls; /* batches at which a subscriber began to miss some */
 } ln_kv_publisher_counts;
 /* Any thread. */
 ln_kv_publisher_counts ln_kv_publisher_count(const ln_kv_publisher *publisher);

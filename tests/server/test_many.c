@@ -177,7 +177,7 @@ static size_t peak_kib(const test_server *server) {
 static test_server start_with(size_t n_bytes) {
     char memory[64];
     snprintf(memory, sizeof memory, "--memory=%zu", n_bytes);
-    return SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", folder, memory);
+    return SERVER("--threads=1", "--ctx=512", "--max-seqs=4", "--models", folder, memory);
 }
 
 /* What one model takes, from a server that has room for all. */
@@ -278,7 +278,7 @@ static void cancels_while_loading(void **state) {
 static void unloads_when_over(void **state) {
     (void)state;
     test_server server = start_with(measure_plan() + (1 << 20));
-    static const char body[] = "{\"model\":\"demo\",\"prompt\":\"Once\",\"max_tokens\":150,"
+    static const char body[] = "{\"model\":\"demo\",\"prompt\":\"Once\",\"max_tokens\":480,"
                                "\"ignore_eos\":true,\"seed\":5,\"stream\":true}";
     expect_status(post(&server, "/models/load", "{\"model\":\"demo\"}"), 200);
     int fd = say_request(&server, "/v1/completions", body);

@@ -198,13 +198,13 @@ static bool can_adapt(ln_role role) {
            role != LN_ROLE_ALTUP_END;
 }
 
-void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
+static void add_adapters(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols, size_t rank,
                          ln_weight *weight) {
     size_t n_slots = l->options.n_adapters;
     weight->adapters = weight->device_adapters = NULL;
     if (n_slots == 0 || l->options.head || !can_adapt(role))
         return;
-    ln_adapter_lay_out(&l->adapter, l->backend, role, n_rows, n_cols, l->options.adapter_rank);
+    ln_adapter_lay_out(&l->adapter, l->backend, role, n_rows, n_cols, rank);
     size_t offset = ln_layout_add(&l->table_layout, n_slots, sizeof *weight->adapters);
     if (l->table != NULL)
         weight->adapters = (ln_adapter_target *)(void *)(l->table + offset);
@@ -213,6 +213,11 @@ void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_col
     offset = ln_layout_add(&l->layout, n_slots, sizeof *weight->device_adapters);
     if (l->memory != NULL)
         weight->device_adapters = (ln_adapter_target *)(void *)(l->memory + offset);
+}
+
+void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
+                         ln_weight *weight) {
+    add_adapters(l, role, n_rows, n_cols, l->options.adapter_rank, weight);
 }
 
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
@@ -227,6 +232,7 @@ ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows
 ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_rows, size_t n_roles,
                          size_t layer, size_t n_cols, ln_weight *weight) {
     ln_weight_request joined = {.n_cols = n_cols};
+    size_t all_rows = 0;
     LN_BUG_ON(n_roles > LN_MAX_SOURCES);
     for (size_t i = 0; i < n_roles; i++) {
         ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows[i], .n_cols = n_cols};
@@ -236,8 +242,13 @@ ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_row
         quantize_on_load(l, roles[i], &request.sources[0], n_cols);
         LN_TRY(check_order(l, id, 1, &request.sources[0].packed));
         joined.sources[joined.n_sources++] = request.sources[0];
+        all_rows += n_rows[i];
     }
-    return ln_load_weight(l, &joined, weight);
+    LN_TRY(ln_load_weight(l, &joined, weight));
+    if (!l->backend->vtable->on_device)
+        add_adapters(l, LN_ROLE_MIXER_IN, all_rows, n_cols, n_roles * l->options.adapter_rank,
+                     weight);
+    return LINNET_OK;
 }
 
 ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,

@@ -48,7 +48,8 @@ ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **
 /* n floats computed here: position tables. NULL while planning. */
 ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out);
 
-/* A prepared matrix without a bias: the rows of several roles, one role after another. */
+/* A prepared matrix without a bias: the rows of several roles of a recurrent layer, one role after
+ * another. On the CPU adapters of each of them change it. */
 ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_rows, size_t n_roles,
                          size_t layer, size_t n_cols, ln_weight *weight);
 /* n values of a small tensor, whatever its dimensions, in the host's memory; false in *is_there

@@ -17,6 +17,8 @@
 #define HALF    TEST_SOURCE_DIR "/tests/golden/adapter:0.5"
 #define QUARTER TEST_SOURCE_DIR "/tests/golden/adapter:0.25"
 #define MIXTURE TEST_SOURCE_DIR "/tests/golden/models/qwen3_moe"
+#define KIMI    TEST_SOURCE_DIR "/tests/golden/models/kimi_linear"
+#define HYBRID  TEST_SOURCE_DIR "/tests/golden/adapter_hybrid"
 #define FALCON  TEST_SOURCE_DIR "/tests/golden/models/falcon"
 
 static char *folder;
@@ -134,24 +136,26 @@ static void test_refusals(void **state) {
     assert_int_equal(rmdir(folder), 0); /* it is empty: nothing is left behind */
 }
 
-/* Logits behind each prompt of a model with a DoRA are those of PEFT (tools/golden/adapter.py). */
-static void test_dora(void **state) {
-    (void)state;
-    const char *base = path_in(folder, "base.gguf"), *out = path_in(folder, "logits.bin");
-    char *merged = strdup(path_in(folder, "merged.gguf"));
-    size_t n_bytes, n;
-    char *golden = read_file(DORA "/golden.bin", &n_bytes);
+/* Logits behind each of base's prompts are those that PEFT gives with the golden adapter
+ * (tools/golden/adapter.py), of a model that has it or with `lora`. */
+static void assert_golden(const char *base, const char *model, const char *adapter,
+                          const char *lora) {
+    const char *out = path_in(folder, "logits.bin");
+    char name[512];
+    size_t n_bytes, n, i;
+    snprintf(name, sizeof name, "%s/golden.bin", adapter);
+    char *golden = read_file(name, &n_bytes);
     const float *want = (const float *)(void *)golden;
-    json_t *root = json_load_file(LLAMA "/golden.json", 0, NULL), *prompt;
-    size_t i, n_prompts = json_array_size(json_object_get(root, "prompts"));
+    snprintf(name, sizeof name, "%s/golden.json", base);
+    json_t *root = json_load_file(name, 0, NULL), *prompt;
+    size_t n_prompts = json_array_size(json_object_get(root, "prompts"));
     size_t n_vocab = n_bytes / sizeof(float) / n_prompts;
-    convert_to(base, "f32");
-    assert_status(LINNET("merge", base, "--lora", DORA, "--out", merged), 0, "6 tensors changed");
     json_array_foreach(json_object_get(root, "prompts"), i, prompt) {
         char *ids = json_dumps(prompt, JSON_COMPACT);
         ids[strlen(ids) - 1] = '\0';
-        assert_status(LINNET("logits", merged, "--ids", ids + 1, "--precision", "exact",
-                             "--backend", "cpu", "--threads", "1", "--out", out),
+        assert_status(LINNET("logits", model, "--ids", ids + 1, "--precision", "exact", "--backend",
+                             "cpu", "--threads", "1", "--out", out, lora != NULL ? "--lora" : NULL,
+                             lora),
                       0, "");
         float *got = (float *)(void *)read_file(out, &n);
         const float *last = got + (json_array_size(prompt) - 1) * n_vocab;
@@ -162,9 +166,26 @@ static void test_dora(void **state) {
     }
     json_decref(root);
     free(golden);
+}
+
+static void test_dora(void **state) {
+    (void)state;
+    const char *base = path_in(folder, "base.gguf");
+    char *merged = strdup(path_in(folder, "merged.gguf"));
+    convert_to(base, "f32");
+    assert_status(LINNET("merge", base, "--lora", DORA, "--out", merged), 0, "6 tensors changed");
+    assert_golden(LLAMA, merged, DORA, NULL);
     free(merged);
-    assert_status(LINNET("logits", LLAMA, "--lora", DORA, "--ids", "5", "--out", out), 1,
-                  "`linnet merge' makes a model of it");
+    assert_status(
+        LINNET("logits", LLAMA, "--lora", DORA, "--ids", "5", "--out", path_in(folder, "a")), 1,
+        "`linnet merge' makes a model of it");
+}
+
+/* Recurrent layers, whose q, k and v are one matrix here and have ranks of their own, under the
+ * names that modules have, some others than the checkpoint's. */
+static void test_hybrid(void **state) {
+    (void)state;
+    assert_golden(KIMI, KIMI, HYBRID, HYBRID);
 }
 
 /* ---- experts ------------------------------------------------------------------------------- */
@@ -269,6 +290,11 @@ static void test_experts(void **state) {
     assert_status(LINNET("merge", MIXTURE, "--lora", of_stacks, "--out", from_stacks), 0, "");
     assert_true(distance(from_singles, NULL, MIXTURE, NULL) > 1e-3f);
     assert_true(distance(from_singles, NULL, from_stacks, NULL) == 0.0f);
+    const char *const both[] = {of_singles, of_stacks};
+    for (size_t i = 0; i < 2; i++)
+        assert_status(LINNET("logits", MIXTURE, "--lora", both[i], "--ids", "5", "--out",
+                             path_in(folder, "none.bin")),
+                      1, "adapters do not change experts; `linnet merge' does");
     free(from_singles), free(from_stacks), free(of_singles), free(of_stacks);
 }
 
@@ -279,6 +305,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_quantised, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dora, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hybrid, setup, teardown),
         cmocka_unit_test_setup_teardown(test_experts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

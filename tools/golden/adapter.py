@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes adapters on tests/golden/models/llama as PEFT saves them, and golden.bin beside each, the
-logits behind each of the model's prompts as PEFT computes them with it, in float64 since adapters
-are large (written as float32, a row each): tests/golden/adapter, a LoRA with all that ranks and
-scales can be, and tests/golden/adapter_dora, a DoRA.
+"""Writes adapters on models of tests/golden/models as PEFT saves them, and golden.bin beside each,
+the logits behind each of the model's prompts as PEFT computes them with it (written as float32, a
+row each): tests/golden/adapter, a LoRA on llama with all that ranks and scales can be, and
+adapter_dora, a DoRA, both in float64 since adapters are large; adapter_hybrid, a LoRA on
+kimi_linear, whose recurrent layers compute in float32 whatever they are asked for.
 
-usage: adapter.py REPOSITORY [adapter|adapter_dora]   (needs torch, transformers and peft)
+usage: adapter.py REPOSITORY [adapter|adapter_dora|adapter_hybrid]
+(needs torch, transformers and peft)
 """
 import json
 import sys
@@ -27,13 +29,24 @@ CONFIGS = {
     "adapter_dora": dict(
         r=2, lora_alpha=4, use_dora=True, target_modules=["q_proj", "v_proj", "down_proj"]
     ),
+    "adapter_hybrid": dict(
+        r=2,
+        lora_alpha=4,
+        rank_pattern={"k_proj": 3},
+        target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "b_proj"]
+        + ["f_a_proj", "f_b_proj", "g_a_proj", "g_b_proj", "kv_b_proj"],
+    ),
 }
+MODELS = {"adapter_hybrid": "kimi_linear"}
+SCALES = {"adapter_hybrid": 0.03}
 
 
 def write(root: Path, name: str) -> None:
     torch.manual_seed(27)
+    scale = SCALES.get(name, 0.2)
+    base = root / "models" / MODELS.get(name, "llama")
     model = AutoModelForCausalLM.from_pretrained(
-        root / "models/llama", dtype=torch.float32, attn_implementation="eager"
+        base, dtype=torch.float32, attn_implementation="eager"
     )
     model = peft.get_peft_model(model, peft.LoraConfig(**CONFIGS[name])).eval()
     with torch.no_grad():
@@ -41,11 +54,12 @@ def write(root: Path, name: str) -> None:
             if "lora_magnitude_vector" in key:
                 parameter.mul_(torch.rand_like(parameter) + 0.5)
             elif "lora_" in key:
-                parameter.copy_((torch.randn_like(parameter) * 0.2).to(torch.bfloat16))
+                parameter.copy_((torch.randn_like(parameter) * scale).to(torch.bfloat16))
     model.save_pretrained(root / name)
     (root / name / "README.md").unlink()
-    prompts = json.loads((root / "models/llama/golden.json").read_text())["prompts"]
-    model = model.double()
+    prompts = json.loads((base / "golden.json").read_text())["prompts"]
+    if name not in MODELS:
+        model = model.double()
     with torch.no_grad():
         rows = [model(input_ids=torch.tensor([ids])).logits[0, -1].numpy() for ids in prompts]
     np.stack(rows).astype("<f4").tofile(root / name / "golden.bin")

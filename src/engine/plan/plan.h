@@ -12,6 +12,7 @@
 #include "engine/scheduler.h"
 #include "kv/cache.h"
 #include "model/activations.h"
+#include "model/adapter/load.h"
 #include "model/model.h"
 #include "model/weights.h"
 
@@ -137,8 +138,9 @@ static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_
 
 /* The shape of the model's activations. */
 static inline ln_activations_shape ln_engine_plan_activations(const ln_engine_plan *plan) {
+    size_t rank = plan->adapter_rank;
     return (ln_activations_shape){plan->budget.max_tokens, plan->budget.max_logits,
-                                  plan->adapter_rank};
+                                  plan->on_device ? rank : ln_adapter_low_rank(&plan->spec, rank)};
 }
 
 /* The longest text that an encoder reads, in tokens: one step, no longer than a context. */

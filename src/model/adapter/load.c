@@ -39,6 +39,16 @@ void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role ro
         ln_layout_add(layout, whole_rows(n_rows), sizeof(float));
 }
 
+size_t ln_adapter_low_rank(const ln_spec *spec, size_t rank) {
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_mixer_spec *mixer = &spec->layers[i].mixer;
+        if (mixer->kind == LN_MIXER_DELTA || mixer->kind == LN_MIXER_KDA ||
+            mixer->kind == LN_MIXER_LIGHTNING)
+            return LN_ADAPTER_JOINED * rank;
+    }
+    return rank;
+}
+
 /* ---- one matrix ---------------------------------------------------------------------------- */
 
 typedef struct loading {
@@ -130,14 +140,14 @@ static ln_status take(loading *l, const ln_adapter_part *part, size_t n, float *
 /* A and B where kernels want them: as float32, or in tiles. */
 typedef struct matrices {
     size_t rank, n_in;
+    size_t first_k, first_row; /* of the part that is read, where there are several */
     float *a, *b;
     uint16_t *a_tiles, *b_tiles;
 } matrices;
 
 /* Memory for A and B of a linear. */
-static ln_status take_matrices(loading *l, const ln_adapter_part *part, size_t n_in, size_t n_out,
-                               matrices *m, ln_error *err) {
-    size_t rank = part->rank;
+static ln_status take_matrices(loading *l, const ln_adapter_part *part, size_t rank, size_t n_in,
+                               size_t n_out, matrices *m, ln_error *err) {
     *m = (matrices){.rank = rank, .n_in = n_in};
     if (!l->place->backend->has_adapter_tiles) {
         LN_TRY(take(l, part, whole_rows(rank) * n_in, &m->a, err));
@@ -158,6 +168,7 @@ static uint16_t round_to_bf16(float value) {
 }
 
 static void put_a(const matrices *m, size_t k, size_t column, float value) {
+    k += m->first_k;
     if (m->a != NULL)
         m->a[k * m->n_in + column] = value;
     else
@@ -165,6 +176,8 @@ static void put_a(const matrices *m, size_t k, size_t column, float value) {
 }
 
 static void put_b(const matrices *m, size_t row, size_t k, float value) {
+    row += m->first_row;
+    k += m->first_k;
     if (m->b != NULL)
         m->b[(row / LN_ADAPTER_ROWS * m->rank + k) * LN_ADAPTER_ROWS + row % LN_ADAPTER_ROWS] =
             value;
@@ -190,12 +203,11 @@ static ln_status load_b(loading *l, const ln_adapter_part *part, const row_map *
     return LINNET_OK;
 }
 
-static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_map *map,
-                             const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
-    matrices m;
-    ln_slice cols = map->cols.n > 0 ? map->cols : (ln_slice){0, weight->n_cols, weight->n_cols};
+/* A, and the rows of B for n_rows. */
+static ln_status load_product(loading *l, const ln_adapter_part *part, const row_map *map,
+                              size_t n_rows, const matrices *m, ln_error *err) {
+    ln_slice cols = map->cols.n > 0 ? map->cols : (ln_slice){0, m->n_in, m->n_in};
     LN_TRY(check_shape(l, part->a, part->rank, cols.of, err));
-    LN_TRY(take_matrices(l, part, weight->n_cols, weight->n_rows, &m, err));
     float *row = calloc(cols.n, sizeof *row);
     if (row == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
@@ -203,11 +215,18 @@ static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_
     for (size_t k = 0; k < part->rank && status == LINNET_OK; k++) {
         status = read_columns(l, part->a, k, cols, row, err);
         for (size_t i = 0; i < cols.n; i++)
-            put_a(&m, k, i, row[i]);
+            put_a(m, k, i, row[i]);
     }
     free(row);
     LN_TRY(status);
-    LN_TRY(load_b(l, part, map, weight->n_rows, &m, err));
+    return load_b(l, part, map, n_rows, m, err);
+}
+
+static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_map *map,
+                             const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
+    matrices m;
+    LN_TRY(take_matrices(l, part, part->rank, weight->n_cols, weight->n_rows, &m, err));
+    LN_TRY(load_product(l, part, map, weight->n_rows, &m, err));
     *target = target_of(&m);
     return LINNET_OK;
 }
@@ -262,7 +281,7 @@ static ln_status load_latent_keys(loading *l, const ln_adapter_part *part, const
     matrices m;
     LN_TRY(check_shape(l, part->a, rank, n_latent, err));
     LN_TRY(check_shape(l, part->b, map->stored_rows, rank, err));
-    LN_TRY(take_matrices(l, part, n_plain, n_latent, &m, err));
+    LN_TRY(take_matrices(l, part, rank, n_plain, n_latent, &m, err));
     for (size_t i = 0; i < n_plain; i++) {
         LN_TRY(read_row(l, part->b, map->source.col_begin + i, row, err));
         for (size_t k = 0; k < rank; k++)
@@ -359,22 +378,10 @@ static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_i
     return map;
 }
 
-static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
-    loading *l = context;
-    const ln_binding *binding;
-    ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
-    ln_adapter_target *target = &weight->adapters[l->place->slot];
-    bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
-    if (part == NULL || part->n_experts > 0)
-        return LINNET_OK;
-    bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
-    if (is_latent && (!is_by_head || part->vector != NULL))
-        return LINNET_OK; /* nobody takes it: refused by name */
-    if (part->is_embedding != (id.role == LN_ROLE_EMBEDDING))
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is %s embedding", l->file->path,
-                       part->module, part->is_embedding ? "no" : "an");
+/* What no part can have; otherwise it is taken. */
+static ln_status take_part(loading *l, ln_adapter_part *part, ln_role role, ln_error *err) {
     bool is_folded =
-        l->spec->has_folded_weights || (l->spec->has_folded_output && id.role == LN_ROLE_OUTPUT);
+        l->spec->has_folded_weights || (l->spec->has_folded_output && role == LN_ROLE_OUTPUT);
     if (is_folded && l->file->format == LN_FORMAT_HF)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: module %s: the model's GGUF file has a scale in this weight; load the "
@@ -387,6 +394,63 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
                        l->file->path);
     l->n_linears += !part->is_taken;
     part->is_taken = true;
+    return LINNET_OK;
+}
+
+/* What a recurrent layer's convolution reads, one matrix of q, k and v: A of all of them, and B by
+ * parts, with zeros between. */
+static ln_status load_joined(loading *l, ln_tensor_id id, const ln_weight *weight,
+                             ln_adapter_target *target, ln_error *err) {
+    static const ln_role roles[] = {LN_ROLE_MIXER_Q, LN_ROLE_MIXER_K, LN_ROLE_MIXER_V};
+    const ln_mixer_spec *mixer = &l->spec->layers[id.layer].mixer;
+    size_t n_k = mixer->n_k_heads * mixer->k_dim, rank = 0;
+    size_t n_rows[LN_ADAPTER_JOINED] = {n_k, n_k, mixer->n_heads * mixer->v_dim};
+    ln_adapter_part *parts[LN_ADAPTER_JOINED], *any = NULL;
+    const ln_binding *bindings[LN_ADAPTER_JOINED];
+    matrices m;
+    for (size_t i = 0; i < LN_ADAPTER_JOINED; i++) {
+        id.role = roles[i];
+        parts[i] = ln_adapter_find_part(l->file, l->spec->family, id, &bindings[i]);
+        if (parts[i] == NULL || parts[i]->vector != NULL || parts[i]->is_embedding) {
+            parts[i] = NULL; /* nobody takes it: refused by name */
+            continue;
+        }
+        LN_TRY(take_part(l, parts[i], id.role, err));
+        rank += parts[i]->rank;
+        any = parts[i];
+    }
+    if (any == NULL)
+        return LINNET_OK;
+    LN_TRY(take_matrices(l, any, rank, weight->n_cols, weight->n_rows, &m, err));
+    for (size_t i = 0; i < LN_ADAPTER_JOINED; m.first_row += n_rows[i++]) {
+        if (parts[i] == NULL)
+            continue;
+        id.role = roles[i];
+        row_map map = map_rows(l, bindings[i], id, n_rows[i]);
+        LN_TRY(load_product(l, parts[i], &map, n_rows[i], &m, err));
+        m.first_k += parts[i]->rank;
+    }
+    *target = target_of(&m);
+    return LINNET_OK;
+}
+
+static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
+    loading *l = context;
+    const ln_binding *binding;
+    ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
+    ln_adapter_target *target = &weight->adapters[l->place->slot];
+    bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
+    if (part == NULL && id.role == LN_ROLE_MIXER_IN)
+        return load_joined(l, id, weight, target, err);
+    if (part == NULL || part->n_experts > 0)
+        return LINNET_OK;
+    bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
+    if (is_latent && (!is_by_head || part->vector != NULL))
+        return LINNET_OK; /* nobody takes it: refused by name */
+    if (part->is_embedding != (id.role == LN_ROLE_EMBEDDING))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is %s embedding", l->file->path,
+                       part->module, part->is_embedding ? "no" : "an");
+    LN_TRY(take_part(l, part, id.role, err));
     if (part->vector != NULL && part->is_input)
         return load_input_vector(l, part, id, err);
     row_map map = map_rows(l, binding, id, weight->n_rows);

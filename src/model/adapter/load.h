@@ -13,6 +13,11 @@
 void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role role, size_t n_rows,
                         size_t n_cols, size_t rank);
 
+/* The rank of what adapters of q, k and v make of the one matrix that a recurrent layer has of
+ * them, and the greatest that activations of a model have room for. */
+enum { LN_ADAPTER_JOINED = 3 };
+size_t ln_adapter_low_rank(const ln_spec *spec, size_t rank);
+
 /* Where an adapter is loaded to. */
 typedef struct ln_adapter_place {
     size_t slot;

@@ -43,6 +43,10 @@ static const ln_binding molmo2_bindings[] = {
     MOLMO2(LN_ROLE_GATE, "mlp.ff_proj", LN_PART_UP_GATE),
     MOLMO2(LN_ROLE_UP, "mlp.ff_proj", LN_PART_UP_GATE),
     MOLMO2(LN_ROLE_DOWN, "mlp.ff_out", LN_PART_ALL),
+    /* as adapters name them */
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
 };
 
 static const ln_config_default molmo2_defaults[] = {

@@ -3,6 +3,7 @@
 #include "model/family.h"
 
 #define ATTENTION "model.layers.%d.attention"
+#define MODULE    "model.layers.%d.self_attn"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "model.word_embeddings"},
@@ -32,6 +33,21 @@ static const ln_binding bindings[] = {
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
     {.role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d.mlp.gate.expert_bias", .hf_bare = true},
+    /* as adapters name them */
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_Q, .hf = MODULE ".q_proj"},
+    {.role = LN_ROLE_KV_A, .hf = MODULE ".kv_a_proj_with_mqa"},
+    {.role = LN_ROLE_K_B, .hf = MODULE ".kv_b_proj", .hf_part = LN_PART_KV_BY_HEAD},
+    {.role = LN_ROLE_V_B, .hf = MODULE ".kv_b_proj", .hf_part = LN_PART_KV_BY_HEAD},
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = MODULE ".g_proj"},
+    {.role = LN_ROLE_O, .hf = MODULE ".o_proj"},
+    {.role = LN_ROLE_MIXER_Q, .hf = MODULE ".q_proj"},
+    {.role = LN_ROLE_MIXER_K, .hf = MODULE ".k_proj"},
+    {.role = LN_ROLE_MIXER_V, .hf = MODULE ".v_proj"},
+    {.role = LN_ROLE_MIXER_A, .hf = MODULE ".forget_gate.f_proj"},
+    {.role = LN_ROLE_MIXER_B, .hf = MODULE ".b_proj"},
+    {.role = LN_ROLE_MIXER_GATE, .hf = MODULE ".g_proj"},
+    {.role = LN_ROLE_MIXER_OUT, .hf = MODULE ".o_proj"},
 };
 
 static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-6),

@@ -2,8 +2,9 @@
  * latent attention without positions. Mixtures of experts as in DeepSeek V3. */
 #include "model/families/latent.h"
 
-#define MIXER "model.layers.%d.self_attn"
-#define MLP   "model.layers.%d.block_sparse_moe"
+#define MIXER  "model.layers.%d.self_attn"
+#define MLP    "model.layers.%d.block_sparse_moe"
+#define SHARED "model.layers.%d.mlp.shared_experts"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
@@ -40,6 +41,13 @@ static const ln_binding bindings[] = {
     LN_MIXTRAL_EXPERTS,
     LN_EXPERT_BIAS("block_sparse_moe.gate.e_score_correction_bias"),
     LN_SHARED_EXPERTS("block_sparse_moe.shared_experts"),
+    /* as adapters name them */
+    {.role = LN_ROLE_MIXER_A_LOW, .hf = MIXER ".forget_gate.f_a_proj"},
+    {.role = LN_ROLE_MIXER_A, .hf = MIXER ".forget_gate.f_b_proj"},
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate"},
+    {.role = LN_ROLE_SHARED_GATE, .hf = SHARED ".gate_proj"},
+    {.role = LN_ROLE_SHARED_UP, .hf = SHARED ".up_proj"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".down_proj"},
 };
 
 static const ln_config_default defaults[] = {

@@ -2,6 +2,8 @@
  */
 #include "model/family.h"
 
+#define SHARED "model.layers.%d.mlp.shared_experts"
+
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
@@ -14,6 +16,10 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d.mlp.expert_bias", .hf_bare = true},
     {.role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b", .gguf_bare = true},
     {.role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b.bias", .gguf_bare = true},
+    /* as adapters name them */
+    {.role = LN_ROLE_SHARED_GATE, .hf = SHARED ".gate_proj"},
+    {.role = LN_ROLE_SHARED_UP, .hf = SHARED ".up_proj"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".down_proj"},
 };
 
 static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),

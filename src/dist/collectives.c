@@ -3,6 +3,8 @@
 #include <string.h>
 
 enum {
+    MANY_FLOATS = 64,
+    BLOCK_FLOATS = 512,     /* that are summed at a time */
     SMALL_FLOATS = 2048,    /* up to so many all ranks send all that they have to all others */
     MESSAGE_BYTES = 1 << 30 /* of one message, at most */
 };
@@ -126,13 +128,29 @@ size_t ln_collectives_scratch(size_t n_ranks, size_t n) {
     return n_ranks * small > large ? n_ranks * small : large;
 }
 
+/* A number of them known to the compiler, which makes vectors of them. */
+static void add_many(float *restrict total, const float *restrict x) {
+    for (size_t i = 0; i < MANY_FLOATS; i++)
+        total[i] += x[i];
+}
+
+static void add(float *restrict total, const float *restrict x, size_t n) {
+    size_t i = 0;
+    for (; n - i >= MANY_FLOATS; i += MANY_FLOATS)
+        add_many(total + i, x + i);
+    for (; i < n; i++)
+        total[i] += x[i];
+}
+
 /* own[n] becomes the sum of parts [n_ranks][n], in the order of ranks, where own is this rank's. */
 static void sum(const ln_collectives *c, const float *parts, size_t n, float *own) {
-    for (size_t i = 0; i < n; i++) {
-        float total = c->rank == 0 ? own[i] : parts[i];
+    float total[BLOCK_FLOATS];
+    for (size_t begin = 0; begin < n; begin += BLOCK_FLOATS) {
+        size_t count = n - begin < BLOCK_FLOATS ? n - begin : BLOCK_FLOATS;
+        memcpy(total, (c->rank == 0 ? own : parts) + begin, count * sizeof *total);
         for (size_t rank = 1; rank < c->n_ranks; rank++)
-            total += rank == c->rank ? own[i] : parts[rank * n + i];
-        own[i] = total;
+            add(total, (rank == c->rank ? own : parts + rank * n) + begin, count);
+        memcpy(own + begin, total, count * sizeof *total);
     }
 }
 

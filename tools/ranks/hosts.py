@@ -3,8 +3,8 @@
 
 usage: hosts.py [--linnet PROGRAM] MODEL        (as root)
 
-Starts `mpirun -n 2 linnet serve' over both, streams a completion, and takes the link between them
-down. Fails where the client has no error that names the rank within 10 seconds, or where a rank
+Starts `mpirun -n 2 linnet serve' over both, streams four completions, and takes the link between
+them down. Fails where a client has no error that names the rank within 10 seconds, or where a rank
 still runs 20 seconds later. Without mpirun, ip or the right to use them it says so and succeeds.
 """
 import argparse
@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faults import Client, is_alive, read_bytes  # pylint: disable=wrong-import-position
 
-CLIENT_S, END_S, START_S = 10, 20, 40
+CLIENT_S, END_S, START_S, N_CLIENTS = 10, 20, 40, 4
 AGENT = """#!/bin/sh
 shift
 exec ip netns exec {name}b unshare --uts sh -c "hostname {name}-b; $*"
@@ -69,7 +69,7 @@ def launch(args, name, folder):
                "--mca", "oob_tcp_if_include", "10.77.0.0/24", "-x", "LINNET_HOSTS_TEST",
                "--bind-to", "none", "-n", "2", os.path.abspath(args.linnet), "serve",
                os.path.abspath(args.model), "--tp", "2", "--port", "0", "--threads", "1",
-               "--ctx", "60000", "--max-seqs", "2"]
+               "--ctx", "20000", "--max-seqs", str(N_CLIENTS)]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                LINNET_HOSTS_TEST=name)
     return subprocess.Popen(
@@ -92,14 +92,16 @@ def find_port(process, lines):
 
 
 def talk(port):
-    """In the first host: prints when the stream has begun, then what its last line says."""
-    client = Client(port, "once upon a time", 100000)
-    client.start()
-    client.has_begun.wait(START_S)
+    """In the first host: prints when all streams have begun, then how each ends."""
+    clients = [Client(port, f"once upon {i} times", 19000) for i in range(N_CLIENTS)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.has_begun.wait(START_S)
     print("begun", flush=True)
-    client.join()
-    print(client.text.strip().rpartition("\n")[2] + " " + client.text[-400:].replace("\n", " "),
-          flush=True)
+    for client in clients:
+        client.join()
+        print(client.text[-400:].replace("\n", " "), flush=True)
 
 
 def try_hosts(args, name, folder):
@@ -118,8 +120,11 @@ def try_hosts(args, name, folder):
         while any(map(is_alive, ranks)) and time.monotonic() - at < END_S:
             time.sleep(0.1)
         left = [pid for pid in ranks if is_alive(pid)]
-        good = len(ranks) == 2 and "rank 1" in told and seconds <= CLIENT_S and not left
-        print(f"{len(ranks)} ranks; the client was told after {seconds:.1f} s: {told.strip()[-160:]}")
+        errors = [line[line.rfind('{"error"'):] for line in told.splitlines()
+                  if '{"error"' in line and "rank 1" in line]
+        good = (len(ranks) == 2 and len(errors) == N_CLIENTS and seconds <= CLIENT_S and not left)
+        print(f"{len(ranks)} ranks; {len(errors)} of {N_CLIENTS} clients had their error, the last "
+              f"after {seconds:.1f} s: {' '.join(errors[-1:])}")
         print(f"all ranks had ended {time.monotonic() - at:.1f} s after the cut"
               if not left else f"still there: {left}")
         return good

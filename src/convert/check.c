@@ -170,7 +170,7 @@ static ln_status check_layers(const ln_convert_plan *plan) {
             return refuse(plan, "layers without positions other than every fourth");
     }
     const ln_ffn_spec *ffn = ln_convert_ffn(spec);
-    bool by_gate = spec->family->has_encoder; /* T5's activation follows from its gate */
+    bool by_gate = ln_family_gate_shows(spec->family); /* T5's activation follows from its gate */
     ln_activation read = !by_gate     ? plan->target->activation
                          : ffn->gated ? LN_ACT_GELU_TANH
                                       : LN_ACT_RELU;

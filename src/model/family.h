@@ -319,6 +319,11 @@ struct ln_family {
     size_t n_bindings;
 };
 
+/* GGUF: whether the tensors tell if a feed-forward has a gate, and with it the activation: T5's. */
+static inline bool ln_family_gate_shows(const ln_family *family) {
+    return family->has_encoder || family->positions == LN_POSITIONS_RELATIVE;
+}
+
 /* All families, NULL-terminated. */
 extern const ln_family *const ln_families[];
 

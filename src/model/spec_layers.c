@@ -320,7 +320,7 @@ static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool e
     const ln_binding *binding;
     ln_tensor_id gate = {.role = LN_ROLE_GATE, .encoder = encoder};
     ffn->gated = !spec->family->plain_ffn;
-    if (spec->family->has_encoder && config->is_gguf) {
+    if (ln_family_gate_shows(spec->family) && config->is_gguf) {
         ffn->gated = ln_family_find(spec->family, config->checkpoint, gate, &binding) != NULL;
         ffn->activation = ffn->gated ? LN_ACT_GELU_TANH : LN_ACT_RELU;
     }

@@ -243,6 +243,41 @@ def make_gguf(out: pathlib.Path) -> None:
         (folder / name).write_bytes((source / name).read_bytes())
 
 
+def make_t5_gguf(out: pathlib.Path) -> None:
+    """An encoder of T5 as a GGUF file by llama.cpp's names, without a tokenizer. Distances end at
+    128, for which GGUF has no key."""
+    import gguf
+    torch.manual_seed(11)
+    config = hf.T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
+                         feed_forward_proj="gated-gelu", relative_attention_num_buckets=8)
+    config._attn_implementation = "eager"
+    model = hf.T5EncoderModel(config).float().eval()
+    randomize(model)
+    prompts = [torch.randint(5, 64, (n,)).tolist() for n in (1, 7, 40, 150)]
+    answers = [answer(model, p, 0) for p in prompts]
+    folder = out / "t5_encoder_gguf"
+    folder.mkdir(exist_ok=True)
+    write_answers(folder, prompts, answers, dim=config.d_model)
+    writer = gguf.GGUFWriter(folder / "model.gguf", "t5encoder")
+    writer.add_context_length(512)
+    writer.add_embedding_length(config.d_model)
+    writer.add_feed_forward_length(config.d_ff)
+    writer.add_block_count(config.num_layers)
+    writer.add_head_count(config.num_heads)
+    writer.add_key_length(config.d_kv)
+    writer.add_value_length(config.d_kv)
+    writer.add_relative_attn_buckets_count(config.relative_attention_num_buckets)
+    writer.add_layer_norm_rms_eps(config.layer_norm_epsilon)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.T5ENCODER, config.num_layers)
+    for name, tensor in model.state_dict().items():
+        if name != "encoder.embed_tokens.weight":
+            writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), tensor.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 if __name__ == "__main__":
     folders = pathlib.Path(sys.argv[1])
     for each in sys.argv[2:] or VARIANTS:
@@ -250,3 +285,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         make_modules(folders)
         make_gguf(folders)
+        make_t5_gguf(folders)

@@ -30,14 +30,14 @@ static ln_status size_slots(const linnet_model *model, const ln_backend *backend
     options.experts_apart = own->n_layers;
     options.only_experts = true;
     options.expert_slots = slots;
-    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, &options, own->backend, &weights,
+    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &plan->spec, &options, own->backend, &weights,
                                  err));
     own->slots = slots;
     own->stored = weights.experts;
     own->weight_bytes = weights.prepared_bytes;
     own->table_bytes = weights.table_bytes;
     own->mapped_bytes = weights.mapped_bytes;
-    return ln_engine_plan_arenas(&model->spec, backend, plan, err);
+    return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
 /* As many slots as the cache may have; first one, which says what it takes. */

@@ -119,6 +119,36 @@ static void experts_apart_are_read_from_files(void **state) {
     }
 }
 
+/* A head that drafts has a layer behind the model's, also in arenas that files do not matter to. */
+static void check_same_arenas(const golden *g, linnet_engine_options options) {
+    static const size_t arenas[] = {LN_ARENA_KV, LN_ARENA_ACTIVATIONS, LN_ARENA_ENGINE,
+                                    LN_ARENA_DRAFT};
+    linnet_memory_plan with, without;
+    plan_of(g, &options, &with);
+    options.experts_from_disk = 0;
+    plan_of(g, &options, &without);
+    for (size_t i = 0; i < sizeof arenas / sizeof *arenas; i++)
+        assert_int_equal(with.arenas[arenas[i]].bytes, without.arenas[arenas[i]].bytes);
+}
+
+static void heads_draft_with_experts_in_files(void **state) {
+    (void)state;
+    static const char *const names[] = {"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
+        linnet_engine_options options = disk_options(256, 4, 32, 2);
+        golden g;
+        golden_open(&g, names[i]);
+        options.draft = "mtp";
+        options.experts_from_disk = least_bytes(&g, options);
+        check_same_arenas(&g, options);
+        assert_true(answer(&g, options, ids).n_expert_reads > 0);
+        for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
+            assert_memory_equal(ids[p], g.greedy[p], GOLDEN_OUTPUT * sizeof *ids[p]);
+        linnet_model_close(g.model);
+    }
+}
+
 static void keep_row(void *user, size_t position, const float *row, size_t n_vocab) {
     memcpy((float *)user + position * n_vocab, row, n_vocab * sizeof *row);
 }
@@ -321,6 +351,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_of_any_size_give_the_golden_ids),
         cmocka_unit_test(experts_apart_are_read_from_files),
+        cmocka_unit_test(heads_draft_with_experts_in_files),
         cmocka_unit_test(packed_experts_have_the_same_bits),
         cmocka_unit_test(hits_and_reads_are_counted),
         cmocka_unit_test(a_read_that_fails_fails_the_step),

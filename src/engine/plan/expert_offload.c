@@ -5,17 +5,23 @@
 #include "engine/plan/sizes.h"
 #include "model/load.h"
 
+/* What is still to be reserved of the host's memory: the model is open, so it has its headers and
+ * its tokenizer. */
+static size_t host_bytes(const ln_engine_plan *plan) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        bytes += plan->bytes[i]; /* the sum of the arenas was checked */
+    bytes -= plan->bytes[LN_ARENA_TOKENIZER] + plan->bytes[LN_ARENA_HEADERS];
+    return plan->on_device ? bytes - ln_engine_plan_device_bytes(plan, plan->bytes) : bytes;
+}
+
 /* The memory of the host that nothing planned takes yet; an eighth of what is free stays for the
  * pages of files that are read. */
 static size_t spare_bytes(const ln_engine_plan *plan) {
     enum { SHARE = 8 };
     const ln_backend *host = plan->cpu_experts.backend;
-    size_t available = host->vtable->available_bytes(host), planned = 0;
-    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
-        planned += plan->bytes[i]; /* the sum of the arenas was checked */
-    if (plan->on_device)
-        planned -= ln_engine_plan_device_bytes(plan, plan->bytes);
-    else
+    size_t available = host->vtable->available_bytes(host), planned = host_bytes(plan);
+    if (!plan->on_device)
         planned += plan->mapped_bytes;
     planned += available / SHARE;
     return planned < available ? available - planned : 0;
@@ -145,10 +151,27 @@ static ln_status choose_backend(const linnet_engine_options *options,
     return LINNET_OK;
 }
 
-ln_status ln_engine_plan_offload_experts(const linnet_model *model,
-                                         const linnet_engine_options *options, ln_backend *backend,
-                                         const ln_backend_options *backend_options,
-                                         ln_engine_plan *plan, ln_error *err) {
+ln_status ln_engine_plan_check_experts(const ln_engine_plan *plan, ln_error *err) {
+    const ln_cpu_experts_plan *own = &plan->cpu_experts;
+    if (own->n_layers == 0)
+        return LINNET_OK;
+    size_t available = own->backend->vtable->available_bytes(own->backend);
+    size_t needed = host_bytes(plan);
+    if (needed <= available)
+        return LINNET_OK;
+    const char *help = own->cache_bytes == 0          ? ": experts_from_disk leaves them in files"
+                       : own->cache_bytes == SIZE_MAX ? ""
+                                                      : ": a smaller experts_from_disk helps";
+    return ln_fail(err, LINNET_ERR_NOMEM,
+                   "with the experts of %zu of %zu layers the CPU needs %zu MiB, %zu of them for "
+                   "experts, but %zu are free%s",
+                   own->n_layers, plan->n_layers, needed >> 20, own->weight_bytes >> 20,
+                   available >> 20, help);
+}
+
+static ln_status offload(const linnet_model *model, const linnet_engine_options *options,
+                         ln_backend *backend, const ln_backend_options *backend_options,
+                         ln_engine_plan *plan, ln_error *err) {
     size_t n_layers = model->spec.n_layers, n = n_layers;
     bool from_disk = options->experts_from_disk > 0;
     bool is_auto = options->cpu_experts < 0 && (plan->on_device || !from_disk);
@@ -164,4 +187,12 @@ ln_status ln_engine_plan_offload_experts(const linnet_model *model,
     if (options->cpu_experts > 0 && (size_t)options->cpu_experts < n)
         n = (size_t)options->cpu_experts;
     return size_split(model, backend, n, plan, err);
+}
+
+ln_status ln_engine_plan_offload_experts(const linnet_model *model,
+                                         const linnet_engine_options *options, ln_backend *backend,
+                                         const ln_backend_options *backend_options,
+                                         ln_engine_plan *plan, ln_error *err) {
+    LN_TRY(offload(model, options, backend, backend_options, plan, err));
+    return ln_engine_plan_check_experts(plan, err);
 }

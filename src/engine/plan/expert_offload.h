@@ -13,4 +13,8 @@ ln_status ln_engine_plan_offload_experts(const linnet_model *model,
                                          const ln_backend_options *backend_options,
                                          ln_engine_plan *plan, ln_error *err);
 
+/* Whether the host has the memory that such a plan takes there; loading has not begun. Errors:
+ * NOMEM. */
+ln_status ln_engine_plan_check_experts(const ln_engine_plan *plan, ln_error *err);
+
 #endif

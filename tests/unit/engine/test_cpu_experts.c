@@ -168,6 +168,47 @@ static void as_few_experts_leave_as_must(void **state) {
     linnet_model_close(g.model);
 }
 
+/* The host needs what is reserved and not on the device, but for what an open model has: what fits
+ * to the byte, with one byte less is an error. */
+static void the_host_has_the_memory_or_it_is_an_error(void **state) {
+    (void)state;
+    golden g;
+    ln_backend *backend;
+    ln_engine_plan plan;
+    ln_error err = {0};
+    golden_open(&g, "qwen3_moe");
+    linnet_engine_options options = exact_options(128, 2, 32, 1);
+    options.backend = "cpu";
+    options.cpu_experts = INT32_MAX;
+    assert_int_equal(
+        ln_engine_plan_make(g.model, &options, NULL, sizeof(linnet_engine), &backend, &plan, &err),
+        LINNET_OK);
+    ln_backend *host = plan.cpu_experts.backend;
+    const ln_backend_vtable *real = host->vtable;
+    ln_backend_vtable vtable = *real;
+    vtable.available_bytes = played_available_bytes;
+    host->vtable = &vtable;
+    for (int on_device = 0; on_device < 2; on_device++) {
+        plan.on_device = on_device > 0;
+        linnet_memory_plan full = ln_engine_plan_report(&plan, plan.bytes);
+        free_bytes = full.total_bytes - full.device_bytes - plan.bytes[LN_ARENA_TOKENIZER] -
+                     plan.bytes[LN_ARENA_HEADERS];
+        assert_int_equal(ln_engine_plan_check_experts(&plan, &err), LINNET_OK);
+        free_bytes--;
+        assert_int_equal(ln_engine_plan_check_experts(&plan, &err), LINNET_ERR_NOMEM);
+        if (strstr(err.message, "experts_from_disk leaves them") == NULL)
+            fail_msg("%s", err.message);
+        plan.cpu_experts.cache_bytes = 1 << 20;
+        assert_int_equal(ln_engine_plan_check_experts(&plan, &err), LINNET_ERR_NOMEM);
+        if (strstr(err.message, "a smaller experts_from_disk") == NULL)
+            fail_msg("%s", err.message);
+        plan.cpu_experts.cache_bytes = 0;
+    }
+    host->vtable = real;
+    ln_engine_plan_free(&plan, backend);
+    linnet_model_close(g.model);
+}
+
 static void refuse(const char *name, linnet_engine_options options, linnet_status status,
                    const char *text) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
@@ -191,6 +232,10 @@ static void what_is_not_possible_is_refused(void **state) {
     options.n_ranks = 2;
     refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "ranks");
     options.n_ranks = 0;
+    options.cpu_experts = 1;
+    options.max_batch_tokens = INT32_MAX; /* rows of terabytes */
+    refuse("qwen3_moe", options, LINNET_ERR_NOMEM, "with the experts of 1 of ");
+    options.max_batch_tokens = 0;
     options.cpu_experts = -2;
     refuse("qwen3_moe", options, LINNET_ERR_ARGUMENT, "cpu_experts is -2");
 }
@@ -203,6 +248,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(heads_draft_beside_experts),
         cmocka_unit_test(the_plan_says_where_experts_are),
         cmocka_unit_test(as_few_experts_leave_as_must),
+        cmocka_unit_test(the_host_has_the_memory_or_it_is_an_error),
         cmocka_unit_test(what_is_not_possible_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

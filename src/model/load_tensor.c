@@ -46,8 +46,9 @@ ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weig
         ln_unused_tensors_mark_request(l->unused, request);
     if (!l->backend->vtable->supports_weight(l->backend, dtype))
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
-                       "%s: tensor %s: weights of type %s are not supported",
-                       ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(dtype));
+                       "%s: tensor %s: the %s backend has no kernels for weights of type %s",
+                       ln_checkpoint_path(l->checkpoint), tensor->name, l->backend->vtable->name,
+                       ln_dtype_name(dtype));
     if (l->store != NULL && !request->as_f32)
         return store_matrix(l, request);
     LN_TRY(l->backend->vtable->plan_weight(l->backend, request, &bytes, l->err));

@@ -15,8 +15,8 @@
 #include "backend/cuda/runtime/graph.h"
 #include "backend/cuda/runtime/split_k.h"
 #include "backend/cuda/weights/prepare.h"
+#include "backend/cuda/weights/types.h"
 #include "base/clock.h"
-#include "format/quants.h"
 
 /* Blocks of a fused kernel wait for one another, so all of them must be resident: two such kernels
  * on different streams could each hold a part of the SMs for ever. So one backend of the process
@@ -261,7 +261,7 @@ static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void
 
 static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
     (void)backend;
-    return ln_can_dequantize(dtype);
+    return ln_cuda_can_dequantize(dtype);
 }
 
 static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,

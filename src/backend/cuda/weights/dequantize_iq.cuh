@@ -4,6 +4,7 @@
 #define LN_BACKEND_CUDA_WEIGHTS_DEQUANTIZE_IQ_CUH
 
 #include "backend/cuda/weights/dequantize.cuh"
+#include "backend/cuda/weights/types.h"
 #include "format/dtype.h"
 #include "format/quants_iq.inc"
 
@@ -144,38 +145,10 @@ static __device__ void ln_load_iq4_xs(const uint8_t *row, size_t k, float *out) 
 static __device__ __forceinline__ void ln_load_any(ln_dtype dtype, const uint8_t *row, size_t k,
                                                    float *out) {
     switch (dtype) {
-    case LN_DTYPE_F32: ln_load_f32(row, k, out); return;
-    case LN_DTYPE_F64: ln_load_f64(row, k, out); return;
-    case LN_DTYPE_F16: ln_load_f16(row, k, out); return;
-    case LN_DTYPE_BF16: ln_load_bf16(row, k, out); return;
-    case LN_DTYPE_Q4_0: ln_load_q4_0(row, k, out); return;
-    case LN_DTYPE_Q4_1: ln_load_q4_1(row, k, out); return;
-    case LN_DTYPE_Q5_0: ln_load_q5_0(row, k, out); return;
-    case LN_DTYPE_Q5_1: ln_load_q5_1(row, k, out); return;
-    case LN_DTYPE_Q8_0: ln_load_q8_0(row, k, out); return;
-    case LN_DTYPE_MXFP4: ln_load_mxfp4(row, k, out); return;
-    case LN_DTYPE_NVFP4: ln_load_nvfp4(row, k, out); return;
-    case LN_DTYPE_Q1_0: ln_load_q1_0(row, k, out); return;
-    case LN_DTYPE_Q2_0: ln_load_q2_0(row, k, out); return;
-    case LN_DTYPE_I4_G32: ln_load_i4_g32(row, k, out); return;
-    case LN_DTYPE_I8_G32: ln_load_i8_g32(row, k, out); return;
-    case LN_DTYPE_F8_G32: ln_load_f8_g32(row, k, out); return;
-    case LN_DTYPE_Q2_K: ln_load_q2_k(row, k, out); return;
-    case LN_DTYPE_Q3_K: ln_load_q3_k(row, k, out); return;
-    case LN_DTYPE_Q4_K: ln_load_q4_k(row, k, out); return;
-    case LN_DTYPE_Q5_K: ln_load_q5_k(row, k, out); return;
-    case LN_DTYPE_Q6_K: ln_load_q6_k(row, k, out); return;
-    case LN_DTYPE_TQ1_0: ln_load_tq1_0(row, k, out); return;
-    case LN_DTYPE_TQ2_0: ln_load_tq2_0(row, k, out); return;
-    case LN_DTYPE_IQ1_S: ln_load_iq1_s(row, k, out); return;
-    case LN_DTYPE_IQ1_M: ln_load_iq1_m(row, k, out); return;
-    case LN_DTYPE_IQ2_XXS: ln_load_iq2_xxs(row, k, out); return;
-    case LN_DTYPE_IQ2_XS: ln_load_iq2_xs(row, k, out); return;
-    case LN_DTYPE_IQ2_S: ln_load_iq2_s(row, k, out); return;
-    case LN_DTYPE_IQ3_XXS: ln_load_iq3_xxs(row, k, out); return;
-    case LN_DTYPE_IQ3_S: ln_load_iq3_s(row, k, out); return;
-    case LN_DTYPE_IQ4_NL: ln_load_iq4_nl(row, k, out); return;
-    case LN_DTYPE_IQ4_XS: ln_load_iq4_xs(row, k, out); return;
+#define LN_CUDA_LOAD(dtype, load)                                                                  \
+    case dtype: load(row, k, out); return;
+        LN_CUDA_WEIGHT_TYPES(LN_CUDA_LOAD)
+#undef LN_CUDA_LOAD
     default: return;
     }
 }

@@ -256,6 +256,8 @@ struct ln_family {
     bool rope_by_fraction; /* rotary_dim does not count */
     bool sparse_blocks;    /* some layers see the best of all blocks alone: as long as a context
                               has no more than these, they see all, and longer ones are refused */
+    bool trained_ctx;      /* folders: contexts behind seq_length are computed in other ways, unless
+                              use_logn_attn and use_dynamic_ntk are false; they are refused */
     const char *output_gate_key; /* a flag that says whether it is there; NULL: it is */
     ln_query_scale_rule query_scale;
     bool xielu; /* the activation when the checkpoint does not say */

@@ -325,6 +325,21 @@ static ln_status read_sparse_blocks(const ln_config *config, ln_spec *spec, ln_e
     return LINNET_OK;
 }
 
+/* Behind what these models were trained on, queries are scaled and the base grows. GGUF does not
+ * say how far that goes. */
+static ln_status read_trained_ctx(const ln_config *config, ln_spec *spec, ln_error *err) {
+    bool scales = true, grows = true;
+    if (!spec->family->trained_ctx || config->is_gguf)
+        return LINNET_OK;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"seq_length", ""}, 1, INT32_MAX, &spec->ctx_tokens, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"use_logn_attn", ""}, &scales, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"use_dynamic_ntk", ""}, &grows, err));
+    if (scales || grows)
+        spec->max_ctx_tokens = spec->ctx_tokens;
+    return LINNET_OK;
+}
+
 /* As many as the checkpoint was made for; the padding token's number is that of a row, too. */
 static ln_status read_computed_positions(const ln_config *config, ln_spec *spec, ln_error *err) {
     size_t n_positions = 2048;
@@ -357,6 +372,7 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     spec->first_position = is_wrapped_by(config, "paligemma") ? 1 : 0;
     LN_TRY(check_alibi(config, spec, err));
     LN_TRY(read_sparse_blocks(config, spec, err));
+    LN_TRY(read_trained_ctx(config, spec, err));
     if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
         LN_TRY(read_relative(config, spec, err));
     if (spec->positions != LN_POSITIONS_LEARNED)

@@ -408,6 +408,32 @@ static void rare_flags_are_heeded(void **state) {
     ln_arena_free(&arena);
 }
 
+/* Behind seq_length Qwen 1 scales queries and turns by other angles, unless both are off. */
+static void contexts_end_where_angles_change(void **state) {
+    (void)state;
+    static const struct {
+        const char *to;
+        size_t ctx_tokens, max_ctx_tokens;
+    } cases[] = {
+        {"\"seq_length\": 128", 128, 128},
+        {"\"seq_length\": 128, \"use_logn_attn\": false", 128, 128},
+        {"\"seq_length\": 128, \"use_dynamic_ntk\": false", 128, 128},
+        {"\"seq_length\": 128, \"use_logn_attn\": false, \"use_dynamic_ntk\": false", 128, 0},
+        {"\"unread\": 128", 512, 512},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_arena_init(&arena);
+        assert_int_equal(
+            read_edited("qwen", "\"seq_length\": 512", cases[i].to, &spec, &arena, NULL),
+            LINNET_OK);
+        assert_int_equal(spec.ctx_tokens, cases[i].ctx_tokens);
+        assert_int_equal(spec.max_ctx_tokens, cases[i].max_ctx_tokens);
+        ln_arena_free(&arena);
+    }
+}
+
 /* Gives a tensor the bytes of another one, of the same size. */
 static void copy_tensor(const edited *e, const char *from, const char *to) {
     ln_checkpoint *checkpoint;
@@ -866,6 +892,7 @@ int main(void) {
         cmocka_unit_test(a_layer_may_be_one_block),
         cmocka_unit_test(added_scaling_counts),
         cmocka_unit_test(rare_flags_are_heeded),
+        cmocka_unit_test(contexts_end_where_angles_change),
         cmocka_unit_test(projections_are_read),
         cmocka_unit_test(another_output_is_not_tied),
         cmocka_unit_test(a_scaling_may_be_a_default),

@@ -35,5 +35,6 @@ const ln_family ln_family_qwen = {
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_HALF,
     .halves_hidden = true,
+    .trained_ctx = true,
     LN_BINDINGS(bindings),
 };

@@ -16,6 +16,8 @@ typedef struct modules_reader {
     ln_arena *arena;
     ln_embedding *embedding;
     size_t width; /* of the vector so far */
+    bool is_pooled;
+    bool skips_prompts; /* pooling leaves their tokens out */
     ln_error *err;
 } modules_reader;
 
@@ -72,7 +74,12 @@ static ln_status pooling(modules_reader *r, const char *part, const json_t *conf
         {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", LINNET_POOLING_DEFAULT},
         {"pooling_mode_weightedmean_tokens", "weightedmean", LINNET_POOLING_DEFAULT}};
     const char *word = json_string_value(json_object_get(config, "pooling_mode"));
+    const json_t *with_prompt = json_object_get(config, "include_prompt");
     size_t n_found = 0;
+    if (r->is_pooled || r->embedding->dense.n > 0)
+        return unsupported(r, part, "pooling behind another layer");
+    r->is_pooled = true;
+    r->skips_prompts = json_is_false(with_prompt);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (word != NULL ? strcmp(word, known[i].word) != 0
                          : !json_is_true(json_object_get(config, known[i].flag)))
@@ -138,6 +145,19 @@ static ln_status map_weights(modules_reader *r, const char *part) {
     return status;
 }
 
+/* A dense layer that reads and writes another than the vector of a text. */
+static ln_status check_wiring(const modules_reader *r, const char *part, const json_t *config) {
+    static const char *const keys[] = {"module_input_name", "module_output_name"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *value = json_string_value(json_object_get(config, keys[i]));
+        if (value != NULL && strcmp(value, "sentence_embedding") != 0)
+            return unsupported(r, part, keys[i]);
+    }
+    return json_is_true(json_object_get(config, "use_residual"))
+               ? unsupported(r, part, "use_residual")
+               : LINNET_OK;
+}
+
 /* A dense layer; pointers into the list of tensors are made when all have been read. */
 static ln_status dense(modules_reader *r, const char *part, const json_t *config,
                        size_t first[LN_MAX_STAGES]) {
@@ -149,6 +169,7 @@ static ln_status dense(modules_reader *r, const char *part, const json_t *config
     *stage = (ln_head_stage){.n_in = r->width};
     if (!find_activation(name, &stage->activation))
         return unsupported(r, part, name);
+    LN_TRY(check_wiring(r, part, config));
     json_int_t n_out = json_integer_value(json_object_get(config, "out_features"));
     json_int_t n_in = json_integer_value(json_object_get(config, "in_features"));
     if (n_out <= 0 || n_out > LN_MAX_DIM || n_in != (json_int_t)r->width)
@@ -221,10 +242,18 @@ static ln_status module(modules_reader *r, const json_t *item, size_t first[LN_M
     return status;
 }
 
-/* The length that texts are cut to. */
+/* The length that texts are cut to. Lower case is what the tokenizer says it is. */
 static ln_status read_length(modules_reader *r) {
-    json_t *config;
-    LN_TRY(read_json(r, "", "sentence_bert_config.json", &config));
+    static const char file[] = "sentence_bert_config.json", lower[] = "do_lower_case";
+    json_t *config, *tokenizer;
+    LN_TRY(read_json(r, "", "tokenizer_config.json", &tokenizer));
+    bool is_lower = json_is_true(json_object_get(tokenizer, lower));
+    json_decref(tokenizer);
+    LN_TRY(read_json(r, "", file, &config));
+    if (json_is_true(json_object_get(config, lower)) && !is_lower) {
+        json_decref(config);
+        return unsupported(r, file, lower);
+    }
     json_int_t n = json_integer_value(json_object_get(config, "max_seq_length"));
     if (n > 0 && n < INT32_MAX)
         r->embedding->max_tokens = (size_t)n;
@@ -271,7 +300,9 @@ static ln_status read_prompts(modules_reader *r) {
         ln_prompt_text *prompt = &e->prompts[e->n_prompts++];
         prompt->name = ln_arena_copy(r->arena, name, strlen(name));
         prompt->text = ln_arena_copy(r->arena, json_string_value(text), json_string_length(text));
-        if (prompt->name == NULL || prompt->text == NULL)
+        if (r->skips_prompts && json_string_length(text) > 0)
+            status = unsupported(r, file, "a prompt that include_prompt leaves out of pooling");
+        else if (prompt->name == NULL || prompt->text == NULL)
             status = ln_fail(r->err, LINNET_ERR_NOMEM, "out of memory reading %s", r->folder);
     }
     if (status == LINNET_OK)
@@ -282,7 +313,12 @@ static ln_status read_prompts(modules_reader *r) {
 
 ln_status ln_embedding_read_modules(const char *folder, const ln_spec *spec, ln_arena *arena,
                                     ln_embedding *embedding, ln_error *err) {
-    modules_reader r = {folder, spec, arena, embedding, spec->dim, err};
+    modules_reader r = {.folder = folder,
+                        .spec = spec,
+                        .arena = arena,
+                        .embedding = embedding,
+                        .width = spec->dim,
+                        .err = err};
     size_t first[LN_MAX_STAGES] = {0};
     json_t *root;
     LN_TRY(read_json(&r, "", "modules.json", &root));

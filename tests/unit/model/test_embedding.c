@@ -42,6 +42,7 @@ static int remove_folder(void **state) {
     remove_file("part");
     remove_file("modules.json");
     remove_file("sentence_bert_config.json");
+    remove_file("tokenizer_config.json");
     remove_file("config_sentence_transformers.json");
     return rmdir(folder);
 }
@@ -156,6 +157,14 @@ static void others_are_refused(void **state) {
          LINNET_ERR_UNSUPPORTED, "Odd"},
         {"[" MODULE("Dense", "part") "]", "{\"in_features\": 4, \"out_features\": 2}",
          LINNET_ERR_IO, "model.safetensors"},
+        {"[" MODULE("Dense", "part") "]",
+         "{\"in_features\": 4, \"out_features\": 2, \"module_input_name\": \"token_embeddings\"}",
+         LINNET_ERR_UNSUPPORTED, "module_input_name"},
+        {"[" MODULE("Dense", "part") "]",
+         "{\"in_features\": 4, \"out_features\": 4, \"use_residual\": true}",
+         LINNET_ERR_UNSUPPORTED, "use_residual"},
+        {"[" MODULE("Pooling", "part") "," MODULE("Pooling", "part") "]",
+         "{\"pooling_mode\": \"mean\"}", LINNET_ERR_UNSUPPORTED, "behind another layer"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_embedding e;
@@ -166,6 +175,27 @@ static void others_are_refused(void **state) {
     }
 }
 
+/* What would change the text or its vector is refused, but where it changes nothing. */
+static void other_texts_are_refused(void **state) {
+    (void)state;
+    static const char file[] = "config_sentence_transformers.json";
+    static const char modules[] = "[" MODULE("Pooling", "part") "]";
+    static const char pooling[] = "{\"pooling_mode\": \"mean\", \"include_prompt\": false}";
+    ln_embedding e;
+    ln_error err = {0};
+    write_file(file, "{\"prompts\": {\"query\": \"\"}}");
+    assert_int_equal(read_folder(modules, pooling, &e, &err), LINNET_OK);
+    write_file(file, "{\"prompts\": {\"query\": \"query: \"}}");
+    assert_int_equal(read_folder(modules, pooling, &e, &err), LINNET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "include_prompt"));
+    remove_file(file);
+    write_file("sentence_bert_config.json", "{\"do_lower_case\": true}");
+    assert_int_equal(read_folder(modules, pooling, &e, &err), LINNET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "do_lower_case"));
+    write_file("tokenizer_config.json", "{\"do_lower_case\": true}");
+    assert_int_equal(read_folder(modules, pooling, &e, &err), LINNET_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_modules_nothing_changes, make_folder,
@@ -173,6 +203,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(modules_say_pooling_and_length, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(prompts_are_read, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(others_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(other_texts_are_refused, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

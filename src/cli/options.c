@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/locale/number.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 
@@ -55,7 +56,7 @@ uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, 
 uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, const char *text) {
     static const char units[] = "KMGT";
     char *end;
-    double number = strtod(text, &end), most = 9e18;
+    double number = ln_strtod(text, &end), most = 9e18;
     const char *unit = *end >= 'A' ? strchr(units, *end & ~0x20) : NULL;
     if (unit != NULL) {
         number *= (double)(1ull << 10 * (unit - units + 1));
@@ -73,7 +74,7 @@ double ln_cli_parse_number(const struct argp_state *state, const char *option, c
                            double min, double max) {
     char *end = NULL;
     bool plain = *text != '\0' && strspn(text, "+-.0123456789eE") == strlen(text);
-    double value = plain ? strtod(text, &end) : NAN;
+    double value = plain ? ln_strtod(text, &end) : NAN;
     if (!plain || *end != '\0' || !(value >= min && value <= max))
         argp_error(state, "%s: '%s' is not a number from %g to %g", option, text, min, max);
     return value;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/locale/number.h"
+
 enum { NAME_BYTES = 128 };
 
 /* Whether one of these keys is there; what the reference's config class takes does not count. */
@@ -25,7 +27,7 @@ static void read_default(const char *text, size_t n_bytes, ln_meta_value *value)
         return;
     memcpy(number, text, n_bytes);
     number[n_bytes] = '\0';
-    double real = strtod(number, &end);
+    double real = ln_strtod(number, &end);
     if (*end != '\0')
         return;
     *value = (ln_meta_value){.kind = LN_META_FLOAT, .real = real};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/locale/number.h"
 #include "grammar/schema/schema.h"
 
 /* ---- bounds ------------------------------------------------------------------------------------
@@ -20,13 +21,13 @@ static void write_decimal(json_t *value, char text[BOUND_BYTES]) {
     }
     for (int digits = 1; digits <= 17; digits++) {
         char shortest[40];
-        snprintf(shortest, sizeof shortest, "%.*e", digits - 1, number);
-        if (strtod(shortest, NULL) != number && digits < 17)
+        ln_snprintf(shortest, sizeof shortest, "%.*e", digits - 1, number);
+        if (ln_strtod(shortest, NULL) != number && digits < 17)
             continue;
         int exponent = atoi(strchr(shortest, 'e') + 1);
         int decimals = digits - 1 - exponent;
-        snprintf(text, BOUND_BYTES, "%.*f", decimals > 0 ? decimals < 380 ? decimals : 380 : 0,
-                 number);
+        ln_snprintf(text, BOUND_BYTES, "%.*f", decimals > 0 ? decimals < 380 ? decimals : 380 : 0,
+                    number);
         return;
     }
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/locale/number.h"
+
 static const double most_ms = 1e15;
 
 static bool take(double ms, int64_t *keep_ms) {
@@ -37,7 +39,7 @@ bool ln_ollama_read_keep_alive(const json_t *value, int64_t *keep_ms) {
     const char *rest = text + (*text == '-');
     do {
         size_t n_digits = strspn(rest, "0123456789."), n_unit = 0;
-        double number = strtod(rest, NULL), ms;
+        double number = ln_strtod(rest, NULL), ms;
         if (n_digits == 0)
             return false;
         rest += n_digits;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/locale/number.h"
 #include "text/jinja/run.h"
 
 #define FILTER(name)                                                                               \
@@ -93,8 +94,8 @@ static double round_digits(double value, int64_t digits) {
     if (digits < -330)
         return copysign(0.0, value);
     if (digits >= 0) {
-        snprintf(text, sizeof text, "%.*f", (int)digits, value);
-        return strtod(text, NULL);
+        ln_snprintf(text, sizeof text, "%.*f", (int)digits, value);
+        return ln_strtod(text, NULL);
     }
     double unit = pow(10.0, (double)-digits);
     return nearbyint(value / unit) * unit;
@@ -176,7 +177,7 @@ FILTER(filter_filesizeformat) {
         double unit = base * base;
         for (; i < 7 && bytes >= unit; i++)
             unit *= base;
-        snprintf(text, sizeof text, "%.1f %s", base * bytes / unit, units[binary][i]);
+        ln_snprintf(text, sizeof text, "%.1f %s", base * bytes / unit, units[binary][i]);
     }
     return ln_jinja_string_c(run, text, out);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/locale/number.h"
 #include "text/jinja/run.h"
 
 enum { MAX_PRECISION = 300, NUMBER_CHARS = 1024 };
@@ -135,7 +136,8 @@ static ln_status put_float(ln_jinja_builder *b, const spec *s, double value) {
         snprintf(format, sizeof format, s->alternate ? "%%#.*%c" : "%%.*%c", c);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        snprintf(text, sizeof text, format, precision, type == '%' ? magnitude * 100 : magnitude);
+        ln_snprintf(text, sizeof text, format, precision,
+                    type == '%' ? magnitude * 100 : magnitude);
 #pragma GCC diagnostic pop
         if (type == 0 && strpbrk(text, ".en") == NULL)
             strcat(text, ".0");

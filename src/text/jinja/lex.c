@@ -4,6 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/locale/number.h"
 #include "base/strbuf.h"
 #include "text/jinja/ast.h"
 
@@ -201,7 +202,7 @@ static ln_status lex_float(lexer *lex, size_t end) {
                                       .line = lex->line,
                                       .text = lex->source + lex->at,
                                       .n_bytes = end - lex->at,
-                                      .real = strtod(text, NULL)}));
+                                      .real = ln_strtod(text, NULL)}));
     lex->at = end;
     return LINNET_OK;
 }

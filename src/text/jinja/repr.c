@@ -6,6 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/locale/number.h"
 #include "text/jinja/run.h"
 
 /* The shortest digits that read back as the same number, laid out as float.__repr__ does. */
@@ -17,8 +18,8 @@ size_t ln_jinja_float_repr(double real, char text[LN_JINJA_FLOAT_CHARS]) {
                                             : "-inf");
     char digits[LN_JINJA_FLOAT_CHARS];
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*e", precision, real);
-        if (strtod(digits, NULL) == real)
+        ln_snprintf(digits, sizeof digits, "%.*e", precision, real);
+        if (ln_strtod(digits, NULL) == real)
             break;
     }
     char *e = strchr(digits, 'e');

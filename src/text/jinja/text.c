@@ -4,6 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/locale/number.h"
 #include "text/jinja/run.h"
 
 /* ---- strip, replace, split, join -------------------------------------------------------- */
@@ -377,6 +378,6 @@ bool ln_jinja_parse_float(const ln_jinja_string *text, double *out) {
     if (n == 0 || ln_jinja_is_space((unsigned char)buffer[0]))
         return false;
     char *rest;
-    *out = strtod(buffer, &rest);
+    *out = ln_strtod(buffer, &rest);
     return *rest == '\0';
 }

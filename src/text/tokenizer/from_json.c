@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/locale/number.h"
 #include "base/utf8.h"
 #include "format/json_nul.h"
 #include "text/tokenizer/json_parts.h"
@@ -65,8 +66,8 @@ static ln_status read_vocab_object(model_reader *r, json_t *vocab, ln_error *err
 static double score_as_read(double score) {
     char text[40];
     for (int precision = 14; precision <= 16; precision++) {
-        snprintf(text, sizeof text, "%.*e", precision, score);
-        if (strtod(text, NULL) == score)
+        ln_snprintf(text, sizeof text, "%.*e", precision, score);
+        if (ln_strtod(text, NULL) == score)
             break;
     }
     uint64_t integer = 0;

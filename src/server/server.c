@@ -309,8 +309,11 @@ static ln_status start(ln_server *server, ln_error *err) {
 
 static ln_status run(ln_server *server, const char *what, ln_error *err) {
     LN_TRY(start(server, err));
-    ln_log_message(&server->log, "serving %s at %s port %u", what, server->options.address.host,
-                   ln_server_get_port(server));
+    const ln_server_options *options = &server->options;
+    uint16_t port = ln_server_get_port(server);
+    ln_log_message(&server->log, "serving %s at %s port %u", what, options->address.host, port);
+    if (options->on_ready != NULL)
+        options->on_ready(options->ready_user, port);
     LN_TRY(run_loop(server, err));
     ln_log_message(&server->log, "stopped");
     if (server->context.health.is_hung)

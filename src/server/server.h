@@ -41,6 +41,9 @@ typedef struct ln_server_options {
     bool has_web_page;
     const struct ln_kv_publisher *kv_events; /* which /metrics counts; NULL: there is none */
     bool logs_json;
+    /* Nothing of the start can fail any more: the server answers. NULL: nobody is told. */
+    void (*on_ready)(void *user, uint16_t port);
+    void *ready_user;
     /* Takes a line, which ends with a newline, and does not wait; false: it was dropped. */
     bool (*log)(void *user, const char *line, size_t n_bytes);
     void *log_user;

@@ -102,7 +102,8 @@ static bool is_loaded(fault_process *process, unsigned long long number) {
 static void enter_call(fault_process *process, pid_t tid, unsigned long long number) {
     const failing_call *call = find_call(number);
     struct user_regs_struct registers;
-    if (!is_loaded(process, number) || call == NULL)
+    if (!is_loaded(process, number) || call == NULL ||
+        (process->only != NULL && strcmp(call->name, process->only) != 0))
         return;
     atomic_fetch_add(&process->n_calls, 1);
     if (atomic_load(process->n_left) <= 0 || atomic_fetch_sub(process->n_left, 1) != 1)
@@ -224,12 +225,13 @@ bool fault_calls_work(void) {
 }
 
 void fault_process_start(fault_process *process, fault_kind kind, const char *const *argv,
-                         int out_fd, int err_fd, int nth) {
+                         int out_fd, int err_fd, const char *only, int nth) {
     memset(process, 0, sizeof *process);
     process->kind = kind;
     process->argv = argv;
     process->out_fd = out_fd;
     process->err_fd = err_fd;
+    process->only = only;
     process->n_left = kind == FAULT_ALLOCATION ? share_count() : &process->own_n_left;
     atomic_store(process->n_left, nth);
     if (kind == FAULT_ALLOCATION)

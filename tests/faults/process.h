@@ -15,6 +15,7 @@ typedef struct fault_process {
     fault_kind kind;
     const char *const *argv;
     int out_fd, err_fd; /* its stdout and stderr */
+    const char *only;   /* the one call that may fail; NULL: all */
     /* how many allocations or calls until the one that fails, which brings it to zero; 0 or less:
      * nothing is counted down. For the test to set, at any time. */
     atomic_int *n_left;
@@ -35,10 +36,10 @@ typedef struct fault_process {
 /* Whether system calls can be made to fail here. */
 bool fault_calls_work(void);
 
-/* Runs argv[0] with arguments, which NULL ends. The process ends with the test. What is loaded
- * before main may not fail. */
+/* Runs argv[0] with arguments, which NULL ends. `only`: the one call that may fail; NULL: all. The
+ * process ends with the test. What is loaded before main may not fail. */
 void fault_process_start(fault_process *process, fault_kind kind, const char *const *argv,
-                         int out_fd, int err_fd, int nth);
+                         int out_fd, int err_fd, const char *only, int nth);
 /* Waits for its end. False: it did not come in time, and the process was killed. *has_failed: the
  * Nth was there. */
 bool fault_process_wait(fault_process *process, int timeout_ms, int *status, bool *has_failed);

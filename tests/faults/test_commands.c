@@ -123,7 +123,7 @@ static outcome run(const command *c, fault_kind kind, int nth) {
         argv[i + 1] = end != NULL ? out : c->arguments[i];
     }
     int out_fd = memfd_create("out", MFD_CLOEXEC), err_fd = memfd_create("err", MFD_CLOEXEC);
-    fault_process_start(&process, kind, argv, out_fd, err_fd, nth);
+    fault_process_start(&process, kind, argv, out_fd, err_fd, NULL, nth);
     o.is_in_time = fault_process_wait(&process, TIMEOUT_MS, &o.status, &o.has_failed);
     o.n_calls = kind == FAULT_ALLOCATION ? INT_MAX - atomic_load(process.n_left)
                                          : atomic_load(&process.n_calls);

@@ -76,15 +76,19 @@ static uint16_t read_port(int fd) {
     return colon != NULL ? (uint16_t)atoi(colon + 1) : 0;
 }
 
-static void start(faulty_server *server, fault_kind kind, int nth) {
+static void start_only(faulty_server *server, fault_kind kind, const char *only, int nth) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     server->log_fd = memfd_create("log", MFD_CLOEXEC);
-    fault_process_start(&server->process, kind, argv, out[1], server->log_fd, nth);
+    fault_process_start(&server->process, kind, argv, out[1], server->log_fd, only, nth);
     close(out[1]);
     server->out_fd = out[0];
     server->address =
         (test_server){.pid = server->process.pid, .port = read_port(out[0]), .log_fd = -1};
+}
+
+static void start(faulty_server *server, fault_kind kind, int nth) {
+    start_only(server, kind, NULL, nth);
 }
 
 /* Ends it, as a supervisor does: by a second signal where the first was lost. False: it does not
@@ -273,8 +277,25 @@ static const char *judge_start(faulty_server *server, const answer *right, bool 
     return status == 0 ? NULL : "its end says that it failed";
 }
 
+static void fail_nth_of_start(fault_kind kind, int nth, const answer *right, counts *sum) {
+    faulty_server server;
+    bool is_told;
+    start(&server, kind, nth);
+    const char *complaint = judge_start(&server, right, &is_told);
+    sum->n_runs++;
+    sum->n_wrong += complaint != NULL;
+    sum->n_told += complaint == NULL && is_told;
+    sum->n_right += complaint == NULL && !is_told;
+    const char *failed = atomic_load(&server.process.failed);
+    if (complaint != NULL) {
+        print_error("start, %d (%s): %s\n", nth, failed != NULL ? failed : "", complaint);
+        print_log(&server);
+    }
+    close(server.log_fd);
+}
+
 static void fail_at_start(fault_kind kind) {
-    enum { SAMPLE = 6, MOST = 3000 };
+    enum { SAMPLE = 6, MOST = 3000, BEFORE = 24, AFTER = 24, END_STEP = 8 };
     faulty_server server;
     static answer right;
     counts sum = {0};
@@ -285,21 +306,11 @@ static void fail_at_start(fault_kind kind) {
     get_answer(&server, &requests[0], false, &right);
     assert_true(stop(&server, &status));
     int step = n / (all ? MOST : SAMPLE) + 1;
-    for (int nth = all ? 1 : step / 2; nth <= n; nth += step) {
-        bool is_told;
-        start(&server, kind, nth);
-        const char *complaint = judge_start(&server, &right, &is_told);
-        sum.n_runs++;
-        sum.n_wrong += complaint != NULL;
-        sum.n_told += complaint == NULL && is_told;
-        sum.n_right += complaint == NULL && !is_told;
-        const char *failed = atomic_load(&server.process.failed);
-        if (complaint != NULL) {
-            print_error("start, %d (%s): %s\n", nth, failed != NULL ? failed : "", complaint);
-            print_log(&server);
-        }
-        close(server.log_fd);
-    }
+    for (int nth = all ? 1 : step / 2; nth <= n; nth += step)
+        fail_nth_of_start(kind, nth, &right, &sum);
+    /* the address must not be told before all that may fail is done */
+    for (int nth = n - BEFORE; nth <= n + AFTER; nth += END_STEP)
+        fail_nth_of_start(kind, nth, &right, &sum);
     print_message("start: of %d %s %d failed: %d told, %d serve, %d wrong\n", n,
                   kind == FAULT_CALL ? "system calls" : "allocations", sum.n_runs, sum.n_told,
                   sum.n_right, sum.n_wrong);
@@ -316,6 +327,26 @@ static void calls_of_the_start_may_fail(void **state) {
     if (!fault_calls_work())
         skip();
     fail_at_start(FAULT_CALL);
+}
+
+/* Nobody could connect to port 0. */
+static void an_unknown_port_fails_the_start(void **state) {
+    (void)state;
+    faulty_server server;
+    bool has_failed;
+    int status;
+    char log[1024] = "";
+    if (!fault_calls_work())
+        skip();
+    start_only(&server, FAULT_CALL, "getsockname", 1);
+    assert_true(fault_process_wait(&server.process, END_MS, &status, &has_failed));
+    assert_true(has_failed);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    assert_int_equal(server.address.port, 0);
+    assert_true(pread(server.log_fd, log, sizeof log - 1, 0) > 0);
+    assert_non_null(strstr(log, "linnet: cannot tell the port that the server listens at: "));
+    close(server.out_fd);
+    close(server.log_fd);
 }
 
 static void the_end_may_fail(void **state) {
@@ -352,6 +383,7 @@ int main(void) {
                                        cmocka_unit_test(calls_of_requests_may_fail),
                                        cmocka_unit_test(allocations_of_the_start_may_fail),
                                        cmocka_unit_test(calls_of_the_start_may_fail),
+                                       cmocka_unit_test(an_unknown_port_fails_the_start),
                                        cmocka_unit_test(the_end_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

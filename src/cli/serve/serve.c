@@ -383,7 +383,9 @@ static bool write_log(void *user, const char *line, size_t n_bytes) {
     return ln_log_writer_put(user, line, n_bytes);
 }
 
-static void print_address(const ln_server_options *server, unsigned port) {
+/* Not before the server is ready: who reads the line connects. */
+static void print_address(void *user, uint16_t port) {
+    const ln_server_options *server = user;
     const char *host = server->address.host;
     bool is_ipv6 = strchr(host, ':') != NULL; /* stands in brackets within a URL */
     printf("listening at http%s://%s%s%s:%u\n", server->address.certificate ? "s" : "",
@@ -422,7 +424,6 @@ static int serve_model(ln_server *server, const linnet_model *model, serve_args 
         ln_cli_print_service(model, path, &plan, &args->server, ln_server_get_port(server));
     if (has_sandbox(args))
         ln_cli_sandbox_confine_calls();
-    print_address(&args->server, ln_server_get_port(server));
     int status = 0;
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
@@ -475,7 +476,6 @@ static int serve_catalog(const serve_args *args, ln_cli_catalog *catalog) {
             ln_cli_print_many(catalog, &budget, &args->server);
         if (has_sandbox(args))
             ln_cli_sandbox_confine_calls();
-        print_address(&args->server, ln_server_get_port(server));
         ln_server_run_models(server, &source, &budget, &err);
     }
     if (err.status != LINNET_OK)
@@ -562,6 +562,8 @@ int ln_cli_serve(int argc, char **argv) {
         args.server.served_name = ln_cli_model_name(args.model);
     if (args.engine.max_seqs == 0)
         args.engine.max_seqs = DEFAULT_MAX_SEQS;
+    args.server.on_ready = print_address;
+    args.server.ready_user = &args.server;
     int status = serve_any(&args);
     ln_cli_adapters_free(&args.adapters);
     ln_cli_kv_events_free(&args.kv_events);

@@ -301,14 +301,16 @@ static ln_status bind_socket(const ln_http_address *address, int *fd, ln_error *
     return status;
 }
 
-static uint16_t port_of(int fd) {
+static ln_status read_port(int fd, uint16_t *port, ln_error *err) {
     struct sockaddr_storage address;
     socklen_t n_bytes = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &n_bytes) != 0)
-        return 0;
-    if (address.ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)(const void *)&address)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)(const void *)&address)->sin_port);
+        return ln_fail(err, LINNET_ERR_IO, "cannot tell the port that the server listens at: %s",
+                       strerror(errno));
+    *port = ntohs(address.ss_family == AF_INET6
+                      ? ((const struct sockaddr_in6 *)(const void *)&address)->sin6_port
+                      : ((const struct sockaddr_in *)(const void *)&address)->sin_port);
+    return LINNET_OK;
 }
 
 static ln_status open_listener(ln_listener *listener, const ln_http_address *address,
@@ -321,8 +323,8 @@ static ln_status open_listener(ln_listener *listener, const ln_http_address *add
     if (address->certificate != NULL)
         LN_TRY(ln_tls_create(address->certificate, address->key, &listener->tls, err));
     LN_TRY(bind_socket(address, &fd, err));
-    listener->port = port_of(fd);
     listener->listen_fd = fd;
+    LN_TRY(read_port(fd, &listener->port, err));
     listener->accepter =
         event_new(listener->base, fd, EV_READ | EV_PERSIST, on_acceptable, listener);
     if (listener->accepter == NULL || event_add(listener->accepter, NULL) != 0)

@@ -92,6 +92,19 @@ static ln_http_event take_method(ln_http_parser *parser, char c) {
     return refuse(parser, 400, "the method of the request is not known");
 }
 
+/* Whether "user@host:port" has brackets around an address only: "[::1]:80". */
+static bool are_brackets_right(const char *host, size_t n_bytes) {
+    const char *end = host + n_bytes, *at = memchr(host, '@', n_bytes);
+    const char *name = at != NULL && memchr(host, '[', (size_t)(at - host)) == NULL ? at + 1 : host;
+    const char *open = memchr(host, '[', n_bytes), *close = memchr(host, ']', n_bytes);
+    if (open == NULL && close == NULL)
+        return true;
+    return open == name && close != NULL && close > open + 1 &&
+           memchr(open + 1, '[', (size_t)(end - open - 1)) == NULL &&
+           memchr(close + 1, ']', (size_t)(end - close - 1)) == NULL &&
+           (close + 1 == end || close[1] == ':');
+}
+
 /* Whether a target begins with a path, or is absolute: "http://host/path". */
 static bool is_target(const char *target) {
     static const char host_bytes[] = "-_.!~*'()%;:&=+$,@[]";
@@ -103,13 +116,15 @@ static bool is_target(const char *target) {
     if (n_scheme == 0 || strncmp(target + n_scheme, "://", 3) != 0)
         return false;
     const char *host = target + n_scheme + 3;
-    if (*host == '\0')
-        return false;
-    for (int n_ats = 0; is_alnum(*host) || (*host != '\0' && strchr(host_bytes, *host) != NULL);
-         host++)
-        if (*host == '@' && n_ats++ > 0)
+    size_t n_host = 0;
+    int n_ats = 0;
+    for (; is_alnum(host[n_host]) ||
+           (host[n_host] != '\0' && strchr(host_bytes, host[n_host]) != NULL);
+         n_host++)
+        if (host[n_host] == '@' && n_ats++ > 0)
             return false;
-    return *host == '\0' || *host == '/' || *host == '?';
+    bool is_all = host[n_host] == '\0' || host[n_host] == '/' || host[n_host] == '?';
+    return is_all && n_host > 0 && are_brackets_right(host, n_host);
 }
 
 static ln_http_event take_target(ln_http_parser *parser, char c) {

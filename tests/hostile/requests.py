@@ -22,7 +22,7 @@ from mutate import Draw, mutate_bytes, mutate_json
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 N_CLIENTS, TIMEOUT_S = 8, 30
 LIMITS = ("--head-timeout=2000", "--body-timeout=2000", "--unread-timeout=2000", "--ctx=256",
-          "--max-body-bytes=1048576", "--max-waiting=1000", "--threads=2", "--backend=cpu")
+          "--max-body-bytes=1048576", "--max-waiting=4000", "--threads=2", "--backend=cpu")
 
 HI = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 4}}, "required": ["a"]}
@@ -118,7 +118,7 @@ def head_case(draw):
     body = json.dumps(good).encode()
     at = draw.below(len(HEAD_FAULTS))
     request = post(path, body, HEAD_FAULTS[at] + "\r\n")
-    return Case("head: " + HEAD_FAULTS[at][:24].replace("\0", "0").replace("\r\n", " "), [request],
+    return Case("head: " + HEAD_FAULTS[at][:24].replace("\0", "0").replace("\r", " ").replace("\n", ""), [request],
                 at in WRONG_HEADS, True)
 
 

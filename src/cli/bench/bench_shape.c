@@ -17,6 +17,7 @@ typedef struct model_shape {
     uint32_t n_experts, n_used, expert_hidden;           /* n_experts 0: none */
     uint32_t n_latent, q_latent, n_rope, n_plain, v_dim; /* n_latent 0: no latent attention */
     uint32_t n_dense;                                    /* layers before the first mixture */
+    bool is_qwen3;                                       /* q and k have norms */
 } model_shape;
 
 static const model_shape shapes[] = {
@@ -29,7 +30,7 @@ static const model_shape shapes[] = {
     {"mixtral-2-layers", 4096, 2, 32, 8, 14336, 32000, .rope_base = 1000000.0f, .n_experts = 8,
      .n_used = 2, .expert_hidden = 14336},
     {"qwen3-moe-4-layers", 2048, 4, 16, 4, 6144, 32000, .rope_base = 1000000.0f, .n_experts = 128,
-     .n_used = 8, .expert_hidden = 768},
+     .n_used = 8, .expert_hidden = 768, .is_qwen3 = true},
     {"gpt-oss-4-layers", 2880, 4, 45, 9, 2880, 32000, .rope_base = 150000.0f, .n_experts = 32,
      .n_used = 4, .expert_hidden = 2880},
     {"small-deepseek", 1024, 12, 16, 1, 4096, 32000, .rope_base = 10000.0f, .n_experts = 32,
@@ -104,14 +105,14 @@ static bool is_latent(const model_shape *s) {
     return s->n_latent > 0;
 }
 
+static const char *architecture(const model_shape *s) {
+    return is_latent(s) ? "deepseek2" : s->is_qwen3 ? "qwen3moe" : "llama";
+}
+
 /* A key that begins with a dot is the architecture's. */
 static void put_key(writer *w, const char *key, uint32_t type) {
     char name[64];
-    snprintf(name, sizeof name, "%s%s",
-             key[0] != '.'         ? ""
-             : is_latent(w->shape) ? "deepseek2"
-                                   : "llama",
-             key);
+    snprintf(name, sizeof name, "%s%s", key[0] == '.' ? architecture(w->shape) : "", key);
     put_string(w, name);
     put_u32(w, type);
     w->n_keys++;
@@ -194,7 +195,7 @@ static void put_header(writer *w) {
 static void put_metadata(writer *w) {
     const model_shape *s = w->shape;
     put_header(w); /* once more when keys are counted */
-    put_text(w, "general.architecture", is_latent(s) ? "deepseek2" : "llama");
+    put_text(w, "general.architecture", architecture(s));
     put_text(w, "general.name", s->name);
     put_number(w, ".block_count", s->n_layers);
     put_number(w, ".context_length", CTX_TOKENS);
@@ -254,6 +255,10 @@ static void plan_attention(writer *w, int layer, ln_dtype most, ln_dtype more) {
         add(w, most, kv, s->dim, layer, "attn_k");
         add(w, more, kv, s->dim, layer, "attn_v");
         add(w, most, s->dim, s->dim, layer, "attn_output");
+        if (s->is_qwen3) {
+            add(w, LN_DTYPE_F32, s->dim / s->n_heads, 0, layer, "attn_q_norm");
+            add(w, LN_DTYPE_F32, s->dim / s->n_heads, 0, layer, "attn_k_norm");
+        }
         return;
     }
     add(w, most, s->q_latent, s->dim, layer, "attn_q_a");

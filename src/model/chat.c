@@ -133,18 +133,11 @@ static ln_status render(const linnet_model *model, const ln_jinja_template *sour
                                      output->spans, output->n_spans, ids, err);
 }
 
-ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_options *options,
-                               int32_t **ids, size_t *n_ids, char **text, ln_error *err) {
+/* Renders and encodes by a template. text may be NULL. */
+static ln_status render_by(const linnet_model *model, const ln_jinja_template *source,
+                           const linnet_chat_options *options, int32_t **ids, size_t *n_ids,
+                           char **text, ln_error *err) {
     json_t *context = NULL;
-    const ln_jinja_template *chosen = NULL;
-    ln_jinja_template *own;
-    *ids = NULL;
-    *n_ids = 0;
-    if (text != NULL)
-        *text = NULL;
-    if (options->messages_json == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "messages_json is NULL");
-    LN_TRY(choose_template(model, options, &chosen, &own, err));
     ln_jinja_output output = {0};
     ln_ids list = {0};
     time_t seconds = time(NULL);
@@ -152,7 +145,7 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
     localtime_r(&seconds, &now);
     ln_status status = make_context(model, options, &now, &context, err);
     if (status == LINNET_OK)
-        status = render(model, chosen, context, &now, &output, &list, err);
+        status = render(model, source, context, &now, &output, &list, err);
     if (status == LINNET_OK && text != NULL) {
         ln_strbuf_append(&output.text, "", 0);
         *text = ln_strbuf_take(&output.text);
@@ -167,6 +160,21 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
     }
     ln_jinja_output_free(&output);
     json_decref(context);
+    return status;
+}
+
+ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_options *options,
+                               int32_t **ids, size_t *n_ids, char **text, ln_error *err) {
+    const ln_jinja_template *chosen = NULL;
+    ln_jinja_template *own;
+    *ids = NULL;
+    *n_ids = 0;
+    if (text != NULL)
+        *text = NULL;
+    if (options->messages_json == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "messages_json is NULL");
+    LN_TRY(choose_template(model, options, &chosen, &own, err));
+    ln_status status = render_by(model, chosen, options, ids, n_ids, text, err);
     if (own != NULL)
         ln_jinja_free(own);
     return status;
@@ -207,32 +215,56 @@ static char *make_messages(const linnet_model *model, const char *first, size_t 
     return text;
 }
 
-/* Whether both texts of a pair come out of the checkpoint's own template. */
-static bool has_roles(const linnet_model *model) {
+/* Whether both texts of a pair come out of the model's own template. Errors: NOMEM. */
+static ln_status find_roles(const linnet_model *model, bool *has_roles, ln_error *err) {
     static const char query[] = "Which rivers?", document[] = "Mountains.";
-    char *messages = make_messages(model, query, strlen(query), document, strlen(document));
-    linnet_chat_options options = {.struct_bytes = sizeof options, .messages_json = messages};
     int32_t *ids = NULL;
     size_t n_ids;
     char *text = NULL;
-    bool has = messages != NULL && model->chat_template != NULL &&
-               ln_model_render_chat(model, &options, &ids, &n_ids, &text, NULL) == LINNET_OK &&
-               strstr(text, query) != NULL && strstr(text, document) != NULL;
+    ln_error refused = {0};
+    *has_roles = false;
+    if (model->chat_template == NULL)
+        return LINNET_OK;
+    char *messages = make_messages(model, query, strlen(query), document, strlen(document));
+    if (messages == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+    linnet_chat_options options = {.struct_bytes = sizeof options, .messages_json = messages};
+    ln_status status =
+        render_by(model, model->chat_template, &options, &ids, &n_ids, &text, &refused);
+    *has_roles =
+        status == LINNET_OK && strstr(text, query) != NULL && strstr(text, document) != NULL;
     free(messages);
     free(ids);
     free(text);
-    return has;
+    return status == LINNET_ERR_NOMEM ? ln_fail(err, status, "%s", refused.message) : LINNET_OK;
+}
+
+ln_status ln_model_choose_pair_template(linnet_model *model, ln_error *err) {
+    bool has_roles;
+    if (!model->embedding.asks || model->tokenizer == NULL)
+        return LINNET_OK;
+    LN_TRY(find_roles(model, &has_roles, err));
+    if (has_roles && model->pair_template != NULL) {
+        ln_jinja_free(model->pair_template);
+        model->pair_template = NULL;
+    }
+    if (has_roles || model->pair_template != NULL)
+        return LINNET_OK;
+    return ln_jinja_compile(usual_template, strlen(usual_template), "template of pairs",
+                            &model->pair_template, err);
 }
 
 static ln_status encode_question(const linnet_model *model, const char *first, size_t first_bytes,
                                  const char *second, size_t second_bytes, int32_t **ids,
                                  size_t *n_ids, ln_error *err) {
+    const ln_jinja_template *source =
+        model->pair_template != NULL ? model->pair_template : model->chat_template;
+    LN_BUG_ON(source == NULL); /* one was chosen */
     char *messages = make_messages(model, first, first_bytes, second, second_bytes);
     linnet_chat_options options = {.struct_bytes = sizeof options, .messages_json = messages};
     if (messages == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "a text of the pair is not UTF-8");
-    options.chat_template = has_roles(model) ? NULL : usual_template;
-    ln_status status = ln_model_render_chat(model, &options, ids, n_ids, NULL, err);
+    ln_status status = render_by(model, source, &options, ids, n_ids, NULL, err);
     free(messages);
     return status;
 }

@@ -121,6 +121,8 @@ void ln_model_close(linnet_model *model) {
     free(model->own_source);
     if (model->chat_template != NULL)
         ln_jinja_free(model->chat_template);
+    if (model->pair_template != NULL)
+        ln_jinja_free(model->pair_template);
     if (model->tokenizer != NULL)
         ln_tokenizer_close(model->tokenizer);
     ln_embedding_free(&model->embedding);

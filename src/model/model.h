@@ -17,6 +17,7 @@ struct linnet_model {
     const char *chat_source; /* of the template, NULL: none; the checkpoint's or own_source */
     char *own_source;        /* NULL: none; owned */
     ln_jinja_template *chat_template; /* NULL: none, or it does not compile */
+    ln_jinja_template *pair_template; /* of pairs that are questions; NULL: chat_template */
     char *name;
     int32_t bos_id;    /* -1: none */
     int32_t *stop_ids; /* [n_stop_ids], ascending */

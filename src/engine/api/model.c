@@ -10,7 +10,13 @@
 #include "model/family.h"
 
 linnet_status linnet_model_open(const char *path, linnet_model **model, linnet_error *err) {
-    return ln_model_open(path, model, err);
+    LN_TRY(ln_model_open(path, model, err));
+    ln_status status = ln_model_choose_pair_template(*model, err);
+    if (status == LINNET_OK)
+        return LINNET_OK;
+    ln_model_close(*model);
+    *model = NULL;
+    return status;
 }
 
 void linnet_model_close(linnet_model *model) {
@@ -42,7 +48,8 @@ void linnet_model_get_info(const linnet_model *model, linnet_model_info *info) {
 
 linnet_status linnet_model_set_chat_template(linnet_model *model, const char *source,
                                              size_t n_bytes, linnet_error *err) {
-    return ln_model_set_chat_template(model, source, n_bytes, err);
+    LN_TRY(ln_model_set_chat_template(model, source, n_bytes, err));
+    return ln_model_choose_pair_template(model, err);
 }
 
 linnet_status linnet_model_encode(const linnet_model *model, const char *text, size_t n_bytes,

@@ -467,6 +467,54 @@ static void reasoning_comes_before_grammars(void **state) {
     linnet_engine_destroy(engine);
 }
 
+/* The ids of one pair, as a line. */
+static char *pair_ids(const linnet_model *model) {
+    int32_t *ids;
+    size_t n_ids, n_first;
+    linnet_error err = {0};
+    if (linnet_model_encode_pair(model, "a b", 3, "c", 1, 0, &ids, &n_ids, &n_first, &err) !=
+        LINNET_OK)
+        fail_msg("%s", err.message);
+    ln_strbuf line;
+    ln_strbuf_init(&line);
+    for (size_t i = 0; i < n_ids; i++)
+        ln_strbuf_printf(&line, "%d ", (int)ids[i]);
+    linnet_free(ids);
+    return ln_strbuf_take(&line);
+}
+
+static void pairs_follow_the_chat_template(void **state) {
+    (void)state;
+    static const char both[] = "{{ messages[-2].content }}?{{ messages[-1].content }}",
+                      one[] = "{{ messages[-1].content }}", none[] = "{{ raise_exception('no') }}";
+    linnet_model *model;
+    assert_int_equal(
+        linnet_model_open(TEST_SOURCE_DIR "/tests/golden/embeddings/qwen3_reranker", &model, NULL),
+        LINNET_OK);
+    assert_int_equal(linnet_model_set_chat_template(model, both, sizeof both - 1, NULL), LINNET_OK);
+    int32_t *ids;
+    size_t n_ids;
+    assert_int_equal(linnet_model_encode(model, "a b?c", 5, false, false, &ids, &n_ids, NULL),
+                     LINNET_OK);
+    char *short_line = pair_ids(model), *usual, *again;
+    assert_int_equal(atoi(short_line), ids[0]);
+    linnet_free(ids);
+    assert_int_equal(linnet_model_set_chat_template(model, one, sizeof one - 1, NULL), LINNET_OK);
+    usual = pair_ids(model);
+    assert_true(strlen(usual) > 5 * strlen(short_line)); /* it asks */
+    assert_int_equal(linnet_model_set_chat_template(model, none, sizeof none - 1, NULL), LINNET_OK);
+    again = pair_ids(model);
+    assert_string_equal(again, usual);
+    free(again);
+    assert_int_equal(linnet_model_set_chat_template(model, both, sizeof both - 1, NULL), LINNET_OK);
+    again = pair_ids(model);
+    assert_string_equal(again, short_line);
+    free(again);
+    free(usual);
+    free(short_line);
+    linnet_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_strings_are_cut),
@@ -479,6 +527,7 @@ int main(void) {
         cmocka_unit_test(chats_are_refused_with_a_reason),
         cmocka_unit_test(text_goes_to_ids_and_back),
         cmocka_unit_test(reasoning_comes_before_grammars),
+        cmocka_unit_test(pairs_follow_the_chat_template),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -7,15 +7,11 @@
  *
  * The exit status is 1 when a promise is broken: a request does not end, or the events do not add
  * up to what the caches have. */
-#include <argp.h>
-#include <math.h>
+#include "sim.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "engine/scheduler.h"
-#include "engine/step.h"
 #include "kv/prefix.h"
 
 enum { MAX_REPLICAS = 32, MAX_SEQS = 256, BATCH_TOKENS = 2048, CTX_TOKENS = 8192 };
@@ -26,19 +22,15 @@ static const char *const policy_names[N_POLICIES] = {"round robin", "least load"
 typedef struct sim_args {
     size_t n_requests, n_replicas, n_blocks, n_prefixes, prefix_tokens;
     double rate, suffix_tokens, output_tokens;
-    double step_ms, token_us, context_ns; /* the model of a step */
+    sim_costs costs;
     uint64_t seed;
 } sim_args;
 
-/* A request: one group of one sequence. */
-typedef struct sim_request {
-    ln_sequence_group group; /* first: the scheduler's groups are cast back */
-    ln_sequence sequence;
-    int32_t *tokens; /* [n_prompt + n_output], while it runs */
-    double arrival, first, last;
-    size_t prefix, n_prompt, n_output;
+typedef struct routed_request {
+    sim_request base;
+    size_t prefix;
     size_t n_missing; /* prompt tokens that the picker believes must be computed */
-} sim_request;
+} routed_request;
 
 /* Which replicas have a block: the picker's picture, from events alone. */
 typedef struct sim_holder {
@@ -59,11 +51,8 @@ typedef struct sim_event {
 } sim_event;
 
 typedef struct sim_replica {
-    ln_kv_cache kv;
-    ln_scheduler scheduler;
-    ln_step step;
+    sim_engine engine;
     ln_prefix_observer observer;
-    void *memory[3];
     sim_event *events; /* [n_events] */
     size_t n_events, max_events;
     bool is_busy, has_failed; /* failed: no memory for an sim_event */
@@ -75,8 +64,8 @@ typedef struct sim_replica {
 typedef struct sim {
     const sim_args *args;
     sim_policy policy;
-    sim_request *requests; /* [n_requests] */
-    sim_replica *replicas; /* [n_replicas] */
+    routed_request *requests; /* [n_requests] */
+    sim_replica *replicas;    /* [n_replicas] */
     sim_picture picture;
     uint64_t secret[2], root;
     size_t n_arrived, n_over, n_events;
@@ -87,21 +76,9 @@ typedef struct sim {
 
 enum { DRAW_GAP, DRAW_SUFFIX, DRAW_OUTPUT, DRAW_PREFIX };
 
-static double uniform(const sim_args *args, size_t request, uint32_t draw, uint32_t part) {
-    return (double)ln_rng_uniform(args->seed, draw, request, part);
-}
-
-/* A log-normal length with this median: half of the requests are within a factor of 2. */
-static size_t draw_length(const sim_args *args, size_t request, uint32_t draw, double median,
-                          size_t most) {
-    double u = uniform(args, request, draw, 1), v = uniform(args, request, draw, 2);
-    double length = median * exp(sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v));
-    return length < 1 ? 1 : length > (double)most ? most : (size_t)length;
-}
-
 /* Zipf: prefix k is as frequent as 1 / (k + 1). */
 static size_t draw_prefix(const sim_args *args, size_t request) {
-    double total = 0, sum = 0, u = uniform(args, request, DRAW_PREFIX, 0);
+    double total = 0, sum = 0, u = sim_uniform(args->seed, request, DRAW_PREFIX, 0);
     for (size_t k = 0; k < args->n_prefixes; k++)
         total += 1 / (double)(k + 1);
     for (size_t k = 0; k < args->n_prefixes; k++)
@@ -115,26 +92,15 @@ static void make_trace(sim *s) {
     double at = 0;
     size_t room = CTX_TOKENS - args->prefix_tokens;
     for (size_t i = 0; i < args->n_requests; i++) {
-        sim_request *r = &s->requests[i];
+        sim_request *r = &s->requests[i].base;
         r->arrival = at;
-        at += -log(1 - uniform(args, i, DRAW_GAP, 0)) / args->rate;
-        r->prefix = draw_prefix(args, i);
-        r->n_prompt =
-            args->prefix_tokens + draw_length(args, i, DRAW_SUFFIX, args->suffix_tokens, room / 2);
-        r->n_output =
-            draw_length(args, i, DRAW_OUTPUT, args->output_tokens, CTX_TOKENS - r->n_prompt);
+        at += sim_draw_gap(args->seed, i, DRAW_GAP, args->rate);
+        s->requests[i].prefix = draw_prefix(args, i);
+        r->n_prompt = args->prefix_tokens +
+                      sim_draw_length(args->seed, i, DRAW_SUFFIX, args->suffix_tokens, room / 2);
+        r->n_output = sim_draw_length(args->seed, i, DRAW_OUTPUT, args->output_tokens,
+                                      CTX_TOKENS - r->n_prompt);
     }
-}
-
-static bool make_tokens(const sim *s, size_t index) {
-    sim_request *r = &s->requests[index];
-    size_t n_prefix = s->args->prefix_tokens;
-    r->tokens = calloc(r->n_prompt + r->n_output, sizeof *r->tokens);
-    if (r->tokens == NULL)
-        return false;
-    for (size_t i = 0; i < r->n_prompt; i++)
-        r->tokens[i] = (int32_t)(i < n_prefix ? r->prefix * n_prefix + i : index * 31 + i * 7);
-    return true;
 }
 
 /* ---- events and the picker ---------------------------------------------------------------- */
@@ -205,7 +171,7 @@ static void find_cached(const sim *s, const sim_request *request, size_t *cached
  * steps. */
 enum { RUNNING_TOKENS = 8 };
 static size_t pick(const sim *s, size_t index, size_t *n_missing) {
-    const sim_request *request = &s->requests[index];
+    const sim_request *request = &s->requests[index].base;
     size_t cached[MAX_REPLICAS] = {0}, best = 0, least = SIZE_MAX;
     if (s->policy == PREFIX_AWARE)
         find_cached(s, request, cached);
@@ -225,60 +191,38 @@ static size_t pick(const sim *s, size_t index, size_t *n_missing) {
 /* ---- steps -------------------------------------------------------------------------------- */
 
 static bool arrive(sim *s, size_t index) {
-    sim_request *r = &s->requests[index];
-    if (!make_tokens(s, index))
+    routed_request *r = &s->requests[index];
+    size_t n_prefix = s->args->prefix_tokens;
+    if (!sim_request_begin(&r->base, index, r->prefix * n_prefix, n_prefix, s->root))
         return false;
     sim_replica *to = &s->replicas[pick(s, index, &r->n_missing)];
-    r->sequence = (ln_sequence){.group = &r->group,
-                                .tokens = r->tokens,
-                                .n_tokens = r->n_prompt,
-                                .max_tokens = r->n_prompt + r->n_output};
-    r->group = (ln_sequence_group){.sequences = &r->sequence,
-                                   .n_sequences = 1,
-                                   .n_live = 1,
-                                   .n_prompt = r->n_prompt,
-                                   .root = s->root};
     to->n_live++;
     to->n_served++;
     to->n_unread += r->n_missing;
-    ln_scheduler_add(&to->scheduler, &r->group);
+    ln_scheduler_add(&to->engine.scheduler, &r->base.group);
     return true;
 }
 
 static void begin_step(sim *s, sim_replica *r) {
-    ln_scheduler *scheduler = &r->scheduler;
-    double context = 0;
-    if (ln_scheduler_schedule(scheduler) == 0)
+    if (ln_scheduler_schedule(&r->engine.scheduler) == 0)
         return;
-    ln_step_build(&r->step, scheduler);
-    for (size_t i = 0; i < scheduler->n_chunks; i++)
-        context +=
-            (double)(scheduler->chunks[i].sequence->n_cached * scheduler->chunks[i].n_tokens);
-    r->ends = s->now + s->args->step_ms * 1e-3 +
-              (double)scheduler->n_tokens * s->args->token_us * 1e-6 +
-              context * s->args->context_ns * 1e-9;
+    ln_step_build(&r->engine.step, &r->engine.scheduler);
+    r->ends = s->now + sim_step_seconds(&r->engine, &s->args->costs);
     r->is_busy = true;
 }
 
 /* Who got a row of logits gets a token. */
 static void deliver(sim *s, sim_replica *r) {
-    for (size_t i = 0; i < r->scheduler.n_chunks; i++) {
-        const ln_chunk *chunk = &r->scheduler.chunks[i];
-        ln_sequence *sequence = chunk->sequence;
-        sim_request *request = (sim_request *)(void *)sequence->group;
+    ln_scheduler *scheduler = &r->engine.scheduler;
+    for (size_t i = 0; i < scheduler->n_chunks; i++) {
+        const ln_chunk *chunk = &scheduler->chunks[i];
+        routed_request *request = (routed_request *)(void *)chunk->sequence->group;
         if (chunk->n_logits == 0)
             continue;
-        if (sequence->n_tokens == request->n_prompt) {
-            request->first = s->now;
+        if (chunk->sequence->n_tokens == request->base.n_prompt)
             r->n_unread -= request->n_missing;
-        }
-        request->last = s->now;
-        request->tokens[sequence->n_tokens] = (int32_t)sequence->n_tokens;
-        if (++sequence->n_tokens < sequence->max_tokens)
+        if (!sim_request_advance(&request->base, scheduler, s->now))
             continue;
-        ln_scheduler_end(&r->scheduler, sequence);
-        free(request->tokens);
-        request->tokens = NULL;
         r->n_live--;
         s->n_over++;
     }
@@ -286,7 +230,7 @@ static void deliver(sim *s, sim_replica *r) {
 
 static bool end_step(sim *s, size_t number) {
     sim_replica *r = &s->replicas[number];
-    ln_scheduler_commit(&r->scheduler);
+    ln_scheduler_commit(&r->engine.scheduler);
     deliver(s, r);
     r->is_busy = false;
     return hear(s, number);
@@ -298,7 +242,7 @@ static bool is_picture_true(const sim *s) {
     for (size_t i = 0; i <= s->picture.mask; i++)
         n_believed += (size_t)__builtin_popcount(s->picture.holders[i].replicas);
     for (size_t r = 0; r < s->args->n_replicas; r++) {
-        const ln_prefix_index *index = &s->replicas[r].kv.groups[0].pool.index;
+        const ln_prefix_index *index = &s->replicas[r].engine.kv.groups[0].pool.index;
         for (size_t block = 0; block < s->args->n_blocks; block++) {
             if (!index->has[block])
                 continue;
@@ -316,7 +260,7 @@ static const char *run(sim *s) {
     const sim_args *args = s->args;
     while (s->n_over < args->n_requests) {
         double next =
-            s->n_arrived < args->n_requests ? s->requests[s->n_arrived].arrival : INFINITY;
+            s->n_arrived < args->n_requests ? s->requests[s->n_arrived].base.arrival : INFINITY;
         size_t who = args->n_replicas; /* an arrival */
         for (size_t r = 0; r < args->n_replicas; r++)
             if (s->replicas[r].is_busy && s->replicas[r].ends < next)
@@ -327,40 +271,35 @@ static const char *run(sim *s) {
         if (who < args->n_replicas ? !end_step(s, who) : !arrive(s, s->n_arrived++))
             return "out of memory";
         for (size_t r = 0; r < args->n_replicas; r++)
-            if (!s->replicas[r].is_busy && !ln_scheduler_is_idle(&s->replicas[r].scheduler))
+            if (!s->replicas[r].is_busy && !ln_scheduler_is_idle(&s->replicas[r].engine.scheduler))
                 begin_step(s, &s->replicas[r]);
     }
     for (size_t r = 0; r < args->n_replicas; r++)
-        if (!ln_kv_cache_check(&s->replicas[r].kv))
+        if (!ln_kv_cache_check(&s->replicas[r].engine.kv))
             return "the books of a cache do not add up";
     return is_picture_true(s) ? NULL : "the events do not add up to what the caches have";
 }
 
 /* ---- results ------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void report(const sim *s, double *values) {
     size_t n = s->args->n_requests, fewest = SIZE_MAX, most = 0;
     uint64_t n_hit = 0, n_query = 0;
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += values[i] = s->requests[i].first - s->requests[i].arrival;
-    qsort(values, n, sizeof *values, compare);
+        sum += values[i] = s->requests[i].base.first - s->requests[i].base.arrival;
+    qsort(values, n, sizeof *values, sim_compare);
     for (size_t r = 0; r < s->args->n_replicas; r++) {
         const sim_replica *one = &s->replicas[r];
-        n_hit += one->kv.n_hit_tokens;
-        n_query += one->kv.n_query_tokens;
+        n_hit += one->engine.kv.n_hit_tokens;
+        n_query += one->engine.kv.n_query_tokens;
         fewest = one->n_served < fewest ? one->n_served : fewest;
         most = one->n_served > most ? one->n_served : most;
     }
     printf("%-13s %5.1f%%  %8.1f %8.1f %8.1f %9.1f  %6.1f  %5zu to %zu  %9zu\n",
            policy_names[s->policy], 100 * (double)n_hit / (double)n_query, sum / (double)n * 1e3,
-           values[(n - 1) / 2] * 1e3, values[(n - 1) * 90 / 100] * 1e3,
-           values[(n - 1) * 99 / 100] * 1e3, s->now, fewest, most, s->n_events);
+           sim_percentile(values, n, 50), sim_percentile(values, n, 90),
+           sim_percentile(values, n, 99), s->now, fewest, most, s->n_events);
 }
 
 /* ---- the program -------------------------------------------------------------------------- */
@@ -376,19 +315,11 @@ static bool prepare_replica(sim *s, sim_replica *r) {
                          .max_chunk_tokens = BATCH_TOKENS,
                          .shares_prefixes = true,
                          .secret = {s->secret[0], s->secret[1]}};
-    ln_layout layouts[3] = {{0}};
-    ln_kv_cache_plan(&shape, &layouts[0]);
-    ln_scheduler_plan(&budget, &layouts[1]);
-    ln_step_plan(&budget, &shape, &layouts[2]);
-    for (size_t i = 0; i < 3; i++)
-        if ((r->memory[i] = calloc(1, layouts[i].bytes)) == NULL)
-            return false;
-    ln_kv_cache_init(&r->kv, &shape, r->memory[0]);
-    ln_scheduler_init(&r->scheduler, &budget, &scheduling, &r->kv, r->memory[1]);
-    ln_step_init(&r->step, &budget, &shape, r->memory[2]);
+    if (!sim_engine_init(&r->engine, &budget, &shape, &scheduling))
+        return false;
     r->observer = (ln_prefix_observer){note_stored, note_removed, r};
-    ln_kv_cache_observe(&r->kv, 0, &r->observer);
-    s->root = ln_kv_cache_root(&r->kv, "", 0);
+    ln_kv_cache_observe(&r->engine.kv, 0, &r->observer);
+    s->root = ln_kv_cache_root(&r->engine.kv, "", 0);
     return true;
 }
 
@@ -408,10 +339,9 @@ static bool prepare(sim *s) {
 
 static void release(sim *s) {
     for (size_t i = 0; s->requests != NULL && i < s->args->n_requests; i++)
-        free(s->requests[i].tokens);
+        free(s->requests[i].base.tokens);
     for (size_t r = 0; s->replicas != NULL && r < s->args->n_replicas; r++) {
-        for (size_t i = 0; i < 3; i++)
-            free(s->replicas[r].memory[i]);
+        sim_engine_free(&s->replicas[r].engine);
         free(s->replicas[r].events);
     }
     free(s->requests);
@@ -449,29 +379,21 @@ static const struct argp_option options[] = {
     {"seed", 'e', "N", 0, "Seed of the trace (1)", 0},
     {0}};
 
-static double number(const struct argp_state *state, const char *text, double least, double most) {
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= least && value <= most))
-        argp_error(state, "'%s' is not a number from %.9g to %.9g", text, least, most);
-    return value;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state) {
     sim_args *args = state->input;
     switch (key) {
-    case 'n': args->n_requests = (size_t)number(state, arg, 1, 1 << 20); break;
-    case 'k': args->n_replicas = (size_t)number(state, arg, 1, MAX_REPLICAS); break;
-    case 'r': args->rate = number(state, arg, 1e-3, 1e9); break;
-    case 'b': args->n_blocks = (size_t)number(state, arg, 1024, 1 << 20); break;
-    case 'p': args->n_prefixes = (size_t)number(state, arg, 1, 1 << 16); break;
-    case 'l': args->prefix_tokens = (size_t)number(state, arg, 0, CTX_TOKENS / 2); break;
-    case 's': args->suffix_tokens = number(state, arg, 1, CTX_TOKENS); break;
-    case 'o': args->output_tokens = number(state, arg, 1, CTX_TOKENS); break;
-    case 't': args->step_ms = number(state, arg, 0, 1e6); break;
-    case 'u': args->token_us = number(state, arg, 0, 1e6); break;
-    case 'c': args->context_ns = number(state, arg, 0, 1e6); break;
-    case 'e': args->seed = (uint64_t)number(state, arg, 0, 1 << 30); break;
+    case 'n': args->n_requests = sim_parse_count(state, arg, 1, 1 << 20); break;
+    case 'k': args->n_replicas = sim_parse_count(state, arg, 1, MAX_REPLICAS); break;
+    case 'r': args->rate = sim_parse_number(state, arg, 1e-3, 1e9); break;
+    case 'b': args->n_blocks = sim_parse_count(state, arg, 1024, 1 << 20); break;
+    case 'p': args->n_prefixes = sim_parse_count(state, arg, 1, 1 << 16); break;
+    case 'l': args->prefix_tokens = sim_parse_count(state, arg, 0, CTX_TOKENS / 2); break;
+    case 's': args->suffix_tokens = sim_parse_number(state, arg, 1, CTX_TOKENS); break;
+    case 'o': args->output_tokens = sim_parse_number(state, arg, 1, CTX_TOKENS); break;
+    case 't': args->costs.step_ms = sim_parse_number(state, arg, 0, 1e6); break;
+    case 'u': args->costs.token_us = sim_parse_number(state, arg, 0, 1e6); break;
+    case 'c': args->costs.context_ns = sim_parse_number(state, arg, 0, 1e6); break;
+    case 'e': args->seed = sim_parse_count(state, arg, 0, 1 << 30); break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;
@@ -488,9 +410,7 @@ int main(int argc, char **argv) {
                      .rate = 160,
                      .suffix_tokens = 128,
                      .output_tokens = 64,
-                     .step_ms = 5,
-                     .token_us = 20,
-                     .context_ns = 5,
+                     .costs = {.step_ms = 5, .token_us = 20, .context_ns = 5},
                      .seed = 1};
     if (argp_parse(&sim_argp, argc, argv, 0, NULL, &args) != 0)
         return 2;

@@ -195,7 +195,7 @@ struct ln_family {
     const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
     const char *ignored;   /* names of tensors that do not count, separated by '|', or NULL */
     const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
-    const char *refused; /* flags of config.json that must not be true ('!': false), or "" */
+    const char *refused; /* flags of config.json that must not be true ('!': false), or NULL */
     ln_norm_kind norm, gguf_norm;
     bool rms_where_said; /* RMS norms where the checkpoint has an epsilon of those */
     bool norms_add_one;  /* folders: to their weights, where the kind does not say it */
@@ -378,6 +378,11 @@ bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_
 /* Whether a role is stored as one tensor for each head or expert. */
 bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpoint,
                            ln_tensor_id id);
+
+/* How most decoders since LLaMA are built: RMSNorm in front of attention and FFN, SwiGLU. */
+#define LN_LLAMA_BLOCK                                                                             \
+    .norm = LN_NORM_RMS, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,                      \
+    .activation = LN_ACT_SILU
 
 /* The names that most families of llama's shape use; a family's table begins with its own. */
 #define LN_LLAMA_ENDS                                                                              \

@@ -166,7 +166,7 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
         return LINNET_OK;
     if (!family->bidirectional && family->direction_key == NULL)
         LN_TRY(check_flags(config, "!is_causal", err));
-    return check_flags(config, family->refused, err);
+    return family->refused != NULL ? check_flags(config, family->refused, err) : LINNET_OK;
 }
 
 /* How a folder's matrices are quantised; tensors of other methods may have the same names. */

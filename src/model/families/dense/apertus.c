@@ -23,7 +23,6 @@ const ln_family ln_family_apertus = {
     .hf_types = "apertus",
     .gguf = "apertus",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

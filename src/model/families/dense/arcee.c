@@ -16,7 +16,6 @@ const ln_family ln_family_arcee = {
     .hf_types = "arcee",
     .gguf = "arcee",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

@@ -28,9 +28,7 @@ const ln_family ln_family_chatglm = {
     .gguf_as = "chatglm",
     .refused = "!multi_query_attention|!rmsnorm|!original_rope|!post_layer_norm|apply_residual_"
                "connection_post_layernorm",
-    .norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
-    .activation = LN_ACT_SILU,
+    LN_LLAMA_BLOCK,
     .fixed_activation = true,
     .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,

@@ -19,7 +19,6 @@ const ln_family ln_family_cohere = {
     .hf_types = "cohere",
     .gguf = "command-r",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,

@@ -18,7 +18,6 @@ const ln_family ln_family_cohere2 = {
     .hf_types = "cohere2",
     .gguf = "cohere2",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,

@@ -14,7 +14,6 @@ const ln_family ln_family_exaone4 = {
     .hf_types = "exaone4",
     .gguf = "exaone4",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_POST,

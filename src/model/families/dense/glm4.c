@@ -40,7 +40,6 @@ const ln_family ln_family_glm4 = {
     .hf_types = "glm4|glm4v_text|glm_ocr_text",
     .gguf = "glm4",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,

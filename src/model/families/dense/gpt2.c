@@ -71,7 +71,6 @@ const ln_family ln_family_openai_gpt = {
     .name = "openai-gpt",
     .hf_types = "openai-gpt",
     .hf_prefix = "transformer.",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,
     .activation = LN_ACT_GELU_TANH,

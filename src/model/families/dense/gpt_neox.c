@@ -30,7 +30,6 @@ const ln_family ln_family_gpt_neox = {
     .name = "gpt_neox",
     .hf_types = "gpt_neox",
     .gguf = "gptneox",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,

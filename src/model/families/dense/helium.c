@@ -19,10 +19,7 @@ const ln_family ln_family_helium = {
     .hf_types = "helium",
     .gguf_as = "llama",
     .defaults = defaults,
-    .refused = "",
-    .norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
-    .activation = LN_ACT_SILU,
+    LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),
 };

@@ -11,7 +11,6 @@ const ln_family ln_family_jais2 = {
     .name = "jais2",
     .hf_types = "jais2",
     .gguf = "jais2",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

@@ -20,7 +20,6 @@ const ln_family ln_family_nanochat = {
     .name = "nanochat",
     .hf_types = "nanochat",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_RELU_SQUARED,

@@ -14,7 +14,6 @@ const ln_family ln_family_nemotron = {
     .name = "nemotron",
     .hf_types = "nemotron",
     .gguf = "nemotron",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .norms_add_one = true,

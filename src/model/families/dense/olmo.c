@@ -15,7 +15,6 @@ const ln_family ln_family_olmo = {
     .name = "olmo",
     .hf_types = "olmo",
     .gguf = "olmo",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

@@ -24,7 +24,6 @@ const ln_family ln_family_stablelm = {
     .name = "stablelm",
     .hf_types = "stablelm",
     .gguf = "stablelm",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

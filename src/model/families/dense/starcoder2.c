@@ -16,7 +16,6 @@ const ln_family ln_family_starcoder2 = {
     .hf_types = "starcoder2",
     .gguf = "starcoder2",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

@@ -20,7 +20,6 @@ const ln_family ln_family_biogpt = {
     .name = "biogpt",
     .hf_types = "biogpt",
     .hf_prefix = "biogpt.",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .norm_eps = 1e-5,
     .placement = LN_PLACE_PRE,

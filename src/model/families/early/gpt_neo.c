@@ -23,7 +23,6 @@ const ln_family ln_family_gpt_neo = {
     .hf_types = "gpt_neo",
     .hf_prefix = "transformer.",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,

@@ -25,7 +25,6 @@ const ln_family ln_family_gpt_neox_japanese = {
     .name = "gpt_neox_japanese",
     .hf_types = "gpt_neox_japanese",
     .hf_prefix = "gpt_neox_japanese.",
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,

@@ -30,7 +30,6 @@ const ln_family ln_family_persimmon = {
     .name = "persimmon",
     .hf_types = "persimmon",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,
     .qk_norm = LN_QK_NORM_HEAD,

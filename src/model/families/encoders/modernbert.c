@@ -46,7 +46,6 @@ const ln_family ln_family_modernbert = {
     .hf_prefix = "model.",
     .ignored = "decoder.weight|decoder.bias",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

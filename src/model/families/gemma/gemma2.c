@@ -45,7 +45,6 @@ const ln_family ln_family_vaultgemma = {
     .name = "vaultgemma",
     .hf_types = "vaultgemma",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,

@@ -23,7 +23,6 @@ const ln_family ln_family_gemma3 = {
     .gguf = "gemma3|gemma-embedding",
     .hf_prefix = "model.",
     .defaults = defaults,
-    .refused = "",
     .direction_key = "use_bidirectional_attention",
     .pooling = LINNET_POOLING_MEAN,
     .class_pooling = LINNET_POOLING_LAST,

@@ -49,7 +49,6 @@ const ln_family ln_family_gemma3n = {
     .hf_types = "gemma3n|gemma3n_text",
     .gguf = "gemma3n",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     LN_GEMMA3_ATTENTION,

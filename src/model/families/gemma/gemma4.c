@@ -79,7 +79,6 @@ const ln_family ln_family_gemma4 = {
     .hf_types = "gemma4|gemma4_text|gemma4_unified|gemma4_unified_text",
     .gguf = "gemma4",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     LN_GEMMA3_ATTENTION,

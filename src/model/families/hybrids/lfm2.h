@@ -52,9 +52,8 @@
         LN_DEFAULT("max_position_embeddings", 128000)
 
 #define LN_LFM2_TRAITS                                                                             \
-    .refused = "", .norm = LN_NORM_RMS, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,       \
-    .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_SILU, .hf_rope = LN_ROPE_HALF,                \
-    .gguf_rope = LN_ROPE_HALF, .mixer = LN_MIXER_CONV, .mixer_word = "conv",                       \
-    .tied_by_default = true
+    LN_LLAMA_BLOCK, .qk_norm = LN_QK_NORM_HEAD, .hf_rope = LN_ROPE_HALF,                           \
+                    .gguf_rope = LN_ROPE_HALF, .mixer = LN_MIXER_CONV, .mixer_word = "conv",       \
+                    .tied_by_default = true
 
 #endif

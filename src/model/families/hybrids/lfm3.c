@@ -46,7 +46,6 @@ const ln_family ln_family_lfm3 = {
     .name = "lfm3",
     .hf_types = "lfm3",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,
     .qk_norm = LN_QK_NORM_HEAD,

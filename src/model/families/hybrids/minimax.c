@@ -32,7 +32,6 @@ const ln_family ln_family_minimax = {
     .name = "minimax",
     .hf_types = "minimax",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_NORMED,
     .activation = LN_ACT_SILU,

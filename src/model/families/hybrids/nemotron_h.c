@@ -60,7 +60,6 @@ const ln_family ln_family_nemotron_h = {
     .gguf = "nemotron_h|nemotron_h_moe",
     .gguf_mixture = "nemotron_h_moe",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

@@ -43,7 +43,6 @@ const ln_family ln_family_olmo_hybrid = {
     .name = "olmo_hybrid",
     .hf_types = "olmo_hybrid",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_POST,
     .mixers_normed_first = true,

@@ -98,10 +98,9 @@
 
 /* What all of them compute alike. */
 #define LN_QWEN3_NEXT_TRAITS                                                                       \
-    .refused = "", .norm = LN_NORM_RMS_PLUS_ONE, .gguf_norm = LN_NORM_RMS,                         \
-    .placement = LN_PLACE_PRE, .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_SILU,              \
-    .rope_fraction = 0.25, .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF,                     \
-    .output_gate = LN_GATE_BY_ELEMENT, .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention",  \
-    .head_stem = "mtp.layers.0"
+    .norm = LN_NORM_RMS_PLUS_ONE, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,             \
+    .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_SILU, .rope_fraction = 0.25,                  \
+    .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF, .output_gate = LN_GATE_BY_ELEMENT,         \
+    .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention", .head_stem = "mtp.layers.0"
 
 #endif

@@ -45,7 +45,6 @@ const ln_family ln_family_afmoe = {
     .hf_types = "afmoe",
     .gguf = "afmoe",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,

@@ -27,7 +27,6 @@ const ln_family ln_family_cohere2_moe = {
     .hf_types = "cohere2_moe",
     .gguf = "cohere2moe",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .rms_where_said = true,

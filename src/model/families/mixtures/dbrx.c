@@ -56,7 +56,6 @@ const ln_family ln_family_dbrx = {
     .gguf = "dbrx",
     .hf_prefix = "transformer.",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

@@ -58,7 +58,6 @@ const ln_family ln_family_gpt_oss = {
     .hf_types = "gpt_oss",
     .gguf = "gpt-oss",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

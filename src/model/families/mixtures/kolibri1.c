@@ -30,7 +30,6 @@ const ln_family ln_family_kolibri1 = {
     .name = "kolibri1",
     .hf_types = "kolibri1",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,
     .activation = LN_ACT_SILU,

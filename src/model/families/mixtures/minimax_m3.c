@@ -30,7 +30,6 @@ const ln_family ln_family_minimax_m3 = {
     .name = "minimax_m3",
     .hf_types = "minimax_m3_vl_text|minimax_m3_vl",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_SWIGLU_CLAMPED,

@@ -18,7 +18,6 @@ const ln_family ln_family_phimoe = {
     .hf_types = "phimoe",
     .gguf = "phimoe",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

@@ -37,7 +37,6 @@ const ln_family ln_family_step3p5 = {
     .hf_types = "step3p5|step3p7",
     .gguf = "step35",
     .defaults = defaults,
-    .refused = "",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

@@ -37,6 +37,30 @@ static bool is_type(const json_t *value, const char *type) {
     return actual != NULL && strcmp(actual, type) == 0;
 }
 
+/* Parts of a kind, each alone or in a Sequence, which may lie in another. */
+typedef struct part_kind {
+    const char *name, *items; /* in errors; the key of a Sequence's list */
+    ln_status (*add)(ln_tokenizer *tokenizer, const json_t *value, void *list, ln_error *err);
+} part_kind;
+
+static ln_status too_many(ln_error *err, const char *part) {
+    return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has too many %ss", part);
+}
+
+static ln_status add_parts(const part_kind *kind, ln_tokenizer *tokenizer, const json_t *value,
+                           int depth, void *list, ln_error *err) {
+    if (depth > LN_JSON_MAX_DEPTH)
+        return too_many(err, kind->name);
+    if (!is_type(value, "Sequence"))
+        return kind->add(tokenizer, value, list, err);
+    const json_t *items = json_object_get(value, kind->items);
+    if (!json_is_array(items))
+        return missing(err, kind->name, "Sequence", kind->items);
+    for (size_t i = 0; i < json_array_size(items); i++)
+        LN_TRY(add_parts(kind, tokenizer, json_array_get(items, i), depth + 1, list, err));
+    return LINNET_OK;
+}
+
 /* Copies a required text field into the arena. */
 static ln_status copy_text(ln_tokenizer *tokenizer, const json_t *object, const char *part,
                            const char *field, const char **text, size_t *n_bytes, ln_error *err) {
@@ -190,30 +214,24 @@ static ln_status one_normalizer(ln_tokenizer *tokenizer, const json_t *value,
     return unknown(err, "normalizer", value);
 }
 
-static ln_status add_normalizers(ln_tokenizer *tokenizer, const json_t *value, int depth,
-                                 normalizer_list *list, ln_error *err) {
-    if (depth > LN_JSON_MAX_DEPTH || list->count == LN_JSON_MAX_STEPS)
-        return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has too many normalizers");
-    if (!is_type(value, "Sequence")) {
-        LN_TRY(one_normalizer(tokenizer, value, &list->steps[list->count], err));
-        list->count++;
-        return LINNET_OK;
-    }
-    const json_t *items = json_object_get(value, "normalizers");
-    if (!json_is_array(items))
-        return missing(err, "normalizer", "Sequence", "normalizers");
-    for (size_t i = 0; i < json_array_size(items); i++)
-        LN_TRY(add_normalizers(tokenizer, json_array_get(items, i), depth + 1, list, err));
+static ln_status add_normalizer(ln_tokenizer *tokenizer, const json_t *value, void *list,
+                                ln_error *err) {
+    normalizer_list *to = list;
+    if (to->count == LN_JSON_MAX_STEPS)
+        return too_many(err, "normalizer");
+    LN_TRY(one_normalizer(tokenizer, value, &to->steps[to->count], err));
+    to->count++;
     return LINNET_OK;
 }
 
 ln_status ln_json_normalizer(ln_tokenizer *tokenizer, const json_t *value, ln_error *err) {
+    static const part_kind kind = {"normalizer", "normalizers", add_normalizer};
     if (value == NULL || json_is_null(value))
         return LINNET_OK;
     normalizer_list *list = calloc(1, sizeof *list);
     if (list == NULL)
         return out_of_memory(err);
-    ln_status status = add_normalizers(tokenizer, value, 0, list, err);
+    ln_status status = add_parts(&kind, tokenizer, value, 0, list, err);
     tokenizer->normalizer.steps =
         ln_arena_alloc(&tokenizer->arena, list->count + 1, sizeof *tokenizer->normalizer.steps);
     if (tokenizer->normalizer.steps == NULL) {
@@ -312,8 +330,11 @@ static ln_status delimiter(ln_tokenizer *tokenizer, const json_t *value, split_l
                      err);
 }
 
-static ln_status one_pretokenizer(ln_tokenizer *tokenizer, const json_t *value, split_list *list,
+static ln_status add_pretokenizer(ln_tokenizer *tokenizer, const json_t *value, void *steps,
                                   ln_error *err) {
+    split_list *list = steps;
+    if (list->count >= LN_JSON_MAX_STEPS)
+        return too_many(err, "pre-tokenizer");
     if (is_type(value, "ByteLevel"))
         return byte_level(tokenizer, value, list, err);
     if (is_type(value, "Split"))
@@ -346,27 +367,14 @@ static ln_status one_pretokenizer(ln_tokenizer *tokenizer, const json_t *value, 
     return LINNET_OK;
 }
 
-static ln_status add_pretokenizers(ln_tokenizer *tokenizer, const json_t *value, int depth,
-                                   split_list *list, ln_error *err) {
-    if (depth > LN_JSON_MAX_DEPTH || list->count >= LN_JSON_MAX_STEPS)
-        return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has too many pre-tokenizers");
-    if (!is_type(value, "Sequence"))
-        return one_pretokenizer(tokenizer, value, list, err);
-    const json_t *items = json_object_get(value, "pretokenizers");
-    if (!json_is_array(items))
-        return missing(err, "pre-tokenizer", "Sequence", "pretokenizers");
-    for (size_t i = 0; i < json_array_size(items); i++)
-        LN_TRY(add_pretokenizers(tokenizer, json_array_get(items, i), depth + 1, list, err));
-    return LINNET_OK;
-}
-
 ln_status ln_json_pretokenizer(ln_tokenizer *tokenizer, const json_t *value, ln_error *err) {
+    static const part_kind kind = {"pre-tokenizer", "pretokenizers", add_pretokenizer};
     if (value == NULL || json_is_null(value))
         return LINNET_OK;
     split_list *list = calloc(1, sizeof *list);
     if (list == NULL)
         return out_of_memory(err);
-    ln_status status = add_pretokenizers(tokenizer, value, 0, list, err);
+    ln_status status = add_parts(&kind, tokenizer, value, 0, list, err);
     ln_pretokenizer *kept = &tokenizer->pretokenizer;
     kept->steps = ln_arena_alloc(&tokenizer->arena, list->count + 1, sizeof *kept->steps);
     if (kept->steps == NULL) {
@@ -437,31 +445,31 @@ static ln_status one_decoder(ln_tokenizer *tokenizer, const json_t *value, ln_de
     return LINNET_OK;
 }
 
-static ln_status add_decoders(ln_tokenizer *tokenizer, const json_t *value, int depth,
-                              ln_decode_step *steps, size_t *n_steps, ln_error *err) {
-    if (depth > LN_JSON_MAX_DEPTH || *n_steps == LN_JSON_MAX_STEPS)
-        return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has too many decoders");
-    if (!is_type(value, "Sequence")) {
-        LN_TRY(one_decoder(tokenizer, value, &steps[*n_steps], err));
-        ++*n_steps;
-        return LINNET_OK;
-    }
-    const json_t *items = json_object_get(value, "decoders");
-    if (!json_is_array(items))
-        return missing(err, "decoder", "Sequence", "decoders");
-    for (size_t i = 0; i < json_array_size(items); i++)
-        LN_TRY(add_decoders(tokenizer, json_array_get(items, i), depth + 1, steps, n_steps, err));
+typedef struct decoder_list {
+    ln_decode_step *steps; /* [LN_JSON_MAX_STEPS] */
+    size_t *n_steps;
+} decoder_list;
+
+static ln_status add_decoder(ln_tokenizer *tokenizer, const json_t *value, void *list,
+                             ln_error *err) {
+    const decoder_list *to = list;
+    if (*to->n_steps == LN_JSON_MAX_STEPS)
+        return too_many(err, "decoder");
+    LN_TRY(one_decoder(tokenizer, value, &to->steps[*to->n_steps], err));
+    ++*to->n_steps;
     return LINNET_OK;
 }
 
 ln_status ln_json_decoder(ln_tokenizer *tokenizer, const json_t *value, ln_decode_step *steps,
                           size_t *n_steps, ln_error *err) {
+    static const part_kind kind = {"decoder", "decoders", add_decoder};
+    decoder_list list = {steps, n_steps};
     *n_steps = 0;
     if (value == NULL || json_is_null(value)) {
         steps[(*n_steps)++].kind = LN_DECODE_JOIN;
         return LINNET_OK;
     }
-    return add_decoders(tokenizer, value, 0, steps, n_steps, err);
+    return add_parts(&kind, tokenizer, value, 0, &list, err);
 }
 
 /* ---- post-processors --------------------------------------------------------------------- */
@@ -538,8 +546,9 @@ typedef struct post_lists {
     post_list single, pair;
 } post_lists;
 
-static ln_status one_post_processor(ln_tokenizer *tokenizer, const json_t *value, post_lists *lists,
+static ln_status add_post_processor(ln_tokenizer *tokenizer, const json_t *value, void *list,
                                     ln_error *err) {
+    post_lists *lists = list;
     if (is_type(value, "ByteLevel")) /* only about offsets */
         return LINNET_OK;
     if (is_type(value, "BertProcessing") || is_type(value, "RobertaProcessing")) {
@@ -554,26 +563,13 @@ static ln_status one_post_processor(ln_tokenizer *tokenizer, const json_t *value
     return add_template(tokenizer, value, "single", &lists->single, err);
 }
 
-static ln_status add_post_processors(ln_tokenizer *tokenizer, const json_t *value, int depth,
-                                     post_lists *lists, ln_error *err) {
-    if (depth > LN_JSON_MAX_DEPTH)
-        return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has too many post-processors");
-    if (!is_type(value, "Sequence"))
-        return one_post_processor(tokenizer, value, lists, err);
-    const json_t *items = json_object_get(value, "processors");
-    if (!json_is_array(items))
-        return missing(err, "post-processor", "Sequence", "processors");
-    for (size_t i = 0; i < json_array_size(items); i++)
-        LN_TRY(add_post_processors(tokenizer, json_array_get(items, i), depth + 1, lists, err));
-    return LINNET_OK;
-}
-
 ln_status ln_json_post_processor(ln_tokenizer *tokenizer, const json_t *value, ln_error *err) {
+    static const part_kind kind = {"post-processor", "processors", add_post_processor};
     if (value == NULL || json_is_null(value))
         return LINNET_OK;
     post_lists lists = {0};
     const post_list *single = &lists.single, *pair = &lists.pair;
-    LN_TRY(add_post_processors(tokenizer, value, 0, &lists, err));
+    LN_TRY(add_parts(&kind, tokenizer, value, 0, &lists, err));
     if (single->count > 0)
         LN_TRY(ln_tokenizer_set_post(tokenizer, single->ids, single->count, err));
     return pair->count > 0 ? ln_tokenizer_set_pair(tokenizer, pair->ids, pair->count, err)

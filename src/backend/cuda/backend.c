@@ -693,7 +693,7 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
     snprintf(self->arch, sizeof self->arch, "sm_%d%d", self->device.major, self->device.minor);
     self->base.arch = self->arch;
     self->use.exact = options->exact;
-    self->use.many_seqs = options->max_seqs > LN_FEW_SEQS;
+    self->use.many_seqs = options->max_seqs > LN_SMALL_BATCH_SEQS;
     self->base.has_adapter_tiles = !options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
     int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;

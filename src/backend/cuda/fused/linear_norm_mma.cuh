@@ -103,11 +103,11 @@ static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, cons
 template <int ROWS, bool GATE>
 static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const weight_unit &unit,
                                                    const float *sums, const float *residual) {
-    constexpr unsigned EIGHTS = TILE_N / 8 / (GATE ? 2 : 1);
+    constexpr unsigned N8_TILES = TILE_N / 8 / (GATE ? 2 : 1);
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < ROWS * EIGHTS; i += CONSUMERS) {
-        unsigned row = i / EIGHTS, first = i % EIGHTS / 4 * 32 + i % 4 * 2;
+    for (unsigned i = threadIdx.x; i < ROWS * N8_TILES; i += CONSUMERS) {
+        unsigned row = i / N8_TILES, first = i % N8_TILES / 4 * 32 + i % 4 * 2;
         unsigned column = unit.row * LN_WEIGHT_TILE_ROWS + first;
         float2 y[4];
         uint32_t words[4];

@@ -2,7 +2,7 @@
  * mma.sync (mma_small_m.cuh), and the choice of WGMMA (sm90_grouped.cu) where groups have many
  * rows. The order of every sum is that of mma_small_m.cu, however many rows a group has.
  *
- * Grid: rows of weight tiles, slot after slot of 8 * EIGHTS rows of a group, so that the matrices
+ * Grid: rows of weight tiles, slot after slot of 8 * N8_TILES rows of a group, so that the matrices
  * of groups without rows are not read. Block: 8 warps, split-K. Bytes: W of the groups that have
  * rows, once for each slot. */
 #include "backend/cuda/activations/convert.cuh"
@@ -17,29 +17,29 @@ enum {
     SHORT_UNITS = 4 /* whose weights are under way there */
 };
 
-template <int EIGHTS>
+template <int N8_TILES>
 static __device__ __forceinline__ void
-find_rows(const ln_grouped_args &a, const ln_group_slot &slot, act_rows<EIGHTS> &rows) {
+find_rows(const ln_grouped_args &a, const ln_group_slot &slot, act_rows<N8_TILES> &rows) {
     unsigned lane = threadIdx.x % LN_WARP, cols = (unsigned)a.p.x.cols;
     unsigned per_x = (unsigned)a.p.rows_per_x, last = slot.n - 1;
 #pragma unroll
-    for (int eight = 0; eight < EIGHTS; eight++) {
-        unsigned own = (unsigned)ln_slot_row(a.groups.rows, slot, min(eight * 8 + lane / 4, last));
-        rows.own[eight] = own / per_x * cols;
+    for (int n8 = 0; n8 < N8_TILES; n8++) {
+        unsigned own = (unsigned)ln_slot_row(a.groups.rows, slot, min(n8 * 8 + lane / 4, last));
+        rows.own[n8] = own / per_x * cols;
 #pragma unroll
         for (int i = 0; i < 2; i++) /* of the lane that has the row */
-            rows.scales[eight][i] =
-                __shfl_sync(0xffffffffu, rows.own[eight], (int)(lane % 4 * 2 + i) * 4);
+            rows.scales[n8][i] =
+                __shfl_sync(0xffffffffu, rows.own[n8], (int)(lane % 4 * 2 + i) * 4);
     }
 }
 
 /* The sums of a row of weight tiles become results. */
-template <int LAYOUT, int EIGHTS, bool GATE>
+template <int LAYOUT, int N8_TILES, bool GATE>
 static __device__ __forceinline__ void
 finish_rows(const ln_grouped_args &a, const ln_group_slot &slot, const ln_gemm_part &part,
             unsigned tile_row, float *up, float *gate) {
 #pragma unroll
-    for (int i = 0; i < (EIGHTS + 1) / 2; i++) {
+    for (int i = 0; i < (N8_TILES + 1) / 2; i++) {
         unsigned element = threadIdx.x + i * MMA_THREADS;
         size_t column = (size_t)tile_row * LN_WEIGHT_TILE_ROWS + element % LN_WEIGHT_TILE_ROWS;
         if (element / LN_WEIGHT_TILE_ROWS >= slot.n || column >= part.epilogue.n_out)
@@ -58,31 +58,31 @@ static __device__ __forceinline__ unsigned tile_rows_of(const ln_grouped_args &a
     return ((unsigned)a.p.parts[0].epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
 }
 
-template <int LAYOUT, int EIGHTS, int AHEAD, bool GATE, bool PRECISE>
+template <int LAYOUT, int N8_TILES, int AHEAD, bool GATE, bool PRECISE>
 static __global__ void
-__launch_bounds__(MMA_THREADS, EIGHTS == 1 || (EIGHTS == 2 && LAYOUT == LN_LAYOUT_BF16) ? 2 : 1)
+__launch_bounds__(MMA_THREADS, N8_TILES == 1 || (N8_TILES == 2 && LAYOUT == LN_LAYOUT_BF16) ? 2 : 1)
     mma_grouped_gemm(const __grid_constant__ ln_grouped_args a) {
-    __shared__ split_sums<EIGHTS> shared;
+    __shared__ split_sums<N8_TILES> shared;
     ln_pdl_launch_and_wait();
-    float up_sum[EIGHTS][4] = {}, gate_sum[EIGHTS][4] = {};
-    float up[(EIGHTS + 1) / 2] = {}, gate[(EIGHTS + 1) / 2] = {};
+    float up_sum[N8_TILES][4] = {}, gate_sum[N8_TILES][4] = {};
+    float up[(N8_TILES + 1) / 2] = {}, gate[(N8_TILES + 1) / 2] = {};
     ln_gemm_part part = a.p.parts[0];
     unsigned tile_rows = tile_rows_of(a), tile_row = blockIdx.x % tile_rows;
     ln_group_slot slot =
-        ln_find_slot<8 * EIGHTS>(a.groups.rows, a.p.n_rows, blockIdx.x / tile_rows);
+        ln_find_slot<8 * N8_TILES>(a.groups.rows, a.p.n_rows, blockIdx.x / tile_rows);
     if (slot.n == 0)
         return;
     ln_take_group(a.groups, slot.group, part);
     weight_split<LAYOUT, AHEAD, GATE> split;
     begin_split<LAYOUT>(a.p, part.weight, part.gate, tile_row, split);
-    act_rows<EIGHTS> rows;
-    find_rows<EIGHTS>(a, slot, rows);
-    multiply_split<LAYOUT, EIGHTS, AHEAD, GATE, PRECISE>(a.p.x, rows, part.precise, split, up_sum,
-                                                         gate_sum);
-    add_splits<LAYOUT, EIGHTS>(shared, up_sum, up);
+    act_rows<N8_TILES> rows;
+    find_rows<N8_TILES>(a, slot, rows);
+    multiply_split<LAYOUT, N8_TILES, AHEAD, GATE, PRECISE>(a.p.x, rows, part.precise, split, up_sum,
+                                                           gate_sum);
+    add_splits<LAYOUT, N8_TILES>(shared, up_sum, up);
     if constexpr (GATE)
-        add_splits<LAYOUT, EIGHTS>(shared, gate_sum, gate);
-    finish_rows<LAYOUT, EIGHTS, GATE>(a, slot, part, tile_row, up, gate);
+        add_splits<LAYOUT, N8_TILES>(shared, gate_sum, gate);
+    finish_rows<LAYOUT, N8_TILES, GATE>(a, slot, part, tile_row, up, gate);
 }
 
 typedef struct short_args {
@@ -92,17 +92,18 @@ typedef struct short_args {
 
 /* The same where a warp's K split has no more than UNITS units: a block has several rows of
  * weight tiles one after the other, of which the weights of DEPTH are under way. */
-template <int LAYOUT, int EIGHTS, int UNITS, bool PRECISE>
+template <int LAYOUT, int N8_TILES, int UNITS, bool PRECISE>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     mma_grouped_short(const __grid_constant__ short_args args) {
     enum { DEPTH = SHORT_UNITS / UNITS };
     const ln_grouped_args &a = args.grouped;
-    __shared__ split_sums<EIGHTS> shared;
+    __shared__ split_sums<N8_TILES> shared;
     ln_pdl_launch_and_wait();
     ln_gemm_part part = a.p.parts[0];
     unsigned tile_rows = tile_rows_of(a), n = args.rows, per_slot = (tile_rows + n - 1) / n;
     unsigned tile_row = blockIdx.x % per_slot * n, end = min(tile_row + n, tile_rows);
-    ln_group_slot slot = ln_find_slot<8 * EIGHTS>(a.groups.rows, a.p.n_rows, blockIdx.x / per_slot);
+    ln_group_slot slot =
+        ln_find_slot<8 * N8_TILES>(a.groups.rows, a.p.n_rows, blockIdx.x / per_slot);
     if (slot.n == 0)
         return;
     ln_take_group(a.groups, slot.group, part);
@@ -111,21 +112,22 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     for (int i = 0; i < DEPTH; i++)
         if (tile_row + i < end)
             begin_split<LAYOUT>(a.p, part.weight, NULL, tile_row + i, splits[i]);
-    act_rows<EIGHTS> rows;
-    find_rows<EIGHTS>(a, slot, rows);
+    act_rows<N8_TILES> rows;
+    find_rows<N8_TILES>(a, slot, rows);
     for (; tile_row < end; tile_row += DEPTH)
 #pragma unroll
         for (int i = 0; i < DEPTH; i++) {
             unsigned at = tile_row + i;
             if (at >= end)
                 break;
-            float up_sum[EIGHTS][4] = {}, up[(EIGHTS + 1) / 2] = {}, gate[(EIGHTS + 1) / 2] = {};
-            multiply_split<LAYOUT, EIGHTS, UNITS, false, PRECISE>(a.p.x, rows, part.precise,
-                                                                  splits[i], up_sum, NULL);
+            float up_sum[N8_TILES][4] = {}, up[(N8_TILES + 1) / 2] = {},
+                  gate[(N8_TILES + 1) / 2] = {};
+            multiply_split<LAYOUT, N8_TILES, UNITS, false, PRECISE>(a.p.x, rows, part.precise,
+                                                                    splits[i], up_sum, NULL);
             if (at + DEPTH < end)
                 begin_split<LAYOUT>(a.p, part.weight, NULL, at + DEPTH, splits[i]);
-            add_splits<LAYOUT, EIGHTS>(shared, up_sum, up);
-            finish_rows<LAYOUT, EIGHTS, false>(a, slot, part, at, up, gate);
+            add_splits<LAYOUT, N8_TILES>(shared, up_sum, up);
+            finish_rows<LAYOUT, N8_TILES, false>(a, slot, part, at, up, gate);
         }
 }
 
@@ -145,37 +147,37 @@ static __global__ void list_slots(const __grid_constant__ ln_grouped_args a) {
 /* ---- launching ------------------------------------------------------------------------------ */
 
 /* Of the types that small experts have. */
-static constexpr bool has_short_kernel(int layout, int eights, bool gate) {
-    return (layout == LN_LAYOUT_BF16 || layout == LN_LAYOUT_F8) && eights <= 2 && !gate;
+static constexpr bool has_short_kernel(int layout, int n8_tiles, bool gate) {
+    return (layout == LN_LAYOUT_BF16 || layout == LN_LAYOUT_F8) && n8_tiles <= 2 && !gate;
 }
 
-template <int LAYOUT, int EIGHTS, int UNITS, bool PRECISE>
+template <int LAYOUT, int N8_TILES, int UNITS, bool PRECISE>
 static int launch_short(const ln_grouped_args &grouped, size_t n_slots, cudaStream_t stream) {
     enum { FEW_SLOTS = 8 };
     unsigned rows = n_slots <= FEW_SLOTS ? SHORT_ROWS / 2 : SHORT_ROWS;
     short_args args = {grouped, rows};
     unsigned tile_rows = ln_gemm_output_tiles(grouped.p, LN_WEIGHT_TILE_ROWS);
     unsigned per_slot = ln_ceil_div(tile_rows, args.rows);
-    return ln_pdl_launch(mma_grouped_short<LAYOUT, EIGHTS, UNITS, PRECISE>,
+    return ln_pdl_launch(mma_grouped_short<LAYOUT, N8_TILES, UNITS, PRECISE>,
                          dim3((unsigned)n_slots * per_slot), MMA_THREADS, 0, stream, args);
 }
 
-template <int LAYOUT, int EIGHTS, bool GATE, bool PRECISE>
+template <int LAYOUT, int N8_TILES, bool GATE, bool PRECISE>
 static int launch(const ln_grouped_args &args, cudaStream_t stream) {
-    constexpr int AHEAD = units_in_flight<LAYOUT, EIGHTS, GATE>();
-    size_t n_slots = ln_most_slots(args.groups.rows, args.p.n_rows, 8 * EIGHTS);
+    constexpr int AHEAD = units_in_flight<LAYOUT, N8_TILES, GATE>();
+    size_t n_slots = ln_most_slots(args.groups.rows, args.p.n_rows, 8 * N8_TILES);
     size_t blocks = n_slots * ln_gemm_output_tiles(args.p, LN_WEIGHT_TILE_ROWS);
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    if constexpr (has_short_kernel(LAYOUT, EIGHTS, GATE)) {
+    if constexpr (has_short_kernel(LAYOUT, N8_TILES, GATE)) {
         constexpr unsigned PER_TILE = ln_weight_tile_cols(LAYOUT) / ln_lane_tile<LAYOUT>::UNIT;
         unsigned units = ln_ceil_div(args.p.n_tiles, LN_K_SPLITS) * PER_TILE;
         if (units == 1)
-            return launch_short<LAYOUT, EIGHTS, 1, PRECISE>(args, n_slots, stream);
+            return launch_short<LAYOUT, N8_TILES, 1, PRECISE>(args, n_slots, stream);
         if (units == 2)
-            return launch_short<LAYOUT, EIGHTS, 2, PRECISE>(args, n_slots, stream);
+            return launch_short<LAYOUT, N8_TILES, 2, PRECISE>(args, n_slots, stream);
     }
-    return ln_pdl_launch(mma_grouped_gemm<LAYOUT, EIGHTS, AHEAD, GATE, PRECISE>,
+    return ln_pdl_launch(mma_grouped_gemm<LAYOUT, N8_TILES, AHEAD, GATE, PRECISE>,
                          dim3((unsigned)blocks), MMA_THREADS, 0, stream, args);
 }
 

@@ -3,7 +3,7 @@
  *
  * A CTA has one row of weight tiles (16 columns of the result) and eight warps, one for each K
  * split, whose accumulators are added in order through shared memory. A lane loads 16 bytes at a
- * time and a warp 512 in a row; weights are read once for 8 * EIGHTS rows, activations come from
+ * time and a warp 512 in a row; weights are read once for 8 * N8_TILES rows, activations come from
  * the caches. */
 #ifndef LN_BACKEND_CUDA_GEMM_MMA_SMALL_M_CUH
 #define LN_BACKEND_CUDA_GEMM_MMA_SMALL_M_CUH
@@ -13,14 +13,14 @@
 
 enum { MMA_THREADS = LN_K_SPLITS * LN_WARP };
 
-/* Where a lane finds its elements of 8 * EIGHTS rows of activations. Rows past the last one repeat
- * it: their results are not written. */
-template <int EIGHTS> struct act_rows { unsigned own[EIGHTS], scales[EIGHTS][2]; };
+/* Where a lane finds its elements of 8 * N8_TILES rows of activations. Rows past the last one
+ * repeat it: their results are not written. */
+template <int N8_TILES> struct act_rows { unsigned own[N8_TILES], scales[N8_TILES][2]; };
 
 /* Units that a lane has in flight. */
-template <int LAYOUT, int EIGHTS, bool GATE> static constexpr int units_in_flight(void) {
+template <int LAYOUT, int N8_TILES, bool GATE> static constexpr int units_in_flight(void) {
     int most = ln_weight_tile_dequantizes_to_f16(LAYOUT) ? 8 : LAYOUT == LN_LAYOUT_BF16 ? 4 : 2;
-    return EIGHTS > 2 ? 1 : most / (GATE ? 2 : 1);
+    return N8_TILES > 2 ? 1 : most / (GATE ? 2 : 1);
 }
 
 /* A warp's K split of a row of weight tiles, of which AHEAD units are in flight. */
@@ -51,12 +51,12 @@ static __device__ __forceinline__ void begin_split(const ln_gemm_args &p, const 
         }
 }
 
-/* Accumulates it, with 8 * EIGHTS rows of activations. */
-template <int LAYOUT, int EIGHTS, int AHEAD, bool GATE, bool PRECISE>
+/* Accumulates it, with 8 * N8_TILES rows of activations. */
+template <int LAYOUT, int N8_TILES, int AHEAD, bool GATE, bool PRECISE>
 static __device__ __forceinline__ void
-multiply_split(const ln_act_view &x, const act_rows<EIGHTS> &rows, bool precise,
-               weight_split<LAYOUT, AHEAD, GATE> &s, float up_sum[EIGHTS][4],
-               float gate_sum[EIGHTS][4]) {
+multiply_split(const ln_act_view &x, const act_rows<N8_TILES> &rows, bool precise,
+               weight_split<LAYOUT, AHEAD, GATE> &s, float up_sum[N8_TILES][4],
+               float gate_sum[N8_TILES][4]) {
     unsigned lane = threadIdx.x % LN_WARP;
     for (unsigned base = s.begin; base < s.end; base += AHEAD) {
 #pragma unroll
@@ -65,13 +65,13 @@ multiply_split(const ln_act_view &x, const act_rows<EIGHTS> &rows, bool precise,
             if (unit >= s.end)
                 break;
 #pragma unroll
-            for (int eight = 0; eight < EIGHTS; eight++) {
+            for (int n8 = 0; n8 < N8_TILES; n8++) {
                 ln_lane_x<LAYOUT, PRECISE> share;
-                ln_load_x<LAYOUT, PRECISE>(x, rows.own[eight], rows.scales[eight][0],
-                                           rows.scales[eight][1], unit, lane, share);
-                ln_add_unit<LAYOUT, PRECISE>(s.up[i], share, precise, up_sum[eight]);
+                ln_load_x<LAYOUT, PRECISE>(x, rows.own[n8], rows.scales[n8][0], rows.scales[n8][1],
+                                           unit, lane, share);
+                ln_add_unit<LAYOUT, PRECISE>(s.up[i], share, precise, up_sum[n8]);
                 if constexpr (GATE)
-                    ln_add_unit<LAYOUT, PRECISE>(s.gate[i], share, precise, gate_sum[eight]);
+                    ln_add_unit<LAYOUT, PRECISE>(s.gate[i], share, precise, gate_sum[n8]);
             }
             if (unit + AHEAD < s.end) {
                 ln_load_unit<LAYOUT>(s.up_tiles, unit + AHEAD, lane, s.up[i]);
@@ -82,29 +82,28 @@ multiply_split(const ln_act_view &x, const act_rows<EIGHTS> &rows, bool precise,
     }
 }
 
-template <int EIGHTS> struct split_sums {
-    float sums[LN_K_SPLITS][LN_WEIGHT_TILE_ROWS][8 * EIGHTS + 1];
+template <int N8_TILES> struct split_sums {
+    float sums[LN_K_SPLITS][LN_WEIGHT_TILE_ROWS][8 * N8_TILES + 1];
 };
 
 /* Split-K reduction within a CTA, in order of the K splits: total[i] is that of element threadIdx.x
- * + i * MMA_THREADS of [8 * EIGHTS rows of activations][16 rows of weights]. */
-template <int LAYOUT, int EIGHTS>
-static __device__ __forceinline__ void add_splits(split_sums<EIGHTS> &shared,
-                                                  const float sum[EIGHTS][4], float *total) {
+ * + i * MMA_THREADS of [8 * N8_TILES rows of activations][16 rows of weights]. */
+template <int LAYOUT, int N8_TILES>
+static __device__ __forceinline__ void add_splits(split_sums<N8_TILES> &shared,
+                                                  const float sum[N8_TILES][4], float *total) {
     unsigned lane = threadIdx.x % LN_WARP, split = threadIdx.x / LN_WARP;
     __syncthreads();
 #pragma unroll
-    for (int eight = 0; eight < EIGHTS; eight++)
+    for (int n8 = 0; n8 < N8_TILES; n8++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            shared.sums[split][lane / 4 + i / 2 * 8][eight * 8 + lane % 4 * 2 + i % 2] =
-                sum[eight][i];
+            shared.sums[split][lane / 4 + i / 2 * 8][n8 * 8 + lane % 4 * 2 + i % 2] = sum[n8][i];
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < (EIGHTS + 1) / 2; i++) {
+    for (int i = 0; i < (N8_TILES + 1) / 2; i++) {
         unsigned element = threadIdx.x + i * MMA_THREADS;
         unsigned row = element / LN_WEIGHT_TILE_ROWS, column = element % LN_WEIGHT_TILE_ROWS;
-        if (row >= 8 * EIGHTS)
+        if (row >= 8 * N8_TILES)
             continue;
         total[i] = shared.sums[0][column][row];
 #pragma unroll

@@ -195,7 +195,7 @@ static __device__ __forceinline__ void end_split_tile(const ln_gemm_args &p,
     k_range all = split_k_range<CONFIG>(p, tile, 0, n_ctas);
     exchange_flags<CONFIG>(p, n_ctas);
 #pragma unroll 1
-    for (unsigned part = blockIdx.x % n_ctas; part * REDUCED_EIGHTS < all.n_eights;
+    for (unsigned part = blockIdx.x % n_ctas; part * REDUCED_N8_TILES < all.n_n8_tiles;
          part += n_ctas) {
         unsigned reduced = reduced_number<CONFIG>(p, tile, number, part);
         float total[REDUCED_ACC];
@@ -344,8 +344,8 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
 static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaStream_t stream) {
-    if constexpr (has_narrow(LAYOUT, GATE, ROWS))
-        if (shape.is_narrow)
+    if constexpr (has_n64(LAYOUT, GATE, ROWS))
+        if (shape.is_n64)
             return launch<sm90_config<LAYOUT, ROWS, 1, GATE, PRECISE, false>>(args, 1, stream);
     if constexpr (has_rows(LAYOUT, PRECISE, ROWS)) {
         if constexpr (can_split_k(GATE, ROWS))

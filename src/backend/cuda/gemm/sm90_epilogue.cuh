@@ -115,13 +115,13 @@ static __device__ __forceinline__ void store_bf16_row(const ln_act_view &to, siz
         make_uint2(ln_pack_bf16(y.x, y.y), ln_pack_bf16(y.z, y.w));
 }
 
-/* Writes scale * accumulators of 8 * EIGHTS rows, with bias and residual, of which HELD rows are
+/* Writes scale * accumulators of 8 * N8_TILES rows, with bias and residual, of which HELD rows are
  * loaded at once. */
-template <int EIGHTS, bool GATE>
+template <int N8_TILES, bool GATE>
 static __device__ __forceinline__ void write_rows(const ln_gemm_args &p, const ln_epilogue &e,
                                                   const float *acc, size_t first, size_t column,
                                                   float *own) {
-    enum { HELD = EIGHTS > 26 ? 8 : (EIGHTS + 1) / 2 };
+    enum { HELD = N8_TILES > 26 ? 8 : (N8_TILES + 1) / 2 };
     size_t n_rows = p.n_rows;
     unsigned lane = this_thread() % LN_WARP;
     first += lane / 4;
@@ -133,16 +133,16 @@ static __device__ __forceinline__ void write_rows(const ln_gemm_args &p, const l
     if (e.bias != NULL && n > 0)
         bias = *(const float4 *)(e.bias + column);
 #pragma unroll
-    for (unsigned i = 0; i < EIGHTS; i++) {
+    for (unsigned i = 0; i < N8_TILES; i++) {
         if (i % HELD == 0)
 #pragma unroll
             for (unsigned j = 0; j < HELD; j++)
-                residual[j] = i + j < EIGHTS && i + j < n_residual
+                residual[j] = i + j < N8_TILES && i + j < n_residual
                                   ? __ldcg((const float4 *)(from + (i + j) * 8 * e.n_out))
                                   : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (i % 2 == 0) {
             __syncwarp();
-            if (i + 1 < EIGHTS)
+            if (i + 1 < N8_TILES)
                 stage_rows(acc + i * 4, own, lane);
             else
                 stage_rows<4>(acc + i * 4, own, lane);

@@ -8,7 +8,7 @@
 
 typedef struct tile_shape {
     unsigned rows, n_ctas;
-    bool is_narrow; /* 64 columns, by one consumer warpgroup */
+    bool is_n64; /* 64 columns, by one consumer warpgroup */
 } tile_shape;
 
 /* The clocks at output tiles of `rows` rows by `columns` columns that n_ctas CTAs share, where
@@ -43,18 +43,18 @@ static constexpr bool can_split_k(bool gate, unsigned rows) {
     return !gate && rows % REDUCED_ROWS == 0;
 }
 
-/* Whether there are kernels of narrow output tiles, too: twice as many CTAs have work where a
- * linear has few of the others. */
-static constexpr bool has_narrow(int layout, bool gate, unsigned rows) {
+/* Whether there are kernels of output tiles of 64 columns, too: twice as many CTAs have work where
+ * a linear has few of the others. */
+static constexpr bool has_n64(int layout, bool gate, unsigned rows) {
     return layout == LN_LAYOUT_BF16 && !gate && rows == 128;
 }
 
 /* The shape that takes least. A K step of 16 columns takes as long as shared memory does, (256 + 3
- * rows) / 4 clocks, and a weight tile's K is four. A narrow tile takes 0.8 times as long, as
+ * rows) / 4 clocks, and a weight tile's K is four. A tile of 64 columns takes 0.8 times as long, as
  * measured: L2 bounds it. Up to MAX_SHARED_ROWS CTAs share tiles instead. */
 static inline int choose_shape(int layout, bool precise, const ln_gemm_args &args,
                                tile_shape *shape) {
-    enum { MAX_SHARED_ROWS = 192, NARROW_ROWS = 128 };
+    enum { MAX_SHARED_ROWS = 192, N64_ROWS = 128 };
     static const unsigned sizes[] = {64, 128, 176, 192, 208};
     bool has_gate = args.parts[0].gate != NULL;
     unsigned n_sms, least = UINT32_MAX, columns = has_gate ? 64 : 128;
@@ -66,10 +66,10 @@ static inline int choose_shape(int layout, bool precise, const ln_gemm_args &arg
             if (has_rows(layout, precise, sizes[i]) && clocks < least)
                 least = clocks, *shape = tried;
         }
-    tile_shape narrow = {NARROW_ROWS, 1, true};
-    if (code == 0 && has_narrow(layout, has_gate, NARROW_ROWS) && args.n_rows > MAX_SHARED_ROWS &&
-        count_clocks(args, narrow, 64, n_sms, 4 * NARROW_ROWS) < least)
-        *shape = narrow;
+    tile_shape n64 = {N64_ROWS, 1, true};
+    if (code == 0 && has_n64(layout, has_gate, N64_ROWS) && args.n_rows > MAX_SHARED_ROWS &&
+        count_clocks(args, n64, 64, n_sms, 4 * N64_ROWS) < least)
+        *shape = n64;
     return code;
 }
 

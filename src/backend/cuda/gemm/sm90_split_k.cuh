@@ -14,15 +14,15 @@
 #include "backend/cuda/ptx/flag.cuh"
 
 /* Rows that a CTA reduces at once. */
-enum { REDUCED_ROWS = 32, REDUCED_EIGHTS = REDUCED_ROWS / 8, REDUCED_ACC = REDUCED_ROWS / 2 };
+enum { REDUCED_ROWS = 32, REDUCED_N8_TILES = REDUCED_ROWS / 8, REDUCED_ACC = REDUCED_ROWS / 2 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Weight tiles along K that a CTA accumulates, whole K splits of them; and where their sums go. */
 typedef struct k_range {
     unsigned begin, end;
-    float4 *sums;      /* of this thread: [K splits][eights of rows][threads]; NULL: not split */
-    unsigned n_eights; /* of rows of activations that are there */
+    float4 *sums;        /* of this thread: [K splits][n8 tiles][threads]; NULL: not split */
+    unsigned n_n8_tiles; /* of rows of activations that are there */
 } k_range;
 
 static __device__ __forceinline__ k_range whole_k(const ln_gemm_args &p) {
@@ -44,7 +44,7 @@ static __device__ __forceinline__ k_range split_k_range(const ln_gemm_args &p,
     own.end = min(own.begin + n_tiles, p.n_tiles);
     own.sums =
         (float4 *)p.split.partial + (size_t)split * (ROWS / 8 * CONFIG::CONSUMERS) + threadIdx.x;
-    own.n_eights = min(((unsigned)p.n_rows - tile.m * ROWS + 7) / 8, ROWS / 8);
+    own.n_n8_tiles = min(((unsigned)p.n_rows - tile.m * ROWS + 7) / 8, ROWS / 8);
     return own;
 }
 
@@ -55,7 +55,7 @@ static __device__ __forceinline__ void add_split(k_range &own, const float (&acc
     if (CONFIG::SPLIT) {
 #pragma unroll
         for (unsigned i = 0; i < N / 4; i++)
-            if (i < own.n_eights)
+            if (i < own.n_n8_tiles)
                 __stcg(own.sums + i * CONFIG::CONSUMERS,
                        make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]));
         own.sums += N / 4 * CONFIG::CONSUMERS;
@@ -104,13 +104,13 @@ template <typename CONFIG>
 static __device__ __forceinline__ void reduce_rows(const k_range &tile, unsigned part,
                                                    float (&total)[REDUCED_ACC]) {
 #pragma unroll
-    for (unsigned i = 0; i < REDUCED_EIGHTS; i++) {
-        unsigned eight = part * REDUCED_EIGHTS + i;
-        bool is_there = eight < tile.n_eights;
+    for (unsigned i = 0; i < REDUCED_N8_TILES; i++) {
+        unsigned n8 = part * REDUCED_N8_TILES + i;
+        bool is_there = n8 < tile.n_n8_tiles;
         float *to = total + 4 * i;
 #pragma unroll
         for (unsigned s = 0; s < LN_K_SPLITS; s++) {
-            const float4 *from = tile.sums + (s * (CONFIG::ROWS / 8) + eight) * CONFIG::CONSUMERS;
+            const float4 *from = tile.sums + (s * (CONFIG::ROWS / 8) + n8) * CONFIG::CONSUMERS;
             float4 four = is_there ? __ldcg(from) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             to[0] = s == 0 ? four.x : to[0] + four.x;
             to[1] = s == 0 ? four.y : to[1] + four.y;

@@ -318,12 +318,12 @@ static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
     sort_rows(p, begin, end, counts + warp * p.n_experts);
 }
 
-enum { FEW_ROWS = LN_GROUP_FEW_ROWS, FEW_THREADS = 128 };
-static_assert((int)FEW_ROWS == (int)LN_WARP, "a lane of every warp has a row");
+enum { SMALL_BATCH_ROWS = LN_GROUP_SMALL_BATCH_ROWS, SMALL_BATCH_THREADS = 128 };
+static_assert((int)SMALL_BATCH_ROWS == (int)LN_WARP, "a lane of every warp has a row");
 
-/* The same of up to FEW_ROWS rows, by a block of n_threads. */
-static __device__ __forceinline__ void group_few(const ln_op_group &p, unsigned thread,
-                                                 unsigned n_threads) {
+/* The same of up to SMALL_BATCH_ROWS rows, by a block of n_threads. */
+static __device__ __forceinline__ void group_in_block(const ln_op_group &p, unsigned thread,
+                                                      unsigned n_threads) {
     const unsigned all = 0xffffffffu;
     unsigned lane = thread % LN_WARP, n_rows = (unsigned)p.n_rows, n_less = 0, n_before = 0;
     int own = lane < n_rows ? expert_of(p, lane) : -1;
@@ -346,16 +346,16 @@ static __device__ __forceinline__ void group_few(const ln_op_group &p, unsigned 
 }
 
 /* Grid 1. */
-static __global__ void group_few_rows(const __grid_constant__ ln_op_group p) {
+static __global__ void group_small_batch(const __grid_constant__ ln_op_group p) {
     ln_pdl_launch_and_wait();
-    group_few(p, threadIdx.x, FEW_THREADS);
+    group_in_block(p, threadIdx.x, SMALL_BATCH_THREADS);
 }
 
 int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     enum { WORTH_A_WARP = 64 }; /* rows */
     (void)step;
-    if (op->group.n_rows <= FEW_ROWS)
-        return ln_pdl_launch(group_few_rows, dim3(1), FEW_THREADS, 0, stream, op->group);
+    if (op->group.n_rows <= SMALL_BATCH_ROWS)
+        return ln_pdl_launch(group_small_batch, dim3(1), SMALL_BATCH_THREADS, 0, stream, op->group);
     size_t bytes = op->group.n_experts * sizeof(int), most = GROUP_SHARED / bytes;
     size_t n_warps = ln_ceil_div(op->group.n_rows, WORTH_A_WARP);
     most = most < MAX_GROUP_WARPS ? most : (size_t)MAX_GROUP_WARPS;
@@ -378,7 +378,7 @@ static __global__ void route_and_group(const __grid_constant__ choice p) {
     ln_pdl_launch_and_wait();
     route_token(p.route, 0, scores);
     __syncwarp();
-    group_few(p.group, threadIdx.x, LN_WARP);
+    group_in_block(p.group, threadIdx.x, LN_WARP);
 }
 
 int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream) {

@@ -8,9 +8,9 @@
 
 /* What kernels of several small operations take. */
 enum {
-    LN_PAIR_NARROW = 3,    /* columns of the first linear at most */
-    LN_PAIR_ROWS = 127,    /* at most */
-    LN_GROUP_FEW_ROWS = 32 /* that are sorted, at most */
+    LN_PAIR_NARROW = 3,            /* columns of the first linear at most */
+    LN_PAIR_ROWS = 127,            /* at most */
+    LN_GROUP_SMALL_BATCH_ROWS = 32 /* that are sorted, at most */
 };
 
 /* What the plan is for. */

@@ -186,7 +186,8 @@ static bool is_choice(const ln_planner *p, size_t at) {
     const ln_op *op = &p->ops[at], *next = op + 1;
     return op->kind == LN_OP_ROUTE && at + 1 < p->n_ops && next->kind == LN_OP_GROUP &&
            p->step->batch.n_tokens == 1 && next->group.experts == op->route.experts &&
-           next->group.n_rows == op->route.n_used && next->group.n_rows <= LN_GROUP_FEW_ROWS;
+           next->group.n_rows == op->route.n_used &&
+           next->group.n_rows <= LN_GROUP_SMALL_BATCH_ROWS;
 }
 
 /* Two operations in one launch, which keep converted rows. */

@@ -10,12 +10,12 @@
 
 /* Up to so many sequences of a step Q4_0 and Q8_0 are fastest with activations of int8, whose block
  * scales cost a product of each sum. More of them are faster with weights that become f16. */
-enum { LN_FEW_SEQS = 32 };
+enum { LN_SMALL_BATCH_SEQS = 32 };
 
 /* What matrices are prepared for. */
 typedef struct ln_cuda_use {
     bool exact;
-    bool many_seqs;  /* a step may have more than LN_FEW_SEQS sequences */
+    bool many_seqs;  /* a step may have more than LN_SMALL_BATCH_SEQS sequences */
     bool plain_rows; /* where linears have them, too (plain_rows.h) */
 } ln_cuda_use;
 

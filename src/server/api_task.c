@@ -74,14 +74,28 @@ static bool needs_lease(const ln_api_task *task) {
     return task->served == NULL && task->work->needs != LN_NEEDS_NOTHING;
 }
 
-static void run(ln_task *pool_task) {
-    ln_api_task *task = of(pool_task);
-    if (task->root == NULL &&
-        (!task->is_compressed ||
-         ln_content_inflate(&task->body, task->context->max_body_bytes, &task->error)))
+/* Whether a body of Ollama's says how long the model stays. */
+static bool has_keep_alive(const ln_api_task *task) {
+    const json_t *value = json_object_get(task->root, "keep_alive");
+    return task->is_ollama && value != NULL && !json_is_null(value);
+}
+
+static void parse(ln_api_task *task) {
+    if (!task->is_compressed ||
+        ln_content_inflate(&task->body, task->context->max_body_bytes, &task->error))
         task->root = ln_fields_parse(task->body.data, task->body.len, &task->error);
     ln_strbuf_free(&task->body);
-    if (task->root == NULL || needs_lease(task))
+    if (task->root != NULL && has_keep_alive(task) &&
+        !ln_ollama_read_keep_alive(json_object_get(task->root, "keep_alive"), &task->keep_ms))
+        ln_api_fail(&task->error, 400, "keep_alive",
+                    "keep_alive is neither seconds nor a duration");
+}
+
+static void run(ln_task *pool_task) {
+    ln_api_task *task = of(pool_task);
+    if (task->root == NULL)
+        parse(task);
+    if (task->root == NULL || task->error.status != 0 || needs_lease(task))
         return;
     const ln_fields fields = {task->root, "", &task->error,
                               task->context->refuses_unknown ? NULL : &task->ignored};
@@ -149,17 +163,6 @@ ln_model_entry *ln_api_task_find_model(ln_api_task *task) {
     return NULL;
 }
 
-/* What a body of Ollama's says of how long the model stays. */
-static bool read_keep_alive(ln_api_task *task) {
-    const json_t *value = json_object_get(task->root, "keep_alive");
-    ln_lease *lease = &task->lease;
-    if (task->exchange->dialect != LN_DIALECT_OLLAMA || value == NULL || json_is_null(value))
-        return true;
-    lease->sets_keep = ln_ollama_read_keep_alive(value, &lease->keep_ms);
-    return lease->sets_keep || ln_api_fail(&task->error, 400, "keep_alive",
-                                           "keep_alive is neither seconds nor a duration");
-}
-
 /* Whether a chat or a prompt asks for nothing but that the model leaves, which needs no engine.
  * What embeds always has a text, be it an empty one. */
 static bool only_unloads(const ln_api_task *task) {
@@ -171,9 +174,11 @@ static bool only_unloads(const ln_api_task *task) {
 /* Leases the model that the body names; the task goes on when it is there. */
 static bool lease_model(ln_api_task *task) {
     ln_model_entry *entry = ln_api_task_find_model(task);
-    if (entry == NULL || !read_keep_alive(task))
+    if (entry == NULL)
         return false;
     bool needs_engine = task->work->generates || task->work->needs == LN_NEEDS_ENGINE;
+    task->lease.sets_keep = has_keep_alive(task);
+    task->lease.keep_ms = task->keep_ms;
     task->lease.needs_engine = needs_engine && !only_unloads(task);
     task->lease.grant = on_grant;
     task->lease.refuse = on_refuse;
@@ -235,6 +240,7 @@ static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_
     task->admission = admission_of(context, exchange);
     task->body = exchange->body;
     task->is_compressed = exchange->is_compressed;
+    task->is_ollama = exchange->dialect == LN_DIALECT_OLLAMA;
     ln_strbuf_init(&exchange->body);
     ln_strbuf_init(&task->reply);
     return task;

@@ -39,6 +39,8 @@ struct ln_api_task {
     uint64_t begin_ns; /* of ln_clock_ns */
     ln_strbuf body;
     bool is_compressed;            /* the body */
+    bool is_ollama;                /* the API */
+    int64_t keep_ms;               /* how long the model shall stay, if the body says so */
     json_t *root;                  /* the body, parsed; owned */
     ln_lease lease;                /* the server thread's */
     const ln_served_model *served; /* what was leased; NULL: nothing yet */

@@ -143,7 +143,7 @@ static bool read_inputs(text_reader *r, const ln_fields *fields, const char *nam
         return ln_api_fail(r->error, 400, name, "%s is missing", name);
     bool is_list = json_is_array(value) && !json_is_number(json_array_get(value, 0));
     size_t n = is_list ? json_array_size(value) : 1;
-    if (!new_prompts(r, n, name))
+    if (!ln_api_check_mixed(value, name, r->error) || !new_prompts(r, n, name))
         return false;
     for (size_t i = 0; i < n; i++)
         if (!add_input(r, is_list ? json_array_get(value, i) : value, name))

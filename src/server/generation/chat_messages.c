@@ -57,6 +57,13 @@ static bool open_call(json_t *call, size_t index, const char *param, ln_api_erro
         !json_is_string(json_object_get(function, "name")))
         return ln_api_fail(error, 400, param, "%s: item %zu has no function with a name", param,
                            index);
+    static const char *const texts[] = {"id", "type"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const json_t *text = json_object_get(call, texts[i]);
+        if (text != NULL && !json_is_string(text) && !json_is_null(text))
+            return ln_api_fail(error, 400, param, "%s: the %s of item %zu is not a string", param,
+                               texts[i], index);
+    }
     if (json_is_object(arguments))
         return true;
     bool is_empty = arguments == NULL || json_is_null(arguments) ||

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/generation/structured_output.h"
+#include "server/json/schema_shape.h"
 
 enum { MAX_TOOLS = 128, MAX_NAME = 64 };
 
@@ -35,6 +36,10 @@ static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
                            MAX_NAME);
     if (parameters != NULL && !json_is_object(parameters) && !json_is_null(parameters))
         return ln_api_fail(error, 400, param, "%s: parameters is not an object", param);
+    const char *fault = json_is_object(parameters) ? ln_schema_find_fault(parameters) : NULL;
+    if (fault != NULL)
+        return ln_api_fail(error, 400, param, "%s: parameters is no JSON Schema, by its '%s'",
+                           param, fault);
     if (description != NULL && !json_is_string(description) && !json_is_null(description))
         return ln_api_fail(error, 400, param, "%s: description is not a string", param);
     if (strict != NULL && !json_is_boolean(strict) && !json_is_null(strict))

@@ -162,19 +162,45 @@ static bool read_group(const ln_fields *fields, ln_generation_request *request) 
     return true;
 }
 
+static size_t count_characters(const char *text) {
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+/* As OpenAI bounds it. */
+static bool check_metadata(const json_t *metadata, ln_api_error *error) {
+    enum { MAX_PAIRS = 16, MAX_KEY = 64, MAX_VALUE = 512 }; /* characters */
+    const char *key;
+    json_t *value;
+    if (metadata == NULL)
+        return true;
+    if (!json_is_object(metadata))
+        return ln_api_fail(error, 400, "metadata", "metadata is not an object");
+    bool fits = json_object_size(metadata) <= MAX_PAIRS;
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
+        const char *text = json_string_value(value);
+        fits = fits && text != NULL && strlen(text) == json_string_length(value) &&
+               count_characters(key) <= MAX_KEY && count_characters(text) <= MAX_VALUE;
+    }
+    return fits || ln_api_fail(error, 400, "metadata",
+                               "metadata is not at most %d strings of at most %d characters, with "
+                               "names of at most %d",
+                               MAX_PAIRS, MAX_VALUE, MAX_KEY);
+}
+
 /* Fields without meaning here must have the right type nevertheless. */
 static bool check_unused(const ln_fields *fields) {
     static const char *const texts[] = {"user", "service_tier", "safety_identifier",
                                         "prompt_cache_key"};
-    const json_t *metadata = ln_fields_get(fields, "metadata");
     const char *text;
     bool flag;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         ln_fields_text(fields, texts[i], &text);
     ln_fields_bool(fields, "store", &flag);
-    if (metadata != NULL && !json_is_object(metadata))
-        ln_api_fail(fields->error, 400, "metadata", "metadata is not an object");
-    return fields->error->status == 0;
+    return fields->error->status == 0 &&
+           check_metadata(ln_fields_get(fields, "metadata"), fields->error);
 }
 
 static bool read_truncation(const ln_fields *fields, ln_generation_request *request) {

@@ -107,6 +107,8 @@ static bool read_prompts(const ln_fields *fields, const linnet_model *model,
     if (count == 0 || count > LN_API_MAX_PROMPTS)
         return ln_api_fail(fields->error, 400, "prompt", "prompt has not from 1 to %d items",
                            LN_API_MAX_PROMPTS);
+    if (!ln_api_check_mixed(value, "prompt", fields->error))
+        return false;
     request->prompts = calloc(count, sizeof *request->prompts);
     if (request->prompts == NULL)
         return ln_api_fail(fields->error, 503, NULL, "out of memory");

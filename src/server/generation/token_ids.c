@@ -19,3 +19,13 @@ bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const c
     }
     return true;
 }
+
+bool ln_api_check_mixed(const json_t *prompts, const char *param, ln_api_error *error) {
+    bool has_text = false, has_ids = false;
+    for (size_t i = 0; i < json_array_size(prompts); i++) {
+        has_text = has_text || json_is_string(json_array_get(prompts, i));
+        has_ids = has_ids || json_is_array(json_array_get(prompts, i));
+    }
+    return !has_text || !has_ids ||
+           ln_api_fail(error, 400, param, "%s mixes strings and lists of token ids", param);
+}

@@ -10,4 +10,8 @@
 bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const char *param,
                      int32_t **ids, size_t *n_ids, ln_api_error *error);
 
+/* A list of prompts may hold strings or lists of ids, not some of both. What is neither passes: who
+ * reads the items refuses it. */
+bool ln_api_check_mixed(const json_t *prompts, const char *param, ln_api_error *error);
+
 #endif

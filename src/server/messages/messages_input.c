@@ -275,6 +275,20 @@ static bool check_max_tokens(const ln_fields *fields, bool counts) {
     return max_tokens > 0 || ln_api_fail(fields->error, 400, "max_tokens", "max_tokens is missing");
 }
 
+/* Fields whose types differ from those of what they become, or that nothing reads. */
+static bool check_types(const ln_fields *fields) {
+    const json_t *stops = ln_fields_get(fields, "stop_sequences");
+    const json_t *metadata = ln_fields_get(fields, "metadata");
+    const json_t *user = json_object_get(metadata, "user_id");
+    if (stops != NULL && !json_is_array(stops))
+        return ln_api_fail(fields->error, 400, "stop_sequences",
+                           "stop_sequences is not a list of strings");
+    if (metadata != NULL && !json_is_object(metadata))
+        return ln_api_fail(fields->error, 400, "metadata", "metadata is not an object");
+    return user == NULL || json_is_null(user) || json_is_string(user) ||
+           ln_api_fail(fields->error, 400, "metadata.user_id", "metadata.user_id is not a string");
+}
+
 json_t *ln_messages_input_translate(const ln_fields *fields, bool counts) {
     static const char *const known[] = {
         "model",         "messages",      "max_tokens",   "system",       "stop_sequences",
@@ -284,7 +298,7 @@ json_t *ln_messages_input_translate(const ln_fields *fields, bool counts) {
     static const char *const same[] = {"model", "max_tokens", "temperature", "top_p",
                                        "top_k", "stream",     NULL};
     ln_chat_builder builder;
-    if (!ln_fields_only(fields, known) || !check_max_tokens(fields, counts))
+    if (!ln_fields_only(fields, known) || !check_types(fields) || !check_max_tokens(fields, counts))
         return NULL;
     ln_chat_builder_init(&builder);
     ln_chat_builder_copy_all(&builder, fields, same);

@@ -172,7 +172,10 @@ bool ln_responses_items_add(ln_chat_builder *builder, const json_t *input, ln_ap
         return ln_api_fail(error, 400, "input", "input is not a string or a list of 1 to %d items",
                            MAX_ITEMS);
     json_array_foreach(input, index, item) {
+        const json_t *id = json_object_get(item, "id");
         snprintf(param, sizeof param, "input[%zu]", index);
+        if (id != NULL && !json_is_string(id) && !json_is_null(id))
+            return fail_item(&reader, param, "its id is not a string");
         if (!add_item(&reader, item, param))
             return false;
     }

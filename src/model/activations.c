@@ -22,7 +22,7 @@ typedef struct widths {
 
 /* Whether a head works in the same activations; one of its own folder has others. */
 static bool has_pairs(const ln_spec *spec) {
-    return spec->head != NULL && spec->taps.n == 0;
+    return spec->head != NULL && spec->aux_layers.n == 0;
 }
 
 /* Layers of decoder and encoder, and of a head. */
@@ -107,9 +107,9 @@ static widths widths_of(const ln_spec *spec) {
 }
 
 /* Of what is kept for a head of its own folder, or of what that reads. */
-static size_t tapped_width(const ln_spec *spec) {
-    size_t n = spec->eagle.taps.n > 0 ? spec->eagle.taps.n : 3;
-    return spec->eagle.is_head ? n * spec->eagle.model_dim : spec->taps.n * spec->dim;
+static size_t aux_hidden_width(const ln_spec *spec) {
+    size_t n = spec->eagle.aux_layers.n > 0 ? spec->eagle.aux_layers.n : 3;
+    return spec->eagle.is_head ? n * spec->eagle.model_dim : spec->aux_layers.n * spec->dim;
 }
 
 /* The same of what adapters need. */
@@ -201,7 +201,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(pairs, has_pairs(spec) ? 2 * spec->dim : 0, row);
-    PLACE(tapped, tapped_width(spec), row);
+    PLACE(aux_hidden, aux_hidden_width(spec), row);
     PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
@@ -367,7 +367,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
     grow(&limits.max_width, spec->n_layers * spec->lookup_dim);
     grow(&limits.max_width, spec->laurel_rank);
     grow(&limits.max_width, has_pairs(spec) ? 2 * spec->dim : 0);
-    grow(&limits.max_width, tapped_width(spec));
+    grow(&limits.max_width, aux_hidden_width(spec));
     if (spec->n_streams > 0)
         grow_grouped(&limits, spec->n_streams, spec->dim);
     for (size_t i = 0; i < count_layers(spec); i++) {

@@ -47,8 +47,8 @@ typedef struct ln_activations {
     float *sparse_gate;                     /* [max_tokens][max n_hidden] of sparse layers */
     float *gathered;                        /* [max_tokens][widest weight], if spec.has_order */
     float *pairs;                           /* [max_tokens][2 dim] what a head reads */
-    float *
-        tapped; /* [max_tokens][n_taps * dim] hidden states for an EAGLE-3 head, or what it reads */
+    float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
+                          what it reads */
     /* of adapters: what their A makes of x for LN_MAX_ADAPTED weights at once, [max_tokens * most
      * heads of a linear by head][low_stride] each; NULL, 0 without adapters */
     float *low[LN_MAX_ADAPTED];

@@ -7,7 +7,12 @@
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16 + LN_MAX_TAPS, OPS_OF_RANKS = 4, OPS_OF_STAGES = 4 };
+enum {
+    OPS_PER_LAYER = 80,
+    OPS_OUTSIDE = 16 + LN_MAX_AUX_LAYERS,
+    OPS_OF_RANKS = 4,
+    OPS_OF_STAGES = 4
+};
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0;
@@ -515,12 +520,12 @@ static void head_input(recorder *r, const ln_head_input *in) {
 static void eagle_input(recorder *r, const ln_head_input *in) {
     const ln_activations *a = r->a;
     const ln_weights *w = r->weights;
-    bool taps = in->tapped != NULL;
-    norm(r, taps ? &w->head.taps : &w->copy, taps ? in->tapped : a->x, NULL,
-         taps ? a->tapped : a->normed);
+    bool has_aux = in->aux_hidden != NULL;
+    norm(r, has_aux ? &w->head.aux_norm : &w->copy, has_aux ? in->aux_hidden : a->x, NULL,
+         has_aux ? a->aux_hidden : a->normed);
     r->ops[r->n_ops - 1].norm.rows = in->rows;
-    if (taps)
-        linear(r, &w->head.input, a->tapped, a->normed);
+    if (has_aux)
+        linear(r, &w->head.input, a->aux_hidden, a->normed);
     embed(r);
     norm_to_pairs(r, &w->head.token_norm, a->x, 0);
     norm_to_pairs(r, &w->head.hidden_norm, a->normed, r->spec->dim);
@@ -549,13 +554,13 @@ size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
 }
 
 /* Keeps the residual stream in front of a layer for a head that drafts. */
-static void tap(recorder *r, size_t layer) {
-    const ln_taps *taps = &r->spec->taps;
-    for (size_t i = 0; i < taps->n; i++) {
-        if (taps->layers[i] != layer)
+static void keep_aux_hidden(recorder *r, size_t layer) {
+    const ln_aux_layers *aux_layers = &r->spec->aux_layers;
+    for (size_t i = 0; i < aux_layers->n; i++) {
+        if (aux_layers->layers[i] != layer)
             continue;
-        norm(r, &r->weights->copy, r->a->x, NULL, r->a->tapped);
-        r->ops[r->n_ops - 1].norm.out_stride = taps->n * r->spec->dim;
+        norm(r, &r->weights->copy, r->a->x, NULL, r->a->aux_hidden);
+        r->ops[r->n_ops - 1].norm.out_stride = aux_layers->n * r->spec->dim;
         r->ops[r->n_ops - 1].norm.out_begin = i * r->spec->dim;
     }
 }
@@ -581,14 +586,14 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         pass_borders(&r, false);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
-        tap(&r, i);
+        keep_aux_hidden(&r, i);
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
         if (spec->n_streams > 0)
             altup_layer(&r, &spec->layers[i], &weights->layers[i]);
         else
             layer(&r, &spec->layers[i], &weights->layers[i]);
     }
-    tap(&r, spec->n_layers);
+    keep_aux_hidden(&r, spec->n_layers);
     r.layer = -1;
     if (ln_spec_leads(spec))
         pass_borders(&r, true);

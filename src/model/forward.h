@@ -30,9 +30,9 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
  * hidden state, which is of the token before it. */
 typedef struct ln_head_input {
     const ln_norm *norm;
-    const float *tapped; /* an EAGLE-3 head: of the model's activations instead of x; NULL: the rows
-                            are those of the head's own x */
-    const int32_t *rows; /* [n_tokens] */
+    const float *aux_hidden; /* an EAGLE-3 head: of the model's activations instead of x; NULL: the
+                            rows are those of the head's own x */
+    const int32_t *rows;     /* [n_tokens] */
 } ln_head_input;
 
 /* The same of the head spec->head: its cache is kv, the model's last one, and logits are of the

@@ -453,16 +453,16 @@ static ln_status eagle(ln_loader *l) {
     const ln_eagle_spec *own = &spec->eagle;
     const ln_weights *model = l->options.model;
     ln_weights *w = l->weights;
-    size_t n_taps = own->taps.n > 0 ? own->taps.n : 3;
+    size_t n_aux_layers = own->aux_layers.n > 0 ? own->aux_layers.n : 3;
     w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
-    w->head.taps = (ln_norm){.kind = LN_NORM_NONE, .dim = n_taps * own->model_dim};
+    w->head.aux_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = n_aux_layers * own->model_dim};
     if (own->n_embedded > 0)
         LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, own->n_embedded, spec->dim, &w->embedding));
     else if (model != NULL)
         w->embedding = model->embedding;
     LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_TOKEN_NORM, 0, spec->dim, &w->head.token_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_HIDDEN_NORM, 0, spec->dim, &w->head.hidden_norm));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, n_taps * own->model_dim,
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, n_aux_layers * own->model_dim,
                           &w->head.input));
     LN_TRY(last_norm(l, &w->output_norm));
     LN_TRY(output(l));

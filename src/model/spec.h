@@ -13,7 +13,7 @@
 #include "backend/op.h"
 #include "dist/mesh.h"
 
-enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4, LN_MAX_TAPS = 8 };
+enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4, LN_MAX_AUX_LAYERS = 8 };
 
 /* No tensor of a real model is wider; products of two such numbers fit in 64 bits. */
 enum { LN_MAX_DIM = 1 << 20 };
@@ -229,19 +229,19 @@ typedef enum ln_head_activation {
 } ln_head_activation;
 
 /* Layers whose input an EAGLE-3 head reads (auxiliary hidden states); n_layers: the last output. */
-typedef struct ln_taps {
+typedef struct ln_aux_layers {
     size_t n;
-    size_t layers[LN_MAX_TAPS];
-} ln_taps;
+    size_t layers[LN_MAX_AUX_LAYERS];
+} ln_aux_layers;
 
 /* A folder that is a head for another model (EAGLE-3): its layer is layers[0], and n_vocab counts
  * the tokens that it can draft. */
 typedef struct ln_eagle_spec {
     bool is_head;
-    bool norm_stays;   /* the residual stream begins behind the norm of hidden states */
-    size_t model_dim;  /* of the model that it drafts for */
-    size_t n_embedded; /* rows of its own embedding; 0: it has none and uses the model's */
-    ln_taps taps;      /* n 0: the usual three */
+    bool norm_stays;          /* the residual stream begins behind the norm of hidden states */
+    size_t model_dim;         /* of the model that it drafts for */
+    size_t n_embedded;        /* rows of its own embedding; 0: it has none and uses the model's */
+    ln_aux_layers aux_layers; /* n 0: the usual three */
 } ln_eagle_spec;
 
 typedef struct ln_spec {
@@ -279,7 +279,7 @@ typedef struct ln_spec {
     /* The layer of a head that drafts, which lies beside the decoder's: its cache is behind all
      * others, activations are as wide as it needs; NULL: none, as in all that is read */
     const ln_layer_spec *head;
-    ln_taps taps; /* of a model beside which an EAGLE-3 head drafts */
+    ln_aux_layers aux_layers; /* of a model beside which an EAGLE-3 head drafts */
     ln_eagle_spec eagle;
     size_t n_relative_buckets, relative_max_distance;
     size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */

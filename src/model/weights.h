@@ -111,7 +111,7 @@ typedef struct ln_weights {
      * [dim][2 dim] behind them */
     struct {
         ln_norm token_norm, hidden_norm;
-        ln_norm taps; /* of rows of hidden states: as they are */
+        ln_norm aux_norm; /* of rows of hidden states: as they are */
         ln_weight input;
     } head;
     void *memory; /* prepared copies, the backend's */

@@ -134,7 +134,7 @@ static bool run_batch(ln_draft_head *head, bool of_model) {
     const ln_batch *batch = &head->step.batch;
     const ln_weights *weights = of_model ? executor->weights : &head->weights;
     const ln_head_input in = {.norm = &weights->output_norm,
-                              .tapped = of_model ? executor->activations.tapped : NULL,
+                              .aux_hidden = of_model ? executor->activations.aux_hidden : NULL,
                               .rows = head->rows};
     const ln_kv_layer *kv = &executor->kv.layers[ln_kv_layer_count(executor->spec) - 1];
     void *logits = NULL;

@@ -83,7 +83,7 @@ static ln_status check_eagle(const linnet_model *model, ln_engine_plan *plan, ln
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s looks further back than the model keeps blocks and cannot draft for it",
                        path);
-    LN_TRY(ln_eagle_taps(spec, &model->spec, &plan->spec.taps, err));
+    LN_TRY(ln_eagle_aux_layers(spec, &model->spec, &plan->spec.aux_layers, err));
     spec->head = plan->spec.head = &spec->layers[0];
     return LINNET_OK;
 }

@@ -21,29 +21,29 @@ bool ln_spec_is_eagle(const ln_config *config, const char **nest) {
 }
 
 /* The list of layers that config.json has, or none. */
-static ln_status read_taps(const ln_config *config, const char *key, size_t behind, ln_taps *taps,
-                           ln_error *err) {
+static ln_status read_aux_layers(const ln_config *config, const char *key, size_t behind,
+                                 ln_aux_layers *aux, ln_error *err) {
     ln_meta_value list, item;
-    if (taps->n > 0 || !ln_checkpoint_meta(config->checkpoint, key, &list) ||
+    if (aux->n > 0 || !ln_checkpoint_meta(config->checkpoint, key, &list) ||
         list.kind == LN_META_NULL)
         return LINNET_OK;
     for (size_t i = 0; ln_meta_item(&list, i, &item); i++) {
-        if (i == LN_MAX_TAPS || item.kind != LN_META_INT || item.integer < 0 ||
+        if (i == LN_MAX_AUX_LAYERS || item.kind != LN_META_INT || item.integer < 0 ||
             item.integer > LN_MAX_LAYERS)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s lists impossible layers",
                            ln_checkpoint_path(config->checkpoint), key);
-        taps->layers[taps->n++] = (size_t)item.integer + behind;
+        aux->layers[aux->n++] = (size_t)item.integer + behind;
     }
     return LINNET_OK;
 }
 
-/* Its matrix reads a row of the model's hidden states for each of its taps. */
+/* Its matrix reads a row of the model's hidden states for each of its auxiliary layers. */
 static ln_status read_model_dim(const ln_config *config, ln_spec *spec, ln_error *err) {
     ln_eagle_spec *eagle = &spec->eagle;
     const ln_binding *binding;
     ln_tensor_id id = {.role = LN_ROLE_HEAD_INPUT};
     const ln_tensor *input = ln_family_find(spec->family, config->checkpoint, id, &binding);
-    size_t n = eagle->taps.n > 0 ? eagle->taps.n : 3;
+    size_t n = eagle->aux_layers.n > 0 ? eagle->aux_layers.n : 3;
     if (input == NULL || input->n_dims != 2 || input->dims[1] == 0 || input->dims[1] % n != 0 ||
         input->dims[1] / n > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_FORMAT,
@@ -63,10 +63,10 @@ ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *e
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a head of %zu layers is not supported",
                        ln_checkpoint_path(config->checkpoint), spec->n_layers);
     LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_residual", ""}, &eagle->norm_stays, err));
-    LN_TRY(read_taps(config, "eagle_aux_hidden_state_layer_ids", 0, &eagle->taps, err));
+    LN_TRY(read_aux_layers(config, "eagle_aux_hidden_state_layer_ids", 0, &eagle->aux_layers, err));
     /* ModelOpt counts what a layer gives */
-    LN_TRY(
-        read_taps(config, "eagle_config.eagle_aux_hidden_state_layer_ids", 1, &eagle->taps, err));
+    LN_TRY(read_aux_layers(config, "eagle_config.eagle_aux_hidden_state_layer_ids", 1,
+                           &eagle->aux_layers, err));
     LN_TRY(read_model_dim(config, spec, err));
     ln_tensor_id id = {.role = LN_ROLE_EMBEDDING};
     const ln_tensor *embedding = ln_family_find(spec->family, config->checkpoint, id, &binding);
@@ -76,14 +76,15 @@ ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *e
     return LINNET_OK;
 }
 
-ln_status ln_eagle_taps(const ln_spec *head, const ln_spec *model, ln_taps *taps, ln_error *err) {
+ln_status ln_eagle_aux_layers(const ln_spec *head, const ln_spec *model, ln_aux_layers *aux,
+                              ln_error *err) {
     size_t n = model->n_layers;
-    *taps = head->eagle.taps;
-    if (taps->n == 0)
-        *taps = (ln_taps){.n = 3, .layers = {2, n / 2, n >= 3 ? n - 3 : 0}};
-    for (size_t i = 0; i < taps->n; i++)
-        if (taps->layers[i] > n)
+    *aux = head->eagle.aux_layers;
+    if (aux->n == 0)
+        *aux = (ln_aux_layers){.n = 3, .layers = {2, n / 2, n >= 3 ? n - 3 : 0}};
+    for (size_t i = 0; i < aux->n; i++)
+        if (aux->layers[i] > n)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "the head reads layer %zu, but the model has %zu", taps->layers[i], n);
+                           "the head reads layer %zu, but the model has %zu", aux->layers[i], n);
     return LINNET_OK;
 }

@@ -13,6 +13,7 @@ bool ln_spec_is_eagle(const ln_config *config, const char **nest);
 ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *err);
 
 /* The layers of a model whose input the head reads. Errors: UNSUPPORTED. */
-ln_status ln_eagle_taps(const ln_spec *head, const ln_spec *model, ln_taps *taps, ln_error *err);
+ln_status ln_eagle_aux_layers(const ln_spec *head, const ln_spec *model, ln_aux_layers *aux,
+                              ln_error *err);
 
 #endif

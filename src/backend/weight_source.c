@@ -53,7 +53,7 @@ ln_status ln_weight_cut_columns(ln_weight_request *request, size_t begin, size_t
     return LINNET_OK;
 }
 
-/* Kernels read rows of 2 or 4-byte numbers through typed pointers; GGUF and safetensors align
+/* Kernels read rows of 2 or 4-byte elements through typed pointers; GGUF and safetensors align
  * them in practice, but need not. */
 static bool is_aligned(const ln_tensor *tensor) {
     size_t align =

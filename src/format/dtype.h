@@ -1,4 +1,4 @@
-/* Element types of tensors: plain numbers and GGUF's quantised blocks. */
+/* Element types of tensors: plain values and GGUF's quantised blocks. */
 #ifndef LN_FORMAT_DTYPE_H
 #define LN_FORMAT_DTYPE_H
 

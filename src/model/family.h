@@ -235,7 +235,7 @@ struct ln_family {
     bool scale_embedding;     /* by sqrt(dim) */
     bool divide_logits;       /* the logit scale divides */
     bool halves_hidden;       /* a feed-forward has half of the width that is said */
-    bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three numbers */
+    bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three factors */
     ln_router router;       /* mixture of experts */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
     bool normalize_experts; /* when the checkpoint does not say */

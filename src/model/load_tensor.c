@@ -269,7 +269,7 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
     }
     if (tensor->n_elems != n || ln_dtype_block_elems(tensor->dtype) != 1 ||
         !ln_can_dequantize(tensor->dtype))
-        return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s does not have %zu numbers", path,
+        return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s does not have %zu elements", path,
                        tensor->name, n);
     if (l->unused != NULL)
         ln_unused_tensors_mark(l->unused, tensor);

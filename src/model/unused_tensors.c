@@ -49,7 +49,7 @@ static bool ends_in_any(const char *name, const char *const *endings, size_t n) 
 }
 
 /* Tables that modelling code once saved although it can make them, and what is known about a
- * quantised tensor beside its numbers: shapes, the order of columns (read with the numbers), and
+ * quantised tensor beside its values: shapes, the order of columns (read with the values), and
  * scales of activations and of the cache, which stay unquantised here; and adapters that count for
  * pictures and sounds alone. */
 static bool is_by_product(const ln_tensor *tensor) {

@@ -1,4 +1,4 @@
-/* Packed weights (backend/cpu/pack.h) as numbers again, one by one: for rows of a table. */
+/* Packed weights (backend/cpu/pack.h) as float32 again, one by one: for rows of a table. */
 #ifndef LN_BACKEND_CPU_PACK_READ_H
 #define LN_BACKEND_CPU_PACK_READ_H
 

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/pack_steps.h"
 
-/* Scale and minimum number i of Q4_K's twelve bytes of 6-bit numbers. */
+/* Scale and minimum number i of Q4_K's twelve bytes of 6-bit values. */
 static void read_scale(const uint8_t *s, size_t i, uint8_t *scale, uint8_t *min) {
     if (i < 4) {
         *scale = s[i] & 63;

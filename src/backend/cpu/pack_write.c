@@ -125,7 +125,7 @@ static void pack_f8(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *ou
 typedef uint16_t halves8 __attribute__((vector_size(16)));
 typedef float floats4 __attribute__((vector_size(16)));
 
-/* 4 numbers from f16, in the lower halves of words, to bf16 in the upper halves. */
+/* 4 values from f16, in the lower halves of words, to bf16 in the upper halves. */
 static inline words4 f16_to_bf16(words4 x) {
     words4 rest = (x & 0x7fff) << 13, sign = (x & 0x8000) << 16;
     words4 is_special = (words4)(rest >= 0x0f800000); /* infinity, NaN */

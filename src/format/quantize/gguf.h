@@ -13,7 +13,7 @@ typedef struct ln_quantize_options {
     void *user;
 } ln_quantize_options;
 
-/* Writes `path`. Tensors that have their type already are copied; what GGUF holds beside numbers
+/* Writes `path`. Tensors that have their type already are copied; what GGUF holds beside values
  * stays. A split checkpoint becomes one file. Errors: ARGUMENT (not GGUF), UNSUPPORTED (a tensor
  * whose type cannot be read), and those of ln_write_gguf. */
 ln_status ln_quantize_gguf(const ln_checkpoint *checkpoint, const char *path,

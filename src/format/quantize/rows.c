@@ -1,4 +1,4 @@
-/* From float32: the front of all types, plain numbers, and blocks of 32 with evenly spaced
+/* From float32: the front of all types, plain values, and blocks of 32 with evenly spaced
  * values. The latter equal those of the public `gguf` Python package bit for bit. */
 #include <stdbool.h>
 

@@ -123,7 +123,7 @@ const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *ch
 }
 
 bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_tensor_id id) {
-    static const char *const numbers[] = {".qweight", ".weight_packed"};
+    static const char *const values[] = {".qweight", ".weight_packed"};
     const ln_binding *binding;
     char name[LN_TENSOR_NAME_BYTES];
     if (ln_family_find(family, checkpoint, id, &binding) != NULL)
@@ -134,7 +134,7 @@ bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_
         for (size_t j = 0; j < 2 && !binding->hf_bare; j++) {
             ln_binding_name(binding, LN_FORMAT_HF, id, name);
             size_t n = strlen(name) - strlen(".weight");
-            snprintf(name + n, sizeof name - n, "%s", numbers[j]);
+            snprintf(name + n, sizeof name - n, "%s", values[j]);
             if (find_placed(family, checkpoint, name) != NULL)
                 return true;
         }

@@ -38,7 +38,7 @@ static const ln_binding minicpm_bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_
 static const ln_config_default minicpm_defaults[] = {
     LN_DEFAULT("scale_emb", 1), LN_DEFAULT("dim_model_base", 1), LN_DEFAULT("scale_depth", 1), {0}};
 
-/* MiniCPM 1 and 2: the same, with three numbers for embedding, blocks and logits. */
+/* MiniCPM 1 and 2: the same, with three factors for embedding, blocks and logits. */
 const ln_family ln_family_minicpm = {
     .name = "minicpm",
     .hf_types = "minicpm",

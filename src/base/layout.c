@@ -19,6 +19,11 @@ size_t ln_layout_add(ln_layout *layout, size_t count, size_t item_bytes) {
     return offset;
 }
 
+void *ln_layout_place(ln_layout *layout, char *memory, size_t count, size_t item_bytes) {
+    size_t offset = ln_layout_add(layout, count, item_bytes);
+    return memory != NULL ? memory + offset : NULL;
+}
+
 ln_status ln_layout_check(const ln_layout *layout, const char *what, ln_error *err) {
     if (layout->overflow)
         return ln_fail(err, LINNET_ERR_LIMIT, "the size of the %s overflows", what);

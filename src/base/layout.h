@@ -17,6 +17,8 @@ typedef struct ln_layout {
 
 /* Adds `count` items of `item_bytes`, aligned; returns their offset in bytes. */
 size_t ln_layout_add(ln_layout *layout, size_t count, size_t item_bytes);
+/* The same; where that is in the memory, or NULL while there is none. */
+void *ln_layout_place(ln_layout *layout, char *memory, size_t count, size_t item_bytes);
 ln_status ln_layout_check(const ln_layout *layout, const char *what, ln_error *err);
 
 /* Zeroed pages straight from the system, `bytes` long; 0 bytes give NULL and success. */

@@ -123,11 +123,6 @@ static void lay_out_low(const ln_activations_shape *shape, size_t n_heads, ln_la
     }
 }
 
-static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) {
-    size_t offset = ln_layout_add(layout, count, bytes);
-    return memory != NULL ? memory + offset : NULL;
-}
-
 /* What one rank of several has besides. */
 static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
                           char *memory, ln_activations *a) {
@@ -153,7 +148,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
                     char *memory, ln_activations *a) {
     widths w = widths_of(spec);
     size_t row = shape->max_tokens * sizeof(float), max_logits = shape->max_logits;
-#define PLACE(member, count, bytes) a->member = place(layout, memory, count, bytes)
+#define PLACE(member, count, bytes) a->member = ln_layout_place(layout, memory, count, bytes)
     PLACE(x, spec->dim, row);
     PLACE(normed, spec->dim, row);
     PLACE(ffn_normed, spec->dim, row);

@@ -29,7 +29,7 @@ typedef struct ln_stored_matrix {
     ln_weight_use use;
 } ln_stored_matrix;
 
-/* A layer's experts in the file, and places for some of them. */
+/* A layer's experts in the file, and slots for some of them. */
 enum { LN_EXPERT_MATRICES = 3 }; /* gate, up, down */
 typedef struct ln_expert_store {
     size_t n_slots;                                 /* 0: all experts are in memory */
@@ -126,7 +126,7 @@ typedef struct ln_weights {
 typedef struct ln_expert_sizes {
     size_t n_experts, n_slots; /* of all layers */
     size_t most_experts;       /* of a layer */
-    size_t slot_bytes;         /* of one place in each layer */
+    size_t slot_bytes;         /* of one slot in each layer */
     size_t token_bytes;        /* that a token reads when no expert of its own is there */
 } ln_expert_sizes;
 
@@ -147,7 +147,7 @@ typedef struct ln_weights_options {
      * or with only_experts all else is. */
     size_t experts_apart;
     bool only_experts;
-    /* With only_experts: they stay in the file, and a layer has places for so many of them; 0: all
+    /* With only_experts: they stay in the file, and a layer has slots for so many of them; 0: all
      * are loaded. */
     size_t expert_slots;
     /* The model's, which stand where the head has none of its own: embedding, output and its norm,

@@ -17,11 +17,6 @@ static void grow(size_t *most, size_t n) {
     *most = n > *most ? n : *most;
 }
 
-static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) {
-    size_t offset = ln_layout_add(layout, count, bytes);
-    return memory != NULL ? memory + offset : NULL;
-}
-
 void ln_cpu_experts_lay_out(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
                             char *memory, ln_expert_rows *rows, ln_expert_cache *cache) {
     size_t width = 0, n_used = 0, n_experts = 0, hidden = 0, gated = 0, out = 0;
@@ -37,16 +32,16 @@ void ln_cpu_experts_lay_out(const ln_spec *spec, const ln_engine_plan *plan, ln_
         grow(&gated, moe->limit > 0 ? moe->n_used * moe->n_hidden : 0);
         grow(&out, moe->n_used * width_of(spec, moe));
     }
-    rows->x = place(layout, memory, width, row);
-    rows->experts = place(layout, memory, n_used, row);
-    rows->weights = place(layout, memory, n_used, row);
-    rows->order = place(layout, memory, n_used, row);
-    rows->starts = place(layout, memory, n_experts + 1, sizeof *rows->starts);
-    rows->hidden = place(layout, memory, hidden, row);
-    rows->gated = place(layout, memory, gated, row);
-    rows->out = place(layout, memory, out, row);
-    rows->ops = place(layout, memory, MAX_EXPERT_OPS, sizeof *rows->ops);
-    rows->uses = place(layout, memory, ln_values_most(max_ops), sizeof *rows->uses);
+    rows->x = ln_layout_place(layout, memory, width, row);
+    rows->experts = ln_layout_place(layout, memory, n_used, row);
+    rows->weights = ln_layout_place(layout, memory, n_used, row);
+    rows->order = ln_layout_place(layout, memory, n_used, row);
+    rows->starts = ln_layout_place(layout, memory, n_experts + 1, sizeof *rows->starts);
+    rows->hidden = ln_layout_place(layout, memory, hidden, row);
+    rows->gated = ln_layout_place(layout, memory, gated, row);
+    rows->out = ln_layout_place(layout, memory, out, row);
+    rows->ops = ln_layout_place(layout, memory, MAX_EXPERT_OPS, sizeof *rows->ops);
+    rows->uses = ln_layout_place(layout, memory, ln_values_most(max_ops), sizeof *rows->uses);
     ln_expert_cache_lay_out(spec, plan, layout, memory, cache);
 }
 

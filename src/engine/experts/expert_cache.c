@@ -4,36 +4,32 @@
 
 enum { MAX_PART_OPS = 8 };
 
-static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) {
-    size_t offset = ln_layout_add(layout, count, bytes);
-    return memory != NULL ? memory + offset : NULL;
-}
-
 void ln_expert_cache_lay_out(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
                              char *memory, ln_expert_cache *cache) {
     const ln_cpu_experts_plan *own = &plan->cpu_experts;
     size_t most = own->stored.most_experts, n_used = 0;
     if (own->slots == 0)
         return;
-    cache->places = place(layout, memory, own->n_layers, sizeof *cache->places);
+    cache->slots = ln_layout_place(layout, memory, own->n_layers, sizeof *cache->slots);
     for (size_t i = 0; i < own->n_layers; i++) {
         const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
         size_t n_slots = own->slots < moe->n_experts ? own->slots : moe->n_experts;
-        ln_expert_places places;
-        places.slot_of = place(layout, memory, moe->n_experts, sizeof *places.slot_of);
-        places.expert_in = place(layout, memory, n_slots, sizeof *places.expert_in);
-        places.used = place(layout, memory, n_slots, sizeof *places.used);
+        ln_expert_slots slots;
+        slots.slot_of = ln_layout_place(layout, memory, moe->n_experts, sizeof *slots.slot_of);
+        slots.expert_in = ln_layout_place(layout, memory, n_slots, sizeof *slots.expert_in);
+        slots.used = ln_layout_place(layout, memory, n_slots, sizeof *slots.used);
         if (memory != NULL)
-            cache->places[i] = places;
+            cache->slots[i] = slots;
         n_used = moe->n_used > n_used ? moe->n_used : n_used;
     }
-    cache->is_wanted = place(layout, memory, most, sizeof *cache->is_wanted);
-    cache->experts = place(layout, memory, most, sizeof *cache->experts);
-    cache->order = place(layout, memory, plan->budget.max_tokens * n_used, sizeof *cache->order);
-    cache->starts = place(layout, memory, most + 1, sizeof *cache->starts);
+    cache->is_wanted = ln_layout_place(layout, memory, most, sizeof *cache->is_wanted);
+    cache->experts = ln_layout_place(layout, memory, most, sizeof *cache->experts);
+    cache->order =
+        ln_layout_place(layout, memory, plan->budget.max_tokens * n_used, sizeof *cache->order);
+    cache->starts = ln_layout_place(layout, memory, most + 1, sizeof *cache->starts);
     for (size_t m = 0; m < LN_EXPERT_MATRICES; m++)
-        cache->matrices[m] = place(layout, memory, most, sizeof **cache->matrices);
-    cache->ops = place(layout, memory, MAX_PART_OPS, sizeof *cache->ops);
+        cache->matrices[m] = ln_layout_place(layout, memory, most, sizeof **cache->matrices);
+    cache->ops = ln_layout_place(layout, memory, MAX_PART_OPS, sizeof *cache->ops);
 }
 
 /* ---- slots -------------------------------------------------------------------------------- */
@@ -83,12 +79,12 @@ ln_status ln_expert_cache_init(ln_expert_cache *cache, const linnet_model *model
     cache->spec = &model->spec;
     cache->weights = weights;
     for (size_t i = 0; i < own->n_layers; i++) {
-        ln_expert_places *places = &cache->places[i];
+        ln_expert_slots *slots = &cache->slots[i];
         size_t n_slots = weights->layers[i].store.n_slots;
         for (size_t e = 0; e < model->spec.layers[i].ffn.moe.n_experts; e++)
-            places->slot_of[e] = e < n_slots ? (int32_t)e : -1;
+            slots->slot_of[e] = e < n_slots ? (int32_t)e : -1;
         for (size_t slot = 0; slot < n_slots; slot++) {
-            places->expert_in[slot] = (int32_t)slot;
+            slots->expert_in[slot] = (int32_t)slot;
             LN_TRY(read_expert(cache, i, slot, slot, err));
         }
     }
@@ -98,23 +94,23 @@ ln_status ln_expert_cache_init(ln_expert_cache *cache, const linnet_model *model
 }
 
 /* The slot that was used the longest time ago; none of the part's. */
-static size_t choose_slot(const ln_expert_places *places, size_t n_slots) {
+static size_t choose_slot(const ln_expert_slots *slots, size_t n_slots) {
     size_t best = 0;
     for (size_t slot = 1; slot < n_slots; slot++)
-        if (places->used[slot] < places->used[best])
+        if (slots->used[slot] < slots->used[best])
             best = slot;
     return best;
 }
 
 /* What a part that failed has read is not there, and nor is what it was to use. */
-static void forget_part(ln_expert_cache *cache, ln_expert_places *places, size_t n_slots) {
+static void forget_part(ln_expert_cache *cache, ln_expert_slots *slots, size_t n_slots) {
     for (size_t slot = 0; slot < n_slots; slot++) {
-        if (places->used[slot] != cache->part)
+        if (slots->used[slot] != cache->part)
             continue;
-        if (places->expert_in[slot] >= 0)
-            places->slot_of[places->expert_in[slot]] = -1;
-        places->expert_in[slot] = -1;
-        places->used[slot] = 0;
+        if (slots->expert_in[slot] >= 0)
+            slots->slot_of[slots->expert_in[slot]] = -1;
+        slots->expert_in[slot] = -1;
+        slots->used[slot] = 0;
     }
 }
 
@@ -130,21 +126,21 @@ typedef struct layer_run {
 /* An expert joins the part, which has a slot for it. */
 static ln_status add_expert(ln_expert_cache *cache, const layer_run *run, size_t expert,
                             ln_error *err) {
-    ln_expert_places *places = &cache->places[run->layer];
+    ln_expert_slots *slots = &cache->slots[run->layer];
     const ln_expert_store *store = &cache->weights->layers[run->layer].store;
-    bool is_there = places->slot_of[expert] >= 0;
-    size_t slot = is_there ? (size_t)places->slot_of[expert] : choose_slot(places, store->n_slots);
+    bool is_there = slots->slot_of[expert] >= 0;
+    size_t slot = is_there ? (size_t)slots->slot_of[expert] : choose_slot(slots, store->n_slots);
     cache->is_wanted[expert] = false;
     cache->experts[cache->n_in_part++] = (int32_t)expert;
-    places->used[slot] = cache->part;
+    slots->used[slot] = cache->part;
     if (is_there) {
         cache->n_hits++;
         return LINNET_OK;
     }
-    if (places->expert_in[slot] >= 0)
-        places->slot_of[places->expert_in[slot]] = -1;
-    places->expert_in[slot] = (int32_t)expert;
-    places->slot_of[expert] = (int32_t)slot;
+    if (slots->expert_in[slot] >= 0)
+        slots->slot_of[slots->expert_in[slot]] = -1;
+    slots->expert_in[slot] = (int32_t)expert;
+    slots->slot_of[expert] = (int32_t)slot;
     cache->n_reads++;
     cache->n_read_bytes += store->file_bytes;
     return read_expert(cache, run->layer, expert, slot, err);
@@ -208,11 +204,11 @@ static ln_status run_part(ln_expert_cache *cache, layer_run *run, ln_error *err)
 /* Adds wanted experts, those that are there or all of them, and runs every part that is full. */
 static ln_status run_wanted(ln_expert_cache *cache, layer_run *run, bool only_there,
                             ln_error *err) {
-    const ln_expert_places *places = &cache->places[run->layer];
+    const ln_expert_slots *slots = &cache->slots[run->layer];
     size_t n_experts = run->ops[0].group.n_experts;
     size_t n_slots = cache->weights->layers[run->layer].store.n_slots;
     for (size_t expert = 0; expert < n_experts; expert++) {
-        if (!cache->is_wanted[expert] || (only_there && places->slot_of[expert] < 0))
+        if (!cache->is_wanted[expert] || (only_there && slots->slot_of[expert] < 0))
             continue;
         if (cache->n_in_part == n_slots)
             LN_TRY(run_part(cache, run, err));
@@ -240,6 +236,6 @@ ln_status ln_expert_cache_run(ln_expert_cache *cache, const ln_op *ops, size_t n
     if (status == LINNET_OK)
         return LINNET_OK;
     (void)finish_reads(cache, NULL); /* nothing is written to slots any more */
-    forget_part(cache, &cache->places[run.layer], cache->weights->layers[run.layer].store.n_slots);
+    forget_part(cache, &cache->slots[run.layer], cache->weights->layers[run.layer].store.n_slots);
     return status;
 }

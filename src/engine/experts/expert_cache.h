@@ -14,18 +14,18 @@
 #include "engine/plan/plan.h"
 
 /* Which experts of a layer are where. */
-typedef struct ln_expert_places {
+typedef struct ln_expert_slots {
     int32_t *slot_of;   /* [n_experts]; -1: only in the file */
     int32_t *expert_in; /* [n_slots]; -1: none */
     uint64_t *used;     /* [n_slots]: when, in parts */
-} ln_expert_places;
+} ln_expert_slots;
 
 typedef struct ln_expert_cache {
     ln_backend *backend;
     const ln_checkpoint *checkpoint;
     const ln_spec *spec;
     const ln_weights *weights;
-    ln_expert_places *places; /* [layers] */
+    ln_expert_slots *slots; /* [layers] */
     /* A part: its experts, their matrices and rows */
     size_t n_in_part;
     uint64_t part;

@@ -18,11 +18,11 @@
 
 /* Arenas, and their names in linnet_memory_plan. */
 #define LN_ARENAS(X)                                                                               \
-    X(LN_ARENA_WEIGHTS, "weights") /* prepared ones, places for adapters; no mapped ones */        \
-    X(LN_ARENA_TABLES, "tables")   /* of the weights */                                            \
-    X(LN_ARENA_KV, "kv")           /* blocks */                                                    \
-    X(LN_ARENA_SWAP, "swap")       /* blocks of preempted requests */                              \
-    X(LN_ARENA_BLOCKS, "blocks")   /* block pools and block tables */                              \
+    X(LN_ARENA_WEIGHTS, "weights")         /* prepared ones, slots for adapters; no mapped ones */ \
+    X(LN_ARENA_TABLES, "tables")           /* of the weights */                                    \
+    X(LN_ARENA_KV, "kv")                   /* blocks */                                            \
+    X(LN_ARENA_SWAP, "swap")               /* blocks of preempted requests */                      \
+    X(LN_ARENA_BLOCKS, "blocks")           /* block pools and block tables */                      \
     X(LN_ARENA_ACTIVATIONS, "activations") /* and logits */                                        \
     X(LN_ARENA_SCRATCH, "scratch")         /* of the backend's kernels */                          \
     X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \

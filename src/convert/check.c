@@ -1,9 +1,7 @@
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "convert/plan.h"
-#include "model/rope.h"
 
 static ln_status refuse(const ln_convert_plan *plan, const char *what) {
     return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED, "%s: GGUF's \"%s\" has no form for %s",
@@ -80,29 +78,6 @@ static ln_status check_windows(const ln_convert_plan *plan) {
         if ((spec->layers[i].attention.rope == 1) != (spec->layers[i].attention.window > 0))
             return refuse(plan, "layers of the windowed kind without a window");
     return LINNET_OK;
-}
-
-ln_convert_mixtures ln_convert_mixtures_of(const ln_spec *spec) {
-    ln_convert_mixtures m = {.step = 1, .is_regular = true};
-    size_t last = 0;
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        if (spec->layers[i].ffn.moe.n_experts == 0)
-            continue;
-        if (m.n_mixtures == 1)
-            m.step = i - last;
-        m.n_dense_first = m.n_mixtures == 0 ? i : m.n_dense_first;
-        m.n_mixtures++;
-        last = i;
-    }
-    if (m.n_mixtures == 1) /* it alone is all that follows, or at the end of a step */
-        m.step = m.n_dense_first + 1 == spec->n_layers ? 1 : spec->n_layers;
-    if (m.step > 1 && m.n_dense_first < m.step)
-        m.n_dense_first = 0; /* those that the first step skips */
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        bool dense = i < m.n_dense_first || (i + 1) % m.step != 0;
-        m.is_regular = m.is_regular && dense == (spec->layers[i].ffn.moe.n_experts == 0);
-    }
-    return m;
 }
 
 /* What readers of the file take for granted of the attention. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "convert/plan.h"
-#include "model/rope.h"
 #include "model/xielu.h"
 
 typedef struct putter {
@@ -46,45 +45,6 @@ static void put_text(const putter *p, const char *name, const char *value) {
 
 static bool is(const putter *p, const char *architecture) {
     return strcmp(p->plan->architecture, architecture) == 0;
-}
-
-const ln_attention_spec *ln_convert_attention(const ln_spec *spec) {
-    for (size_t i = 0; i < spec->n_layers; i++)
-        if (spec->layers[i].attention.n_heads > 0)
-            return &spec->layers[i].attention;
-    return &spec->layers[0].attention;
-}
-
-const ln_ffn_spec *ln_convert_ffn(const ln_spec *spec) {
-    for (size_t i = 0; i < spec->n_layers; i++)
-        if (spec->layers[i].ffn.n_hidden > 0)
-            return &spec->layers[i].ffn;
-    return &spec->layers[0].ffn;
-}
-
-double ln_convert_yarn_extra(const ln_rope_spec *rope) {
-    float ignored[4096];
-    if (rope->scaling != LN_ROPE_YARN || rope->n_dims / 2 > sizeof ignored / sizeof *ignored)
-        return 1;
-    double magnitude = (double)ln_rope_fill(rope, 1, NULL, ignored);
-    return magnitude / (rope->factor <= 1 ? 1 : 0.1 * log(rope->factor) + 1);
-}
-
-double ln_convert_default_scale(const ln_convert_plan *plan) {
-    const ln_spec *spec = plan->spec;
-    const ln_attention_spec *a = ln_convert_attention(spec);
-    bool by_dim = spec->n_layers == plan->target->gguf_scale_layers;
-    double under_root = by_dim                   ? (double)spec->dim / (double)a->n_heads
-                        : a->latent.n_latent > 0 ? (double)(a->latent.n_plain + a->latent.n_rope)
-                                                 : (double)a->k_dim;
-    double scale = plan->target->unit_scale ? 1 : 1 / sqrt(under_root);
-    const ln_rope_spec *rope = &spec->ropes[0];
-    if (a->latent.n_latent > 0 && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
-        rope->factor > 1) {
-        double magnitude = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1;
-        scale *= magnitude * magnitude;
-    }
-    return scale;
 }
 
 static void put_once(const putter *p, const char *name, size_t value, size_t *put) {

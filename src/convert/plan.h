@@ -62,6 +62,13 @@ ln_convert_mixtures ln_convert_mixtures_of(const ln_spec *spec);
 const ln_attention_spec *ln_convert_attention(const ln_spec *spec);
 const ln_ffn_spec *ln_convert_ffn(const ln_spec *spec);
 
+/* The attention scale that a reader of the file derives without being told. */
+double ln_convert_default_scale(const ln_convert_plan *plan);
+/* The magnitude of YaRN over what its factor alone gives. */
+double ln_convert_yarn_extra(const ln_rope_spec *rope);
+/* Whether the file gets the folder's head that drafts. */
+bool ln_convert_has_head(const ln_convert_plan *plan);
+
 /* check.c: finds target and architecture; refuses what GGUF cannot say. */
 ln_status ln_convert_check(ln_convert_plan *plan);
 
@@ -73,10 +80,6 @@ void ln_convert_put_embedder(const ln_convert_plan *plan, ln_gguf_writer *writer
 
 /* keys.c: the metadata of the architecture. */
 ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *writer);
-/* The attention scale that a reader of the file derives without being told. */
-double ln_convert_default_scale(const ln_convert_plan *plan);
-/* The magnitude of YaRN over what its factor alone gives. */
-double ln_convert_yarn_extra(const ln_rope_spec *rope);
 
 /* mixer_keys.c: of recurrent layers; whether a list has the KV heads of each layer */
 void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer);
@@ -86,8 +89,7 @@ bool ln_convert_lists_kv_heads(const ln_convert_plan *plan);
 bool ln_convert_has_lists(const ln_convert_plan *plan);
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
-/* tensors.c; whether the file gets the folder's head that drafts */
-bool ln_convert_has_head(const ln_convert_plan *plan);
+/* tensors.c */
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan);
 void ln_convert_plan_free(ln_convert_plan *plan);
 /* For ln_write_job: the tensor's source is an ln_convert_tensor. */

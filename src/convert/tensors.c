@@ -380,12 +380,6 @@ static ln_status stack(ln_convert_plan *plan, const ln_layer_spec *layers, size_
     return LINNET_OK;
 }
 
-bool ln_convert_has_head(const ln_convert_plan *plan) {
-    ln_tensor_id id = {.role = LN_ROLE_HEAD_INPUT};
-    return plan->spec->mtp != NULL &&
-           ln_family_binding(plan->target, LN_FORMAT_GGUF, id, 0) != NULL;
-}
-
 /* The head that drafts, a layer behind the last one. */
 static ln_status head(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;

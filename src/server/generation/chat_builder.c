@@ -4,12 +4,12 @@
 
 void ln_chat_builder_init(ln_chat_builder *builder) {
     *builder = (ln_chat_builder){.body = json_object(), .messages = json_array()};
-    builder->failed = builder->body == NULL ||
-                      json_object_set_new(builder->body, "messages", builder->messages) != 0;
+    builder->failed = json_object_set(builder->body, "messages", builder->messages) != 0;
 }
 
 json_t *ln_chat_builder_take(ln_chat_builder *builder, ln_api_error *error) {
     json_t *body = builder->body;
+    json_decref(builder->messages);
     if (builder->failed)
         ln_api_fail(error, 503, NULL, "out of memory");
     *builder = (ln_chat_builder){0};
@@ -19,13 +19,17 @@ json_t *ln_chat_builder_take(ln_chat_builder *builder, ln_api_error *error) {
     return NULL;
 }
 
-void ln_chat_builder_put(ln_chat_builder *builder, json_t *object, const char *name,
+bool ln_chat_builder_put(ln_chat_builder *builder, json_t *object, const char *name,
                          json_t *value) {
-    builder->failed |= json_object_set_new(object, name, value) != 0;
+    bool is_there = json_object_set_new(object, name, value) == 0;
+    builder->failed |= !is_there;
+    return is_there;
 }
 
-void ln_chat_builder_append(ln_chat_builder *builder, json_t *list, json_t *value) {
-    builder->failed |= json_array_append_new(list, value) != 0;
+bool ln_chat_builder_append(ln_chat_builder *builder, json_t *list, json_t *value) {
+    bool is_there = json_array_append_new(list, value) == 0;
+    builder->failed |= !is_there;
+    return is_there;
 }
 
 static json_t *share(const json_t *value) {
@@ -49,8 +53,7 @@ json_t *ln_chat_builder_add_message(ln_chat_builder *builder, const char *role, 
     json_t *message = json_object();
     ln_chat_builder_put(builder, message, "role", json_string(role));
     ln_chat_builder_put(builder, message, "content", content);
-    ln_chat_builder_append(builder, builder->messages, message);
-    return message;
+    return ln_chat_builder_append(builder, builder->messages, message) ? message : NULL;
 }
 
 void ln_chat_builder_add_text(ln_chat_builder *builder, json_t *message, const json_t *text) {
@@ -59,7 +62,8 @@ void ln_chat_builder_add_text(ln_chat_builder *builder, json_t *message, const j
         bool is_empty = json_string_length(content) == 0;
         json_t *before = json_incref(content);
         content = json_array();
-        ln_chat_builder_put(builder, message, "content", content);
+        if (!ln_chat_builder_put(builder, message, "content", content))
+            content = NULL;
         if (!is_empty)
             ln_chat_builder_append(builder, content,
                                    json_pack("{s:s, s:O}", "type", "text", "text", before));
@@ -73,7 +77,8 @@ void ln_chat_builder_add_call(ln_chat_builder *builder, json_t *message, const j
     json_t *calls = json_object_get(message, "tool_calls");
     if (calls == NULL) {
         calls = json_array();
-        ln_chat_builder_put(builder, message, "tool_calls", calls);
+        if (!ln_chat_builder_put(builder, message, "tool_calls", calls))
+            calls = NULL;
     }
     ln_chat_builder_append(builder, calls,
                            json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", id, "type", "function",
@@ -93,7 +98,8 @@ static json_t *get_tools(ln_chat_builder *builder) {
     json_t *tools = json_object_get(builder->body, "tools");
     if (tools == NULL) {
         tools = json_array();
-        ln_chat_builder_put(builder, builder->body, "tools", tools);
+        if (!ln_chat_builder_put(builder, builder->body, "tools", tools))
+            tools = NULL;
     }
     return tools;
 }

@@ -6,7 +6,7 @@
 #include "server/json/fields.h"
 
 typedef struct ln_chat_builder {
-    json_t *body, *messages; /* owned; messages by the body */
+    json_t *body, *messages; /* owned; the body holds the messages, too */
     bool failed;
 } ln_chat_builder;
 
@@ -14,10 +14,10 @@ void ln_chat_builder_init(ln_chat_builder *builder);
 /* The body, or NULL with the error set; the builder is empty then. */
 json_t *ln_chat_builder_take(ln_chat_builder *builder, ln_api_error *error);
 
-/* Sets a member of an object; takes the value, NULL for want of memory. */
-void ln_chat_builder_put(ln_chat_builder *builder, json_t *object, const char *name, json_t *value);
-/* Appends to a list; takes the value. */
-void ln_chat_builder_append(ln_chat_builder *builder, json_t *list, json_t *value);
+/* Sets a member of an object; takes the value, NULL for want of memory. False: it is gone. */
+bool ln_chat_builder_put(ln_chat_builder *builder, json_t *object, const char *name, json_t *value);
+/* Appends to a list; takes the value. False: it is gone. */
+bool ln_chat_builder_append(ln_chat_builder *builder, json_t *list, json_t *value);
 /* A field of the body as another one, where it is there. */
 void ln_chat_builder_copy(ln_chat_builder *builder, const ln_fields *fields, const char *name,
                           const char *as);
@@ -25,7 +25,7 @@ void ln_chat_builder_copy(ln_chat_builder *builder, const ln_fields *fields, con
 void ln_chat_builder_copy_all(ln_chat_builder *builder, const ln_fields *fields,
                               const char *const *names);
 
-/* A message, borrowed; takes its content, NULL for want of memory. */
+/* A message, borrowed, NULL for want of memory, as its content may be, which it takes. */
 json_t *ln_chat_builder_add_message(ln_chat_builder *builder, const char *role, json_t *content);
 /* Adds text to a message's content, on lines of its own. */
 void ln_chat_builder_add_text(ln_chat_builder *builder, json_t *message, const json_t *text);

@@ -66,9 +66,11 @@ static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
 static bool keep_messages(const ln_chat_builder *builder, bool has_instructions,
                           ln_responses_request *kept) {
     json_t *messages = json_array();
+    bool is_whole = true;
     for (size_t i = has_instructions; i < json_array_size(builder->messages); i++)
-        json_array_append(messages, json_array_get(builder->messages, i));
-    char *text = json_dumps(messages, JSON_COMPACT);
+        is_whole =
+            json_array_append(messages, json_array_get(builder->messages, i)) == 0 && is_whole;
+    char *text = is_whole ? json_dumps(messages, JSON_COMPACT) : NULL;
     json_decref(messages);
     if (text == NULL)
         return false;

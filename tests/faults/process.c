@@ -1,5 +1,6 @@
 #include "faults/process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -206,8 +207,8 @@ static atomic_int *share_count(void) {
         return shared;
     int fd = mkostemp(path, O_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, sizeof *shared), 0);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_int_equal(ftruncate(fd, 2 * sizeof *shared), 0);
+    shared = mmap(NULL, 2 * sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
     unlink(path);
     char name[64];
@@ -234,13 +235,41 @@ void fault_process_start(fault_process *process, fault_kind kind, const char *co
     process->only = only;
     process->n_left = kind == FAULT_ALLOCATION ? share_count() : &process->own_n_left;
     atomic_store(process->n_left, nth);
-    if (kind == FAULT_ALLOCATION)
+    if (kind == FAULT_ALLOCATION) {
+        atomic_store(&process->n_left[1], 0);
         setenv("LD_PRELOAD", TEST_FAILING_MALLOC, 1);
+    }
     assert_int_equal(sem_init(&process->started, 0, 0), 0);
     assert_int_equal(pthread_create(&process->thread, NULL, run, process), 0);
     sem_wait(&process->started);
     unsetenv("LD_PRELOAD");
     assert_true(process->pid > 0);
+}
+
+/* What the process holds: allocations and open descriptors. */
+static long count_held(const fault_process *process) {
+    enum { MANY = 1000000 };
+    char path[64];
+    long n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)process->pid);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n * MANY + atomic_load(&process->n_left[1]);
+}
+
+long fault_process_held(const fault_process *process) {
+    enum { TRIES = 100, PAUSE_MS = 20, ALIKE = 3 };
+    long held = count_held(process);
+    for (int tries = 0, n_alike = 0; tries < TRIES && n_alike < ALIKE; tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+        long now = count_held(process);
+        n_alike = now == held ? n_alike + 1 : 0;
+        held = now;
+    }
+    return held;
 }
 
 bool fault_process_wait(fault_process *process, int timeout_ms, int *status, bool *has_failed) {

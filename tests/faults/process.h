@@ -40,6 +40,8 @@ bool fault_calls_work(void);
  * process ends with the test. What is loaded before main may not fail. */
 void fault_process_start(fault_process *process, fault_kind kind, const char *const *argv,
                          int out_fd, int err_fd, const char *only, int nth);
+/* Of FAULT_ALLOCATION: how many allocations and descriptors it holds, once that rests. */
+long fault_process_held(const fault_process *process);
 /* Waits for its end. False: it did not come in time, and the process was killed. *has_failed: the
  * Nth was there. */
 bool fault_process_wait(fault_process *process, int timeout_ms, int *status, bool *has_failed);

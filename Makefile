@@ -24,7 +24,7 @@ ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || c
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients test-faults test-hostile test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-faults test-hostile test-ranks test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -58,6 +58,13 @@ test-hostile: all
 	python3 -B tests/hostile/files.py $(BUILD)/linnet --golden=tests/hostile/files.accepted
 	python3 -B tests/hostile/requests.py $(BUILD)/linnet --golden=tests/hostile/requests.accepted
 	python3 -B tests/hostile/load.py $(BUILD)/linnet --seconds=$(LOAD)
+
+# Every reference model on two and four MPI ranks beside one, ranks that are killed or stopped, and as root two
+# hosts that are cut off from each other; for some ten minutes.
+test-ranks: tests
+	python3 -B tools/ranks/compare.py --linnet $(BUILD)/linnet --ranks 2,4 tests/golden/models/*
+	python3 -B tools/ranks/faults.py --linnet $(BUILD)/linnet models/demo.gguf
+	python3 -B tools/ranks/hosts.py --linnet $(BUILD)/linnet models/demo.gguf
 
 # Clients from the Python package index against the demo model; not part of `make test`.
 test-clients: all

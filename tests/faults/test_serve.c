@@ -37,6 +37,13 @@ static const asked requests[] = {
      "{" HI ",\"max_tokens\":6,\"temperature\":0,\"tool_choice\":\"required\",\"tools\":[{\"type\":"
      "\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}]}",
      200},
+    {"history", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"developer\",\"content\":\"Be brief.\"},{\"role\":\"user\","
+     "\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c\","
+     "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},{\"role\":"
+     "\"tool\","
+     "\"tool_call_id\":\"c\",\"content\":\"x\"}],\"max_tokens\":4,\"temperature\":0}",
+     200},
     {"responses", "/v1/responses",
      "{\"input\":\"Hi\",\"max_output_tokens\":4,\"temperature\":0,\"store\":false}", 200},
     {"stored", "/v1/responses",

@@ -94,6 +94,12 @@ static bool open_calls(json_t *message, size_t index, ln_api_error *error) {
     return true;
 }
 
+/* Sets what a message lacks, or has in another form; takes the value, NULL for want of memory. */
+static bool set(json_t *message, const char *name, json_t *value, ln_api_error *error) {
+    return json_object_set_new(message, name, value) == 0 ||
+           ln_api_fail(error, 503, NULL, "out of memory");
+}
+
 /* What templates know as reasoning_content has two names. */
 static bool shape_reasoning(json_t *message, size_t index, ln_api_error *error) {
     static const char *const names[] = {"reasoning_content", "reasoning"};
@@ -107,8 +113,9 @@ static bool shape_reasoning(json_t *message, size_t index, ln_api_error *error) 
             json_object_del(message, names[i]);
         else if (!json_is_string(value))
             return ln_api_fail(error, 400, param, "%s is not a string", param);
-        else if (json_object_get(message, names[0]) == NULL)
-            json_object_set(message, names[0], value);
+        else if (json_object_get(message, names[0]) == NULL &&
+                 !set(message, names[0], json_incref(value), error))
+            return false;
     }
     return true;
 }
@@ -141,9 +148,10 @@ static bool shape_function(json_t *message, size_t index, size_t *call, ln_api_e
     if (json_is_object(function) && json_object_get(message, "tool_calls") == NULL) {
         *call = index;
         snprintf(id, sizeof id, "call%05zu", index);
-        json_object_set_new(
-            message, "tool_calls",
-            json_pack("[{s:s, s:s, s:O}]", "id", id, "type", "function", "function", function));
+        json_t *calls =
+            json_pack("[{s:s, s:s, s:O}]", "id", id, "type", "function", "function", function);
+        if (!set(message, "tool_calls", calls, error))
+            return false;
     } else if (function != NULL && !json_is_null(function)) {
         snprintf(param, sizeof param, "messages[%zu].function_call", index);
         return ln_api_fail(error, 400, param, "%s is not an object, or beside tool_calls", param);
@@ -153,9 +161,8 @@ static bool shape_function(json_t *message, size_t index, size_t *call, ln_api_e
     if (!json_is_string(role) || strcmp(json_string_value(role), "function") != 0)
         return true;
     snprintf(id, sizeof id, "call%05zu", *call);
-    json_object_set_new(message, "role", json_string("tool"));
-    json_object_set_new(message, "tool_call_id", json_string(id));
-    return true;
+    return set(message, "role", json_string("tool"), error) &&
+           set(message, "tool_call_id", json_string(id), error);
 }
 
 static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
@@ -165,13 +172,15 @@ static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
     snprintf(param, sizeof param, "messages[%zu].role", index);
     if (!json_is_string(role))
         return ln_api_fail(error, 400, param, "%s is missing or not a string", param);
-    if (strcmp(json_string_value(role), "developer") == 0) /* a newer word for it */
-        json_object_set_new(message, "role", json_string("system"));
-    else if (!is_role(json_string_value(role)))
+    if (strcmp(json_string_value(role), "developer") == 0) { /* a newer word for it */
+        if (!set(message, "role", json_string("system"), error))
+            return false;
+    } else if (!is_role(json_string_value(role))) {
         return ln_api_fail(error, 400, param,
                            "%s is not system, user, assistant, tool or a word that the chat "
                            "template knows",
                            param);
+    }
     snprintf(param, sizeof param, "messages[%zu].content", index);
     if (json_is_array(content)) {
         json_t *joined = join_parts(content, index, error);
@@ -181,7 +190,8 @@ static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
         bool has_calls = json_array_size(json_object_get(message, "tool_calls")) > 0;
         if (!has_calls)
             return ln_api_fail(error, 400, param, "%s is missing", param);
-        json_object_set_new(message, "content", json_null());
+        if (!set(message, "content", json_null(), error))
+            return false;
     } else if (!json_is_string(content)) {
         return ln_api_fail(error, 400, param, "%s is not a string or a list of parts", param);
     }

@@ -95,11 +95,16 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
                  *mode = json_object_get(allowed, "mode");
     size_t index;
     json_t *tool, *list = json_array();
+    bool is_whole = list != NULL;
     tools->must_call = is_word(mode, "required");
     json_array_foreach(tools->list, index, tool) {
         const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
         if (has_tool(names, json_string_value(name)))
-            json_array_append(list, tool);
+            is_whole = json_array_append(list, tool) == 0 && is_whole;
+    }
+    if (!is_whole) {
+        json_decref(list);
+        return ln_api_fail(fields->error, 503, NULL, "out of memory");
     }
     if ((!tools->must_call && !is_word(mode, "auto")) || json_array_size(list) == 0) {
         json_decref(list);
@@ -209,11 +214,14 @@ static bool shape_custom(json_t *tools, size_t index, json_t *names, ln_api_erro
     json_t *tool = json_pack("{s:s, s:{s:O, s:{s:s, s:{s:o}, s:[s], s:b}}}", "type", "function",
                              "function", "name", name, "parameters", "type", "object", "properties",
                              "input", input, "required", "input", "additionalProperties", 0);
-    if (tool != NULL && description != NULL)
-        json_object_set(json_object_get(tool, "function"), "description", description);
-    bool done = tool != NULL && json_array_append(names, name) == 0 &&
-                json_array_set_new(tools, index, tool) == 0;
-    return done || ln_api_fail(error, 503, NULL, "out of memory");
+    bool is_whole = description == NULL || json_object_set(json_object_get(tool, "function"),
+                                                           "description", description) == 0;
+    if (tool == NULL || !is_whole || json_array_append(names, name) != 0) {
+        json_decref(tool);
+        return ln_api_fail(error, 503, NULL, "out of memory");
+    }
+    return json_array_set_new(tools, index, tool) == 0 ||
+           ln_api_fail(error, 503, NULL, "out of memory");
 }
 
 bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names) {

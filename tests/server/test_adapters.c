@@ -1,7 +1,16 @@
 /* Adapters over HTTP, as vLLM has them: loaded and unloaded while the server runs, chosen by model
  * or lora, listed beside the model. */
+#include <dirent.h>
+#include <poll.h>
+
 #include "server/client.h"
 #include "unit/engine/made_adapter.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED true /* memory is counted otherwise */
+#else
+#define IS_SANITIZED false
+#endif
 
 enum { DIM = 256 };
 
@@ -101,10 +110,134 @@ static void bodies_are_checked(void **state) {
     drop(expect("/v1/completions", "{\"prompt\":\"x\",\"lora\":[{\"id\":0}]}", 400));
 }
 
+/* ---- under load ---------------------------------------------------------------------------- */
+
+/* A file or folder of the server's in /proc. */
+static void name_proc(const test_server *server, const char *what, char path[64]) {
+    snprintf(path, 64, "/proc/%d/%s", (int)server->pid, what);
+}
+
+static size_t resident_pages(const test_server *server) {
+    char path[64];
+    size_t n = 0;
+    name_proc(server, "statm", path);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %zu", &n), 1);
+    fclose(file);
+    return n;
+}
+
+static size_t open_files(const test_server *server) {
+    char path[64];
+    size_t n = 0;
+    name_proc(server, "fd", path);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* Says a request on a connection that stays, in one piece: two would wait for each other. */
+static void say_body(int fd, const char *path, const char *body) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+             "Content-Length: %zu\r\n\r\n%s",
+             path, strlen(body), body);
+    say_text(fd, text);
+}
+
+static int hear_status(int fd) {
+    http_response heard = hear(fd, false);
+    int status = heard.status;
+    response_free(&heard);
+    return status;
+}
+
+static void begin_text(int fd, const char *name) {
+    char body[160];
+    snprintf(body, sizeof body,
+             "{\"prompt\":\"2+3=\",\"max_tokens\":12,\"temperature\":0,\"ignore_eos\":true,"
+             "\"stream\":true,\"model\":\"%s\"}",
+             name);
+    say_body(fd, "/v1/completions", body);
+}
+
+/* The text of what was begun. */
+static char *end_text(int fd) {
+    http_response heard = hear(fd, false);
+    if (heard.status != 200)
+        fail_msg("%s", heard.body);
+    char *text = stream_text(&heard);
+    response_free(&heard);
+    return text;
+}
+
+static void expect_text(int fd, const char *want) {
+    char *text = end_text(fd);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+/* An adapter comes and goes 1,000 times while it and another are used, and nothing stays: no file
+ * open, no memory. A request keeps the adapter that it has. The KV cache is small: warm soon. */
+static void a_thousand_come_and_go_under_load(void **state) {
+    (void)state;
+    enum { TURNS = 1000, WARM = 500, ROUND = 25, MOST_PAGES = 256 };
+    static const char unload[] = "/v1/unload_lora_adapter", leaves[] = "{\"lora_name\":\"b\"}";
+    test_server server =
+        SERVER("--threads=1", "--max-seqs=4", "--served-name=demo", "--max-adapters=3", "--ctx=64");
+    int control = dial(&server), first = dial(&server), second = dial(&server);
+    size_t pages = 0, files = 0;
+    char comes[2][160], *want[2];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(comes[i], sizeof comes[i],
+                 "{\"lora_name\":\"%s\",\"lora_path\":\"%s\",\"scale\":%zu}", i == 0 ? "a" : "b",
+                 made.folder, i + 1);
+        say_body(control, "/v1/load_lora_adapter", comes[i]);
+        assert_int_equal(hear_status(control), 200);
+        begin_text(first, i == 0 ? "a" : "b");
+        want[i] = end_text(first);
+    }
+    assert_string_not_equal(want[0], want[1]);
+    say_body(control, unload, leaves);
+    assert_int_equal(hear_status(control), 200);
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        if (turn % ROUND == 0)
+            begin_text(first, "a");
+        do /* all places are taken: by one that is leaving, too */
+            say_body(control, "/v1/load_lora_adapter", comes[1]);
+        while (hear_status(control) != 200);
+        if (turn % ROUND == 0) {
+            begin_text(second, "b");
+            assert_int_equal(poll(&(struct pollfd){second, POLLIN, 0}, 1, 10000), 1);
+        }
+        say_body(control, unload, leaves);
+        assert_int_equal(hear_status(control), 200);
+        if (turn % ROUND == ROUND - 1) {
+            expect_text(first, want[0]);
+            expect_text(second, want[1]);
+        }
+        if (turn == WARM - 1)
+            pages = resident_pages(&server), files = open_files(&server);
+    }
+    assert_int_equal(open_files(&server), files);
+    print_message("%zu pages, then %zu\n", pages, resident_pages(&server));
+    if (!IS_SANITIZED && resident_pages(&server) > pages + MOST_PAGES)
+        fail_msg("%zu pages became %zu", pages, resident_pages(&server));
+    hang_up(control), hang_up(first), hang_up(second);
+    free(want[0]), free(want[1]);
+    server_stop(&server);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_come_and_go),
         cmocka_unit_test(bodies_are_checked),
+        cmocka_unit_test(a_thousand_come_and_go_under_load),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

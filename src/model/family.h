@@ -207,6 +207,8 @@ struct ln_family {
     ln_activation activation;   /* when the checkpoint does not say */
     bool gelu_is_tanh;          /* config.json means the approximation by "gelu" */
     bool fixed_activation;      /* whatever the checkpoint says */
+    const char *activation_key; /* config.json's only key of it; NULL: the usual ones */
+    bool caps_scores;           /* attn_logit_softcapping counts */
     bool plain_ffn;             /* no gate */
     ln_positions positions;
     double rope_fraction;    /* of a head that rotates when the checkpoint does not say; 0: all */

@@ -167,8 +167,9 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
         -1e9, 1e9, &v_scale, err));
     attention->v_scale = (float)v_scale;
     double softcap = 0;
-    LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
-                          1e9, &softcap, err));
+    if (spec->family->caps_scores)
+        LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"},
+                              0, 1e9, &softcap, err));
     attention->softcap = (float)softcap;
     double clip = 0;
     LN_TRY(ln_config_real(config, (ln_key){"clip_qkv|attn_config.clip_qkv", "attention.clamp_kqv"},

@@ -52,13 +52,14 @@ static ln_status read_clamped(const ln_config *config, ln_ffn_spec *ffn, ln_erro
 
 static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
                                  ln_error *err) {
-    static const ln_key key = {
-        "hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
-        "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn",
-        ""};
+    ln_key key = {"hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
+                  "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn",
+                  ""};
     ln_meta_value value;
     char name[128];
     ln_activation *activation = &ffn->activation;
+    if (family->activation_key != NULL)
+        key.hf = family->activation_key;
     *activation = family->activation;
     ffn->xielu = family->xielu;
     if (family->activation == LN_ACT_SWIGLU_CLAMPED)
@@ -474,6 +475,7 @@ static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i
         return LINNET_OK;
     }
     spec->has_mixers = true;
+    LN_TRY(ln_spec_check_mixer_activation(config, layer->mixer.kind, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_STATE, 0, &layer->mixer.state_group, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_TAIL, 0, &layer->mixer.tail_group, err));
     if (!spec->family->mixers_beside)

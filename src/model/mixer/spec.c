@@ -163,19 +163,13 @@ static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_erro
 /* Lightning attention: heads are those of attention; q, k and v go through the activation. */
 static ln_status read_lightning(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
                                 ln_error *err) {
-    static const ln_key act_key = {"hidden_act", ""};
-    const char *path = ln_checkpoint_path(config->checkpoint);
-    ln_meta_value act;
     LN_TRY(ln_config_need_size(config, (ln_key){"num_attention_heads", ""}, 1, MAX_MIXER_HEADS,
                                &mixer->n_heads, err));
     mixer->k_dim = spec->dim / mixer->n_heads;
     LN_TRY(ln_config_size(config, (ln_key){"head_dim", ""}, 1, LN_MAX_DIM, &mixer->k_dim, err));
     if (mixer->k_dim == 0 || 3 * mixer->n_heads * mixer->k_dim > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu recurrent heads of %zu are impossible",
-                       path, mixer->n_heads, mixer->k_dim);
-    if (ln_config_find(config, act_key, &act, NULL) && !ln_config_is(config, act_key, "silu"))
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: key hidden_act: lightning attention takes silu alone", path);
+                       ln_checkpoint_path(config->checkpoint), mixer->n_heads, mixer->k_dim);
     mixer->n_k_heads = mixer->n_heads;
     mixer->v_dim = mixer->k_dim;
     mixer->n_taps = 1; /* the activation alone */
@@ -285,6 +279,17 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     if (mixer->kind == LN_MIXER_KDA)
         LN_TRY(read_kda(config, mixer, err));
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
+}
+
+ln_status ln_spec_check_mixer_activation(const ln_config *config, ln_mixer kind, ln_error *err) {
+    static const ln_key key = {"mamba_hidden_act|hidden_act", ""};
+    ln_meta_value activation;
+    char name[128];
+    if (kind == LN_MIXER_CONV || !ln_config_find(config, key, &activation, name) ||
+        ln_config_is(config, key, "silu") || ln_config_is(config, key, "swish"))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: recurrent layers take silu alone",
+                   ln_checkpoint_path(config->checkpoint), name);
 }
 
 /* ---- which layers ------------------------------------------------------------------------ */

@@ -272,7 +272,14 @@ static const struct {
     {"bailing_hybrid", "\"linear_head_dim\": 12", "\"linear_head_dim\": 8",
      "attention.q_proj.weight has shape 24 x 24, not 16 x 24"},
     {"minimax", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
-     "lightning attention takes silu alone"},
+     "recurrent layers take silu alone"},
+    {"bailing_hybrid", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"relu\"",
+     "key hidden_act: recurrent layers take silu alone"},
+    {"bamba", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"swish\"", NULL},
+    {"qwen3_next", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
+     "key hidden_act: recurrent layers take silu alone"},
+    {"nemotron_h", "\"mamba_hidden_act\": \"silu\"", "\"mamba_hidden_act\": \"gelu\"",
+     "key mamba_hidden_act: recurrent layers take silu alone"},
     {"minimax", "\"head_dim\": 12", "\"head_dim\": 0", "key head_dim"},
     {"minimax", "\"head_dim\": 12", "\"head_dim\": 8",
      "self_attn.qkv_proj.weight has shape 108 x 32, not 72 x 32"},
@@ -406,6 +413,38 @@ static void rare_flags_are_heeded(void **state) {
                      LINNET_OK);
     assert_true(spec.norm_eps == 1e-3f && spec.latent_norm_eps == 1e-6f);
     ln_arena_free(&arena);
+}
+
+/* Gemma's config.json may name an activation and a cap of scores that its code does not read. */
+static void keys_that_do_not_count_are_left(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to;
+        ln_activation activation;
+        float softcap;
+    } cases[] = {
+        {"gemma", "\"hidden_act\": \"gelu_pytorch_tanh\"", "\"hidden_act\": \"gelu\"",
+         LN_ACT_GELU_TANH, 0},
+        {"gemma", "\"hidden_act\": \"gelu_pytorch_tanh\"",
+         "\"hidden_activation\": \"relu\", \"hidden_act\": \"silu\"", LN_ACT_SILU, 0},
+        {"gemma2", "\"hidden_activation\": \"gelu_pytorch_tanh\"",
+         "\"hidden_activation\": null, \"hidden_act\": \"gelu\"", LN_ACT_GELU_TANH, 20},
+        {"gemma3", "\"hidden_activation\": \"gelu_pytorch_tanh\"",
+         "\"hidden_activation\": \"silu\", \"hidden_act\": \"relu\"", LN_ACT_SILU, 0},
+        {"gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 2.5",
+         LN_ACT_GELU_TANH, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_arena_init(&arena);
+        assert_int_equal(
+            read_edited(cases[i].golden, cases[i].from, cases[i].to, &spec, &arena, NULL),
+            LINNET_OK);
+        assert_int_equal(spec.layers[0].ffn.activation, cases[i].activation);
+        assert_true(spec.layers[0].attention.softcap == cases[i].softcap);
+        ln_arena_free(&arena);
+    }
 }
 
 /* Behind seq_length Qwen 1 scales queries and turns by other angles, unless both are off. */
@@ -892,6 +931,7 @@ int main(void) {
         cmocka_unit_test(a_layer_may_be_one_block),
         cmocka_unit_test(added_scaling_counts),
         cmocka_unit_test(rare_flags_are_heeded),
+        cmocka_unit_test(keys_that_do_not_count_are_left),
         cmocka_unit_test(contexts_end_where_angles_change),
         cmocka_unit_test(projections_are_read),
         cmocka_unit_test(another_output_is_not_tied),

@@ -28,7 +28,7 @@ const ln_family ln_family_gemma3 = {
     .class_pooling = LINNET_POOLING_LAST,
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,
-    .fixed_activation = true,
+    .activation_key = "hidden_activation",
     LN_GEMMA3_ATTENTION,
     .window_period = 6,
     .gguf_scale_layers = 62, /* the 27B; its files do not say it */

@@ -44,6 +44,13 @@ static const asked requests[] = {
      "\"tool\","
      "\"tool_call_id\":\"c\",\"content\":\"x\"}],\"max_tokens\":4,\"temperature\":0}",
      200},
+    {"shapes", "/v1/chat/completions", /* of which the template takes only the second */
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
+     "null,"
+     "\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+     "\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"x\"}],"
+     "\"max_tokens\":4,\"temperature\":0}",
+     200},
     {"responses", "/v1/responses",
      "{\"input\":\"Hi\",\"max_output_tokens\":4,\"temperature\":0,\"store\":false}", 200},
     {"stored", "/v1/responses",

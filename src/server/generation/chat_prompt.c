@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/load.h"
 #include "model/model.h"
 #include "text/chat/reasoning.h"
 
@@ -108,34 +109,47 @@ static unsigned shape_message(json_t *message, unsigned shape) {
     return changed;
 }
 
-static unsigned shape_messages(json_t *messages, unsigned shape) {
-    unsigned changed = 0;
+/* A changed copy, the caller's, and which of the ways have changed it; NULL: there is no memory. */
+static json_t *shape_messages(const json_t *messages, unsigned shape, unsigned *changed) {
     size_t index;
-    json_t *message;
-    json_array_foreach(messages, index, message) {
-        changed |= shape_message(message, shape);
+    json_t *message, *copy;
+    *changed = 0;
+    copy = json_deep_copy(messages);
+    json_array_foreach(copy, index, message) {
+        *changed |= shape_message(message, shape);
     }
-    return changed;
+    if (copy == NULL || !ln_json_memory_failed())
+        return copy;
+    json_decref(copy); /* which lacks something */
+    return NULL;
 }
 
 /* Which ways there are for these messages. */
-static unsigned find_shapes(const json_t *messages) {
-    json_t *copy = json_deep_copy(messages);
-    unsigned shapes = shape_messages(copy, N_SHAPES - 1);
+static bool find_shapes(const json_t *messages, unsigned *shapes, ln_api_error *error) {
+    json_t *copy = shape_messages(messages, N_SHAPES - 1, shapes);
+    if (copy == NULL) {
+        *error = (ln_api_error){0}; /* instead of what the first way has met */
+        return fail_memory(error);
+    }
     json_decref(copy);
-    return shapes;
+    return true;
 }
 
 static void render_shape(const ln_chat_prompt *chat, const linnet_model *model, unsigned shape,
                          rendered *r) {
+    unsigned changed;
     ln_chat_prompt shaped = *chat;
-    shaped.messages = json_deep_copy(chat->messages);
+    shaped.messages = shape_messages(chat->messages, shape, &changed);
     *r = (rendered){0};
-    shape_messages(shaped.messages, shape);
     r->is_done = shaped.messages != NULL
                      ? render_once(&shaped, model, &r->prompt, &r->text, &r->error)
                      : fail_memory(&r->error);
     json_decref(shaped.messages);
+}
+
+/* Another way would make no difference to this error. */
+static bool is_final(const ln_api_error *error) {
+    return error->status == 503 || error->code != NULL; /* no memory; too much for a rendering */
 }
 
 static size_t count_none(const char *text) {
@@ -153,7 +167,9 @@ static void prefer_empty(const ln_chat_prompt *chat, const linnet_model *model, 
     if (count_none(r->text) == 0)
         return;
     render_shape(chat, model, shape | EMPTY_CONTENT, &other);
-    if (other.is_done && count_none(other.text) < count_none(r->text)) {
+    bool is_better =
+        other.is_done ? count_none(other.text) < count_none(r->text) : is_final(&other.error);
+    if (is_better) {
         const rendered worse = *r;
         *r = other;
         other = worse;
@@ -165,18 +181,17 @@ static void prefer_empty(const ln_chat_prompt *chat, const linnet_model *model, 
 static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
                    char **text, ln_api_error *error) {
     rendered r = {0};
+    unsigned shapes;
     if (render_once(chat, model, prompt, text, error) && strstr(*text, "None") == NULL)
         return true;
-    if (error->status != 0 &&
-        error->code != NULL) /* too much for one rendering is no matter of form */
+    if ((error->status != 0 && is_final(error)) || !find_shapes(chat->messages, &shapes, error))
         return false;
-    unsigned shapes = find_shapes(chat->messages);
     r.is_done = error->status == 0;
     r.prompt = *prompt;
     r.text = *text;
     if (r.is_done && (shapes & EMPTY_CONTENT))
         prefer_empty(chat, model, 0, &r);
-    for (unsigned shape = 1; shape < N_SHAPES && !r.is_done; shape++) {
+    for (unsigned shape = 1; shape < N_SHAPES && !r.is_done && !is_final(&r.error); shape++) {
         if ((shape & ~shapes) != 0)
             continue;
         free_rendered(&r);
@@ -186,8 +201,8 @@ static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_pro
     }
     *prompt = r.prompt;
     *text = r.text;
-    if (r.is_done)
-        *error = (ln_api_error){0};
+    if (r.is_done || is_final(&r.error))
+        *error = r.error;
     return r.is_done;
 }
 

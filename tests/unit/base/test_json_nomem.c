@@ -16,8 +16,21 @@ static int n_left = INT_MAX; /* until one fails, or all from there on */
 static bool fails_for_good;
 static int n_blocks; /* that are not given back */
 
-/* A block ends where its closed pages begin; they are as large as any system's. */
+/* A block ends where its closed pages begin, at a multiple of HEAD, which is as large as any
+ * system's pages. */
 enum { HEAD = 65536, ROOM = 2 * HEAD };
+
+/* [ROOM + HEAD], at a multiple of HEAD: what lies before and behind it is given back. */
+static char *map_aligned(void) {
+    char *all =
+        mmap(NULL, ROOM + 2 * HEAD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(all, MAP_FAILED);
+    size_t n_before = -(uintptr_t)all % HEAD;
+    if (n_before > 0)
+        assert_int_equal(munmap(all, n_before), 0);
+    assert_int_equal(munmap(all + n_before + ROOM + HEAD, HEAD - n_before), 0);
+    return all + n_before;
+}
 
 static void *failing_malloc(size_t n_bytes) {
     bool fails = n_left == 1 || (n_left < 1 && fails_for_good);
@@ -25,9 +38,7 @@ static void *failing_malloc(size_t n_bytes) {
     if (fails)
         return NULL;
     assert_true(n_bytes <= ROOM - HEAD);
-    char *pages =
-        mmap(NULL, ROOM + HEAD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(pages, MAP_FAILED);
+    char *pages = map_aligned();
     assert_int_equal(mprotect(pages + ROOM, HEAD, PROT_NONE), 0);
     n_blocks++;
     return pages + ROOM - n_bytes;

@@ -126,4 +126,43 @@ static inline size_t receive(linnet_request *request, int32_t *ids, linnet_finis
     return n_ids;
 }
 
+/* The plan is what the engine then has. Greedy ids of all of a golden model's prompts at once, and
+ * what the engine counted. */
+static inline linnet_engine_stats answer_as_planned(const golden *g, linnet_engine_options options,
+                                                    int32_t ids[][MAX_IDS]) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, memory = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    if (linnet_plan_memory(g->model, &options, &plan, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    linnet_engine *engine = engine_on(g, options);
+    linnet_engine_get_memory(engine, &memory);
+    assert_memory_equal(&plan, &memory, sizeof plan);
+    linnet_request *requests[GOLDEN_PROMPTS];
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_request_options request = greedy_options(g, i);
+        requests[i] = submit(engine, &request);
+    }
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_finish finish;
+        assert_int_equal(receive(requests[i], ids[i], &finish), GOLDEN_OUTPUT);
+        assert_int_equal(finish, LINNET_FINISH_LENGTH);
+    }
+    linnet_engine_stats stats = stats_of(engine);
+    linnet_engine_destroy(engine);
+    return stats;
+}
+
+/* Planning a golden model ends with the status, and an error that holds the text. */
+static inline void refuse_plan(const char *name, linnet_engine_options options,
+                               linnet_status status, const char *text) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    golden g;
+    golden_open(&g, name);
+    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), status);
+    if (strstr(err.message, text) == NULL)
+        fail_msg("\"%s\" is not in: %s", text, err.message);
+    linnet_model_close(g.model);
+}
+
 #endif

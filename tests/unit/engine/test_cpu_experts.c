@@ -6,28 +6,6 @@
 #include "engine/plan/make.h"
 #include "engine/plan/offload.h"
 
-/* Greedy ids of a golden model's prompts, all at once, and the plan. */
-static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, memory = {.struct_bytes = sizeof plan};
-    linnet_error err = {0};
-    if (linnet_plan_memory(g->model, &options, &plan, &err) != LINNET_OK)
-        fail_msg("%s", err.message);
-    linnet_engine *engine = engine_on(g, options);
-    linnet_engine_get_memory(engine, &memory);
-    assert_memory_equal(&plan, &memory, sizeof plan);
-    linnet_request *requests[GOLDEN_PROMPTS];
-    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
-        linnet_request_options request = greedy_options(g, i);
-        requests[i] = submit(engine, &request);
-    }
-    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
-        linnet_finish finish;
-        assert_int_equal(receive(requests[i], ids[i], &finish), GOLDEN_OUTPUT);
-        assert_int_equal(finish, LINNET_FINISH_LENGTH);
-    }
-    linnet_engine_destroy(engine);
-}
-
 /* Plain mixtures, shared experts and gates, a dense feed-forward beside, latent attention, limited
  * experts with biases, scaled inputs, ranked groups, recurrent layers; every number of layers. */
 static void experts_anywhere_give_the_same_ids(void **state) {
@@ -45,7 +23,7 @@ static void experts_anywhere_give_the_same_ids(void **state) {
             int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
             linnet_engine_options options = exact_options(192, 3, 40, 2);
             options.cpu_experts = n;
-            answer(&g, options, ids);
+            answer_as_planned(&g, options, ids);
             for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
                 for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
                     if (ids[p][k] != g.greedy[p][k])
@@ -81,7 +59,7 @@ static void heads_draft_beside_experts(void **state) {
         options.cpu_experts = INT32_MAX;
         options.draft = "mtp";
         check_same_arenas(&g, options);
-        answer(&g, options, ids);
+        answer_as_planned(&g, options, ids);
         for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
             assert_memory_equal(ids[p], g.greedy[p], GOLDEN_OUTPUT * sizeof *ids[p]);
         linnet_model_close(g.model);
@@ -209,35 +187,23 @@ static void the_host_has_the_memory_or_it_is_an_error(void **state) {
     linnet_model_close(g.model);
 }
 
-static void refuse(const char *name, linnet_engine_options options, linnet_status status,
-                   const char *text) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
-    linnet_error err = {0};
-    golden g;
-    golden_open(&g, name);
-    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), status);
-    if (strstr(err.message, text) == NULL)
-        fail_msg("\"%s\" is not in: %s", text, err.message);
-    linnet_model_close(g.model);
-}
-
 static void what_is_not_possible_is_refused(void **state) {
     (void)state;
     linnet_engine_options options = exact_options(64, 1, 0, 1);
     options.cpu_experts = 1;
-    refuse("llama", options, LINNET_ERR_UNSUPPORTED, "has no experts");
+    refuse_plan("llama", options, LINNET_ERR_UNSUPPORTED, "has no experts");
     options.gpu_layers = 1;
-    refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "gpu_layers is 1");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "gpu_layers is 1");
     options.gpu_layers = -1;
     options.n_ranks = 2;
-    refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "ranks");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "ranks");
     options.n_ranks = 0;
     options.cpu_experts = 1;
     options.max_batch_tokens = INT32_MAX; /* rows of terabytes */
-    refuse("qwen3_moe", options, LINNET_ERR_NOMEM, "with the experts of 1 of ");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_NOMEM, "with the experts of 1 of ");
     options.max_batch_tokens = 0;
     options.cpu_experts = -2;
-    refuse("qwen3_moe", options, LINNET_ERR_ARGUMENT, "cpu_experts is -2");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_ARGUMENT, "cpu_experts is -2");
 }
 
 int main(int argc, char **argv) {

@@ -33,29 +33,6 @@ static size_t least_bytes(const golden *g, linnet_engine_options options) {
     return (size_t)strtoull(takes + strlen("takes "), NULL, 10);
 }
 
-/* Greedy ids of a golden model's prompts, all at once, and what the engine counted. */
-static linnet_engine_stats answer(const golden *g, linnet_engine_options options,
-                                  int32_t ids[][MAX_IDS]) {
-    linnet_memory_plan plan, memory = {.struct_bytes = sizeof memory};
-    plan_of(g, &options, &plan);
-    linnet_engine *engine = engine_on(g, options);
-    linnet_engine_get_memory(engine, &memory);
-    assert_memory_equal(&plan, &memory, sizeof plan);
-    linnet_request *requests[GOLDEN_PROMPTS];
-    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
-        linnet_request_options request = greedy_options(g, i);
-        requests[i] = submit(engine, &request);
-    }
-    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
-        linnet_finish finish;
-        assert_int_equal(receive(requests[i], ids[i], &finish), GOLDEN_OUTPUT);
-        assert_int_equal(finish, LINNET_FINISH_LENGTH);
-    }
-    linnet_engine_stats stats = stats_of(engine);
-    linnet_engine_destroy(engine);
-    return stats;
-}
-
 /* Plain mixtures, biases, limits, scaled inputs, latent attention, recurrent layers, experts in
  * blocks; with one slot for each layer, a few, and all. */
 static void caches_of_any_size_give_the_golden_ids(void **state) {
@@ -75,7 +52,7 @@ static void caches_of_any_size_give_the_golden_ids(void **state) {
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
             options.experts_from_disk = sizes[s];
-            linnet_engine_stats stats = answer(&g, options, ids);
+            linnet_engine_stats stats = answer_as_planned(&g, options, ids);
             assert_true(sizes[s] != least || stats.n_expert_reads > 0);
             assert_true(sizes[s] != SIZE_MAX || stats.n_expert_reads == 0);
             for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
@@ -107,7 +84,7 @@ static void experts_apart_are_read_from_files(void **state) {
             if (plan.disk_experts == 0) /* the first layers have none */
                 continue;
             options.experts_from_disk = least_bytes(&g, options);
-            linnet_engine_stats stats = answer(&g, options, ids);
+            linnet_engine_stats stats = answer_as_planned(&g, options, ids);
             assert_true(stats.n_expert_reads > 0);
             for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
                 for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
@@ -142,7 +119,7 @@ static void heads_draft_with_experts_in_files(void **state) {
         options.draft = "mtp";
         options.experts_from_disk = least_bytes(&g, options);
         check_same_arenas(&g, options);
-        assert_true(answer(&g, options, ids).n_expert_reads > 0);
+        assert_true(answer_as_planned(&g, options, ids).n_expert_reads > 0);
         for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
             assert_memory_equal(ids[p], g.greedy[p], GOLDEN_OUTPUT * sizeof *ids[p]);
         linnet_model_close(g.model);
@@ -318,31 +295,19 @@ static void a_truncated_file_is_one_error(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-static void refuse(const char *name, linnet_engine_options options, linnet_status status,
-                   const char *text) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
-    linnet_error err = {0};
-    golden g;
-    golden_open(&g, name);
-    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), status);
-    if (strstr(err.message, text) == NULL)
-        fail_msg("\"%s\" is not in: %s", text, err.message);
-    linnet_model_close(g.model);
-}
-
 static void what_is_not_possible_is_refused(void **state) {
     (void)state;
     linnet_engine_options options = exact_options(64, 1, 0, 1);
     options.experts_from_disk = SIZE_MAX;
-    refuse("llama", options, LINNET_ERR_UNSUPPORTED, "experts_from_disk is given, but");
+    refuse_plan("llama", options, LINNET_ERR_UNSUPPORTED, "experts_from_disk is given, but");
     options.gpu_layers = 1;
-    refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "experts_from_disk needs");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "experts_from_disk needs");
     options.gpu_layers = -1;
     options.n_ranks = 2;
-    refuse("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "ranks");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "ranks");
     options = disk_options(64, 1, 0, 1);
     options.experts_from_disk = 1;
-    refuse("qwen3_moe", options, LINNET_ERR_ARGUMENT, "experts_from_disk is 1");
+    refuse_plan("qwen3_moe", options, LINNET_ERR_ARGUMENT, "experts_from_disk is 1");
 }
 
 int main(int argc, char **argv) {

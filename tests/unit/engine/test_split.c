@@ -5,28 +5,6 @@
 #include "engine/plan/make.h"
 #include "engine/plan/offload.h"
 
-/* Greedy ids of a golden model's prompts, one request after another, and the plan. */
-static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, memory = {.struct_bytes = sizeof plan};
-    linnet_error err = {0};
-    if (linnet_plan_memory(g->model, &options, &plan, &err) != LINNET_OK)
-        fail_msg("%s", err.message);
-    linnet_engine *engine = engine_on(g, options);
-    linnet_engine_get_memory(engine, &memory);
-    assert_memory_equal(&plan, &memory, sizeof plan);
-    linnet_request *requests[GOLDEN_PROMPTS];
-    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
-        linnet_request_options request = greedy_options(g, i);
-        requests[i] = submit(engine, &request);
-    }
-    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
-        linnet_finish finish;
-        assert_int_equal(receive(requests[i], ids[i], &finish), GOLDEN_OUTPUT);
-        assert_int_equal(finish, LINNET_FINISH_LENGTH);
-    }
-    linnet_engine_destroy(engine);
-}
-
 static void any_split_gives_the_same_ids(void **state) {
     (void)state;
     static const char *const names[] = {"llama",   "gemma3",           "qwen3_moe", "gpt2",
@@ -41,7 +19,7 @@ static void any_split_gives_the_same_ids(void **state) {
             int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
             linnet_engine_options options = exact_options(192, 3, 40, 2);
             options.gpu_layers = n;
-            answer(&g, options, ids);
+            answer_as_planned(&g, options, ids);
             for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
                 for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
                     if (ids[p][k] != g.greedy[p][k])
@@ -71,7 +49,7 @@ static void check_shared(const char *name, int32_t first_shared, int32_t n_layer
             continue;
         }
         int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
-        answer(&g, options, ids);
+        answer_as_planned(&g, options, ids);
         for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
             assert_memory_equal(ids[p], g.greedy[p], sizeof g.greedy[p]);
     }
@@ -188,30 +166,14 @@ static void as_many_layers_run_there_as_fit(void **state) {
     }
 }
 
-static void refuse(const golden *g, linnet_engine_options options, linnet_status status,
-                   const char *text) {
-    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
-    linnet_error err = {0};
-    assert_int_equal(linnet_plan_memory(g->model, &options, &plan, &err), status);
-    if (strstr(err.message, text) == NULL)
-        fail_msg("\"%s\" is not in: %s", text, err.message);
-}
-
 static void what_cannot_be_split_is_refused(void **state) {
     (void)state;
-    golden g;
     linnet_engine_options options = exact_options(64, 1, 0, 1);
-    golden_open(&g, "t5");
     options.gpu_layers = 1;
-    refuse(&g, options, LINNET_ERR_UNSUPPORTED, "encoder");
-    linnet_model_close(g.model);
-    golden_open(&g, "deepseek_v32");
-    refuse(&g, options, LINNET_ERR_UNSUPPORTED, "indexer");
-    linnet_model_close(g.model);
-    golden_open(&g, "llama");
+    refuse_plan("t5", options, LINNET_ERR_UNSUPPORTED, "encoder");
+    refuse_plan("deepseek_v32", options, LINNET_ERR_UNSUPPORTED, "indexer");
     options.gpu_layers = -2;
-    refuse(&g, options, LINNET_ERR_ARGUMENT, "gpu_layers");
-    linnet_model_close(g.model);
+    refuse_plan("llama", options, LINNET_ERR_ARGUMENT, "gpu_layers");
 }
 
 /* Where there is no GPU, options for one are no failure. */

@@ -219,11 +219,28 @@ static bool fail_nth(faulty_server *server, const asked *a, int nth, const answe
     return is_alive && got.is_in_time;
 }
 
+/* libevent keeps a record of each descriptor that it has seen, and a request may find the
+ * connection of the one before still open. */
+static void open_side_by_side(faulty_server *server) {
+    enum { CONNECTIONS = 4 };
+    static answer got;
+    int fds[CONNECTIONS];
+    for (int i = 0; i < CONNECTIONS; i++)
+        fds[i] = dial(&server->address);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        say_post(fds[i], requests[0].path, requests[0].body, false);
+        hear_all(fds[i], ANSWER_MS, got.heard, sizeof got.heard);
+    }
+    for (int i = 0; i < CONNECTIONS; i++)
+        hang_up(fds[i]);
+}
+
 static void warm_up(faulty_server *server) {
     static answer got;
     if (server->address.port == 0)
         print_log(server);
     assert_true(server->address.port != 0);
+    open_side_by_side(server);
     for (size_t i = 0; i < N_REQUESTS; i++)
         get_answer(server, &requests[i], false, &got);
 }
@@ -278,6 +295,38 @@ static void calls_of_requests_may_fail(void **state) {
     if (!fault_calls_work())
         skip();
     fail_in_requests(FAULT_CALL);
+}
+
+/* So many streams that the loop waits between their tokens, and stops watching the engine's queue
+ * meanwhile: when it cannot go on watching it tries again, or all streams would stall for ever. */
+static void watching_may_fail(void **state) {
+    (void)state;
+    enum { PROMPTS = 32, MOST = 12 };
+    char body[512] = "{\"max_tokens\":4,\"temperature\":0,\"stream\":true,\"prompt\":[\"a\"";
+    static answer right, got, then;
+    faulty_server server;
+    int status;
+    if (!fault_calls_work())
+        skip();
+    for (int i = 1; i < PROMPTS; i++)
+        strcat(body, ",\"a\"");
+    strcat(body, "]}");
+    const asked many = {"many streams", "/v1/completions", body, 200};
+    start_only(&server, FAULT_CALL, "epoll_ctl", 0);
+    warm_up(&server);
+    get_answer(&server, &requests[0], false, &right);
+    for (int nth = 1; nth <= MOST; nth++) {
+        atomic_store(server.process.n_left, nth);
+        get_answer(&server, &many, false, &got);
+        atomic_store(server.process.n_left, 0);
+        if (!got.is_in_time || (got.status != 0 && (got.status != 200 || !got.is_whole)))
+            fail_msg("%d: of %s came %.1500s", nth, many.name, got.heard);
+        get_answer(&server, &requests[0], false, &then);
+        assert_true(then.is_whole);
+        assert_string_equal(then.texts, right.texts);
+    }
+    assert_true(stop(&server, &status));
+    assert_int_equal(status, 0);
 }
 
 /* ---- faults at the start and at the end ------------------------------------------------- */
@@ -405,6 +454,7 @@ int main(void) {
     setenv("HF_HUB_CACHE", "/nonexistent", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(allocations_of_requests_may_fail),
                                        cmocka_unit_test(calls_of_requests_may_fail),
+                                       cmocka_unit_test(watching_may_fail),
                                        cmocka_unit_test(allocations_of_the_start_may_fail),
                                        cmocka_unit_test(calls_of_the_start_may_fail),
                                        cmocka_unit_test(an_unknown_port_fails_the_start),

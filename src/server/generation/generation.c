@@ -322,8 +322,8 @@ static void on_completions(evutil_socket_t fd, short what, void *argument) {
     if (now_ns < generations->backoff_until_ns) {
         struct timeval rest = {.tv_usec =
                                    (suseconds_t)((generations->backoff_until_ns - now_ns) / 1000)};
-        event_del(generations->queue_event);
-        event_add(generations->backoff_timer, &rest);
+        if (event_add(generations->backoff_timer, &rest) == 0)
+            event_del(generations->queue_event);
         return;
     }
     ln_health_note_progress(&generations->context->health, now_ns);
@@ -341,8 +341,10 @@ static void on_completions(evutil_socket_t fd, short what, void *argument) {
 
 static void on_backoff_over(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
+    static const struct timeval soon = {.tv_usec = 1000};
     ln_generations *generations = argument;
-    event_add(generations->queue_event, NULL);
+    if (event_add(generations->queue_event, NULL) != 0) /* no memory in the kernel: once more */
+        event_add(generations->backoff_timer, &soon);
 }
 
 ln_status ln_generations_start(ln_generations *generations, ln_context *context,

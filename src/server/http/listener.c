@@ -45,10 +45,16 @@ static void pause_listener(ln_listener *listener) {
     listener->is_paused = true;
 }
 
+static void retry_soon(ln_listener *listener) {
+    static const struct timeval soon = {.tv_usec = RETRY_MS * 1000};
+    event_add(listener->retry, &soon);
+}
+
 static void resume_listener(ln_listener *listener) {
     if (listener->is_paused && listener->n_connections < listener->set.limits.max_connections) {
-        listener->is_paused = false;
-        event_add(listener->accepter, NULL);
+        listener->is_paused = event_add(listener->accepter, NULL) != 0;
+        if (listener->is_paused)
+            retry_soon(listener);
     }
 }
 
@@ -166,8 +172,8 @@ static void on_readable(evutil_socket_t fd, short what, void *argument) {
         bool wants_write;
         ssize_t n_bytes = read_some(connection, &wants_write);
         if (n_bytes < 0 && (errno == EAGAIN || errno == EINTR)) {
-            if (wants_write)
-                event_add(connection->write_event, NULL);
+            if (wants_write && event_add(connection->write_event, NULL) != 0)
+                ln_connection_doom(connection);
             return;
         }
         if (!take(connection, n_bytes) || connection->tls == NULL ||
@@ -264,9 +270,8 @@ static void on_acceptable(evutil_socket_t listen_fd, short what, void *argument)
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             /* no descriptors are left, say: the kernel would report it without end */
-            struct timeval soon = {.tv_usec = RETRY_MS * 1000};
             pause_listener(listener);
-            event_add(listener->retry, &soon);
+            retry_soon(listener);
         }
     }
 }

@@ -19,6 +19,8 @@
 #define MIXTURE TEST_SOURCE_DIR "/tests/golden/models/qwen3_moe"
 #define KIMI    TEST_SOURCE_DIR "/tests/golden/models/kimi_linear"
 #define HYBRID  TEST_SOURCE_DIR "/tests/golden/adapter_hybrid"
+#define JAMBA   TEST_SOURCE_DIR "/tests/golden/models/jamba"
+#define MAMBA   TEST_SOURCE_DIR "/tests/golden/adapter_mamba"
 #define FALCON  TEST_SOURCE_DIR "/tests/golden/models/falcon"
 
 static char *folder;
@@ -188,6 +190,12 @@ static void test_hybrid(void **state) {
     assert_golden(KIMI, KIMI, HYBRID, HYBRID);
 }
 
+/* What a selective layer makes of x by x_proj and dt_proj, without an adapter of in_proj. */
+static void test_mamba(void **state) {
+    (void)state;
+    assert_golden(JAMBA, JAMBA, MAMBA, MAMBA);
+}
+
 /* ---- experts ------------------------------------------------------------------------------- */
 
 enum { DIM = 64, HIDDEN = 48, N_EXPERTS = 6, RANK = 2, N_VALUES = 1 << 16 };
@@ -306,6 +314,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dora, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hybrid, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_mamba, setup, teardown),
         cmocka_unit_test_setup_teardown(test_experts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
 the logits behind each of the model's prompts as PEFT computes them with it (written as float32, a
 row each): tests/golden/adapter, a LoRA on llama with all that ranks and scales can be, and
 adapter_dora, a DoRA, both in float64 since adapters are large; adapter_hybrid, a LoRA on
-kimi_linear, whose recurrent layers compute in float32 whatever they are asked for.
+kimi_linear, whose recurrent layers compute in float32 whatever they are asked for; adapter_mamba, a
+LoRA on jamba, merged by PEFT: transformers multiplies with the matrix of dt_proj itself, past the
+module that PEFT puts around it, so that unmerged the adapter of dt_proj would do nothing.
 
-usage: adapter.py REPOSITORY [adapter|adapter_dora|adapter_hybrid]
+usage: adapter.py REPOSITORY [adapter|adapter_dora|adapter_hybrid|adapter_mamba]
 (needs torch, transformers and peft)
 """
 import json
@@ -36,9 +38,11 @@ CONFIGS = {
         target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "b_proj"]
         + ["f_a_proj", "f_b_proj", "g_a_proj", "g_b_proj", "kv_b_proj"],
     ),
+    "adapter_mamba": dict(r=2, lora_alpha=4, target_modules=["x_proj", "dt_proj"]),
 }
-MODELS = {"adapter_hybrid": "kimi_linear"}
-SCALES = {"adapter_hybrid": 0.03}
+MODELS = {"adapter_hybrid": "kimi_linear", "adapter_mamba": "jamba"}
+SCALES = {"adapter_hybrid": 0.03, "adapter_mamba": 0.03}
+MERGED = ["adapter_mamba"]
 
 
 def write(root: Path, name: str) -> None:
@@ -58,6 +62,8 @@ def write(root: Path, name: str) -> None:
     model.save_pretrained(root / name)
     (root / name / "README.md").unlink()
     prompts = json.loads((base / "golden.json").read_text())["prompts"]
+    if name in MERGED:
+        model = model.merge_and_unload()
     if name not in MODELS:
         model = model.double()
     with torch.no_grad():

@@ -39,13 +39,16 @@ void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role ro
         ln_layout_add(layout, whole_rows(n_rows), sizeof(float));
 }
 
+/* Whether q, k and v of a recurrent layer are one matrix here. */
+static bool joins_qkv(const ln_mixer_spec *mixer) {
+    return mixer->kind == LN_MIXER_DELTA || mixer->kind == LN_MIXER_KDA ||
+           mixer->kind == LN_MIXER_LIGHTNING;
+}
+
 size_t ln_adapter_low_rank(const ln_spec *spec, size_t rank) {
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        const ln_mixer_spec *mixer = &spec->layers[i].mixer;
-        if (mixer->kind == LN_MIXER_DELTA || mixer->kind == LN_MIXER_KDA ||
-            mixer->kind == LN_MIXER_LIGHTNING)
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (joins_qkv(&spec->layers[i].mixer))
             return LN_ADAPTER_JOINED * rank;
-    }
     return rank;
 }
 
@@ -440,7 +443,7 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
     ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
     ln_adapter_target *target = &weight->adapters[l->place->slot];
     bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
-    if (part == NULL && id.role == LN_ROLE_MIXER_IN)
+    if (part == NULL && id.role == LN_ROLE_MIXER_IN && joins_qkv(&l->spec->layers[id.layer].mixer))
         return load_joined(l, id, weight, target, err);
     if (part == NULL || part->n_experts > 0)
         return LINNET_OK;

@@ -75,8 +75,8 @@ typedef struct ln_backend_vtable {
     bool on_device; /* what it reserves is memory of a device, which the host cannot read */
     void (*destroy)(ln_backend *backend);
 
-    /* Bytes that reserve can still give, without swapping; SIZE_MAX when the system does not say.
-     */
+    /* Bytes that reserve can still give, without swapping and within the limits of cgroups;
+     * SIZE_MAX when the system does not say. */
     size_t (*available_bytes)(const ln_backend *backend);
 
     /* Whether weights of this type can be multiplied and embedded. */

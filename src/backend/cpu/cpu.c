@@ -19,6 +19,7 @@
 #include "backend/cpu/scalar/scalar.h"
 #include "base/clock.h"
 #include "base/cpuid.h"
+#include "base/host/available_memory.h"
 #include "base/layout.h"
 #include "base/pool.h"
 
@@ -93,17 +94,8 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
 }
 
 static size_t available_bytes(const ln_backend *backend) {
-    size_t kib = SIZE_MAX;
-    char line[128];
     (void)backend;
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (file == NULL)
-        return SIZE_MAX;
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-            break;
-    fclose(file);
-    return kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
+    return ln_host_available_memory("");
 }
 
 /* A matrix may be packed by runs, if it is asked for: as long as the file stays in the page cache

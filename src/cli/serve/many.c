@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "base/host/available_memory.h"
 #include "cli/output.h"
 
 void ln_cli_many_add(const struct argp_state *state, const char **list, size_t *count,
@@ -47,17 +48,10 @@ ln_model_source ln_cli_many_offer(ln_cli_many_source *source) {
     return (ln_model_source){source, look, get};
 }
 
-/* What programs can have without others being written to disk, but a tenth; 0: nobody says. */
+/* What this process can still take without swapping, but a tenth; 0: nobody says. */
 static size_t read_free_bytes(void) {
-    FILE *file = fopen("/proc/meminfo", "re");
-    char line[128];
-    size_t kib = 0;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-            break;
-    if (file != NULL)
-        fclose(file);
-    return kib * 1024 / 10 * 9;
+    size_t bytes = ln_host_available_memory("");
+    return bytes < SIZE_MAX ? bytes / 10 * 9 : 0;
 }
 
 ln_memory_need ln_cli_many_budget(const ln_cli_many *many) {

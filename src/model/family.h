@@ -164,7 +164,10 @@ typedef enum ln_window_rule {
     LN_WINDOW_BETWEEN,   /* the same, but not the first */
     LN_WINDOW_BEHIND,    /* all but the first and every window_period-th from there on */
     LN_WINDOW_UNROTATED, /* layers without positions, when use_sliding_window is set */
-    LN_WINDOW_ROTATED    /* layers with positions, when a window is given */
+    LN_WINDOW_ROTATED,   /* layers with positions, when a window is given */
+    LN_WINDOW_INSIDE,    /* all but the first two, every window_period-th from the second on, and
+                            the last */
+    LN_WINDOW_FROM_LAST  /* all but the last and every window_period-th before it */
 } ln_window_rule;
 
 /* Which layers rotate q and k. */
@@ -174,6 +177,9 @@ typedef enum ln_rope_rule {
     LN_ROPE_WINDOWED_OR_ALL,  /* the same, but all rotate in a model without windows */
     LN_ROPE_LISTED_LAYERS,    /* by no_rope_layers; else all but every 4th */
     LN_ROPE_LISTED_BASES,     /* those whose base in layer_rope_theta is not 0 */
+    LN_ROPE_LISTED,           /* those whose entry in layer_rope_theta is not 0, by one base; else
+                                 all but the last and every fourth before it */
+    LN_ROPE_LISTED_KINDS,     /* those whose kind has parameters in rope_parameters */
     LN_ROPE_WINDOWED_OR_DENSE /* windowed layers, and dense ones before mixtures */
 } ln_rope_rule;
 
@@ -197,8 +203,9 @@ struct ln_family {
     const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
     const char *refused; /* flags of config.json that must not be true ('!': false), or NULL */
     ln_norm_kind norm, gguf_norm;
-    bool rms_where_said; /* RMS norms where the checkpoint has an epsilon of those */
-    bool norms_add_one;  /* folders: to their weights, where the kind does not say it */
+    bool rms_where_said;     /* RMS norms where the checkpoint has an epsilon of those */
+    bool norms_add_one;      /* folders: to their weights, where the kind does not say it */
+    bool output_norm_is_rms; /* whatever the others are */
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
     ln_qk_norm qk_norm;
@@ -250,6 +257,7 @@ struct ln_family {
     const char *chunk_key;   /* of config.json, of a chunk's tokens */
     bool norm_after_rope;
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */
+    bool bare_everywhere;         /* of all layers */
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
     bool softplus_gate;    /* of it, instead of a sigmoid */

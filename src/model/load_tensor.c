@@ -329,8 +329,12 @@ ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_
          (binding->optional && ln_family_find(family, l->checkpoint, id, &binding) == NULL)))
         return LINNET_OK;
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
+    if (role == LN_ROLE_ATTENTION_POST_NORM || role == LN_ROLE_FFN_POST_NORM)
+        out->eps = l->spec->post_norm_eps;
     if (is_bare)
         return LINNET_OK;
+    if (role == LN_ROLE_OUTPUT_NORM && family->output_norm_is_rms)
+        out->kind = LN_NORM_RMS;
     if (family->norms_add_one && format == LN_FORMAT_HF)
         LN_TRY(changed_weights(l, id, dim, 1.0f, 1.0f, &out->weight));
     else

@@ -21,6 +21,8 @@ static const char *const parts[] = {
     "mm_projector",
     "vision_projector",
     "vision_language_adapter",
+    "vision_adapter",
+    "vision_projection",
     "vit_large_projector",
     "patch_merger",
     "embed_tokens_extend",

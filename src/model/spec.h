@@ -250,6 +250,7 @@ typedef struct ln_spec {
     size_t ctx_tokens; /* what the checkpoint was made for */
     ln_norm_kind norm_kind;
     float norm_eps, latent_norm_eps;
+    float post_norm_eps; /* of norms behind blocks */
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
     bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
                                                    what their results are multiplied with */

@@ -75,11 +75,12 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     LN_TRY(ln_config_real(
         config, (ln_key){"attention_multiplier|attn_config.softmax_scale", "attention.scale"},
         1e-12, 1e12, &scale, err));
-    double of_keys = 1.0, of_input = 1.0;
+    double of_keys = 1.0, of_input = 1.0, of_queries = 1.0;
+    LN_TRY(ln_config_real(config, (ln_key){"qk_scale_factor", ""}, -1e9, 1e9, &of_queries, err));
     LN_TRY(ln_config_real(config, (ln_key){"key_multiplier", ""}, -1e9, 1e9, &of_keys, err));
     LN_TRY(
         ln_config_real(config, (ln_key){"attention_in_multiplier", ""}, -1e9, 1e9, &of_input, err));
-    attention->scale = (float)(scale * of_keys);
+    attention->scale = (float)(scale * of_keys * of_queries);
     attention->in_scale = (float)of_input;
     return LINNET_OK;
 }
@@ -228,7 +229,7 @@ ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spe
     if (family->window_sinks)
         attention->sinks = windowed;
     attention->bare_qk_norm = family->bare_qk_norm;
-    if (family->bare_qk_norm && attention->rope < 0)
+    if (family->bare_qk_norm && !family->bare_everywhere && attention->rope < 0)
         attention->qk_norm = LN_QK_NORM_NONE;
     return read_query_scale(config, spec, attention, err);
 }

@@ -1,6 +1,7 @@
 #include "model/spec_layers.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "model/family.h"
@@ -121,6 +122,31 @@ static ln_status rotates_by_base(const ln_config *config, const ln_spec *spec, s
                    ln_checkpoint_path(config->checkpoint), name);
 }
 
+/* By the layer's entry, which is 0 where it does not rotate; all others rotate by the model's base.
+ */
+static ln_status rotates_by_list(const ln_config *config, const ln_spec *spec, size_t layer,
+                                 bool *rotates, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    *rotates = (spec->n_layers - 1 - layer) % 4 != 0;
+    if (!ln_config_find(config, (ln_key){"layer_rope_theta", ""}, &list, name))
+        return LINNET_OK;
+    if (!ln_meta_item(&list, layer, &item) ||
+        (item.kind != LN_META_INT && item.kind != LN_META_FLOAT))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *rotates = item.kind == LN_META_INT ? item.integer != 0 : item.real != 0;
+    return LINNET_OK;
+}
+
+/* Layers of a kind whose parameters are null do not rotate. */
+static bool kind_rotates(const ln_config *config, bool windowed) {
+    char key[128];
+    snprintf(key, sizeof key, "%srope_parameters.%s", config->nest,
+             windowed ? "sliding_attention" : "full_attention");
+    return !ln_checkpoint_meta_is_null(config->checkpoint, key);
+}
+
 /* The table by which a layer rotates, or -1. */
 static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
                             size_t window, bool windowed, int *rope, ln_error *err) {
@@ -145,6 +171,10 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
             rotates = item.integer != 0; /* the list names the layers that do rotate */
         }
     }
+    if (spec->family->rope_rule == LN_ROPE_LISTED)
+        LN_TRY(rotates_by_list(config, spec, layer, &rotates, err));
+    if (spec->family->rope_rule == LN_ROPE_LISTED_KINDS)
+        rotates = rotates && kind_rotates(config, windowed);
     if (spec->family->rope_rule == LN_ROPE_LISTED_BASES)
         LN_TRY(rotates_by_base(config, spec, layer, &rotates, err));
     *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
@@ -187,6 +217,11 @@ static ln_status is_windowed_by_rule(const ln_config *config, const ln_spec *spe
         LN_TRY(ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
         *windowed = layer >= from;
     }
+    size_t from_last = spec->n_layers - 1 - layer;
+    if (rule == LN_WINDOW_INSIDE)
+        *windowed = layer >= 2 && layer % spec->family->window_period != 1 && from_last > 0;
+    if (rule == LN_WINDOW_FROM_LAST)
+        *windowed = from_last % spec->family->window_period != 0;
     if (rule == LN_WINDOW_ROTATED) {
         int rope = -1;
         LN_TRY(layer_rope(config, spec, layer, window, false, &rope, err));

@@ -15,12 +15,14 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aria|aya_vision|cohere2_vision|deepseek_vl|deepseek_vl_hybrid|ernie4_5_vl_moe|exaone4_5|fast_"
+    "aria|aya_vision|cohere2_vision|cohere_compass|deepseek_vl|deepseek_vl_hybrid|ernie4_5_vl_moe|"
+    "exaone4_5|fast_"
     "vlm|gemma3|"
     "gemma3n|gemma4|gemma4_unified|glm46v|glm4v|glm4v_moe|glm_ocr|glmga|got_ocr2|"
     "granite4_vision|granite_docling|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
     "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|"
-    "llava_onevision|minicpm_ocr|minimax_m3_vl|minicpmv4_6|minicpmv4_7|mistral3|molmo2|"
+    "llava_onevision|minicpm_ocr|minimax_m3_vl|minicpmv4_6|minicpmv4_7|mistral3|molmo2|muse_"
+    "glimmer|"
     "nemotron_h_omni|ovis2|"
     "paddleocr_vl|paligemma|perception_lm|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|"
     "qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|shieldgemma2|"
@@ -264,9 +266,10 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
                           &embedding, err));
     LN_TRY(ln_config_real(config, (ln_key){"residual_multiplier", "residual_scale"}, -1e9, 1e9,
                           &residual, err));
-    LN_TRY(ln_config_real(config,
-                          (ln_key){"logit_scale|logits_scaling|lm_head_multiplier", "logit_scale"},
-                          1e-9, 1e9, &logit, err));
+    LN_TRY(ln_config_real(
+        config,
+        (ln_key){"logit_scale|logits_scaling|lm_head_multiplier|output_multiplier", "logit_scale"},
+        1e-9, 1e9, &logit, err));
     LN_TRY(ln_config_real(config, (ln_key){"final_logit_softcapping", "final_logit_softcapping"}, 0,
                           1e9, &softcap, err));
     spec->has_folded_output = config->is_gguf && spec->family->scale_tied_logits;
@@ -555,6 +558,9 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     if (!config->is_gguf && spec->family->norm_eps > 0)
         eps = spec->family->norm_eps;
     spec->norm_eps = (float)eps;
+    double post_eps = eps;
+    LN_TRY(ln_config_real(config, (ln_key){"post_norm_eps", ""}, 0, 1, &post_eps, err));
+    spec->post_norm_eps = (float)post_eps;
     if (!config->is_gguf && spec->family->latent_eps > 0)
         eps = spec->family->latent_eps;
     LN_TRY(ln_config_real(config, (ln_key){"", "attention.latent_layer_norm_rms_epsilon"}, 0, 1,

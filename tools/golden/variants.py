@@ -253,6 +253,32 @@ VARIANTS = {
         "kolibri1", **TINY, head_dim=8, num_experts=3, num_experts_per_tok=2,
         moe_intermediate_size=16, shared_expert_intermediate_size=16, sliding_window=16,
         layer_types=["sliding_attention", "full_attention"]),
+    # dense, then mixtures that see a window and rotate, or all and do not
+    "flint": lambda: hf.AutoConfig.for_model(
+        "flint", **dict(TINY, num_hidden_layers=4), head_dim=8, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24,
+        mlp_only_layers=[0], sliding_window=17,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention",
+                     "full_attention"]),
+    "muse_glimmer": lambda: hf.AutoConfig.for_model(
+        "muse_glimmer",
+        text_config=dict(TINY, num_hidden_layers=5, head_dim=8, sliding_window=16,
+                         output_multiplier=4.0, qk_scale_factor=2.5),
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                           num_attention_heads=1, patch_size=2, pos_emb_height=4,
+                           pos_emb_width=4, max_position_embeddings=16),
+        out_hidden_size=8, projector_hidden_size=8),
+    "cohere_compass": lambda: hf.AutoConfig.for_model(
+        "cohere_compass",
+        text_config=dict(TINY, num_hidden_layers=3, head_dim=8, sliding_window=16, logit_scale=0.25,
+                         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                         rope_parameters={
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0,
+                                                   "mrope_section": [2, 1, 1]},
+                             "full_attention": None}),
+        vision_config=dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=1,
+                           out_hidden_size=32, patch_size=2, num_position_embeddings=16,
+                           deepstack_visual_indexes=[0])),
     "axk1": lambda: hf.AutoConfig.for_model(
         "axk1", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
                        moe_intermediate_size=16, n_routed_experts=3, qk_nope_head_dim=8,
@@ -366,4 +392,4 @@ VARIANTS = {
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
-         "minimax_m2": 2, "gpt_neox_japanese": 1}
+         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1}

@@ -1,4 +1,5 @@
-/* Command R7B: three windowed layers that rotate to one that sees all and has no positions. */
+/* Command R7B: three windowed layers that rotate to one that sees all and has no positions. Compass
+ * (North Micro Vision): layers rotate halves, as their kind says. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
@@ -27,5 +28,17 @@ const ln_family ln_family_cohere2 = {
     .rope_rule = LN_ROPE_WINDOWED_LAYERS,
     .window = LN_WINDOW_PERIOD,
     .window_period = 4,
+    LN_BINDINGS(bindings),
+};
+
+const ln_family ln_family_cohere_compass = {
+    .name = "cohere_compass",
+    .hf_types = "cohere_compass_text|cohere_compass",
+    .norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PARALLEL,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .rope_rule = LN_ROPE_LISTED_KINDS,
     LN_BINDINGS(bindings),
 };

@@ -19,7 +19,7 @@
 #define LLAMA TEST_SOURCE_DIR "/tests/golden/models/llama"
 #define BERT  TEST_SOURCE_DIR "/tests/golden/embeddings/bert_gguf/model.gguf"
 
-enum { SAMPLE = 12, TIMEOUT_MS = 20000, MAX_ARGUMENTS = 12 };
+enum { SAMPLE = 12, TIMEOUT_MS = 60000, MAX_ARGUMENTS = 12 };
 
 typedef struct command {
     const char *name;

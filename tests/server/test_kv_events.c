@@ -10,7 +10,7 @@
 #include "server/msgpack_text.h"
 #include "unit/engine/made_adapter.h"
 
-enum { DIM = 256, WAIT_MS = 10000, MAX_BATCHES = 4096 };
+enum { DIM = 256, WAIT_MS = 60000, MAX_BATCHES = 4096 };
 
 static test_server shared;
 static made_adapter made;

@@ -9,7 +9,7 @@
 #include "server/kv_events/publisher.h"
 #include "test.h"
 
-enum { WAITING = 4, WAIT_MS = 10000, MAX_HEARD = 256, MAX_BYTES = 1 << 17 };
+enum { WAITING = 4, WAIT_MS = 60000, MAX_HEARD = 256, MAX_BYTES = 1 << 17 };
 
 /* A batch: its number, and a sum over its bytes. */
 typedef struct heard_batch {

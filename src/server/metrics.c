@@ -172,6 +172,11 @@ static void put_engines(const page *p, const ln_metrics_now *now) {
             put_sample(&own, metric->name, NULL, metric->value(&now->engines[j].stats));
         }
     }
+    put_type(p, "engine_hangs", "gauge", "1 while the engine has requests and makes no progress.");
+    for (size_t j = 0; j < now->n_engines; j++) {
+        const page own = {p->out, p->prefix, now->engines[j].model};
+        put_sample(&own, "engine_hangs", NULL, now->engines[j].hangs);
+    }
 }
 
 /* What never changes but by its labels, as pickers of replicas read it. */

@@ -31,6 +31,7 @@ typedef struct ln_metrics {
 typedef struct ln_metrics_engine {
     const char *model;
     linnet_engine_stats stats;
+    bool hangs;
     size_t max_adapters;       /* that can be loaded; 0: none, and nothing is said of them */
     const char *used_adapters; /* by requests: names with commas between */
 } ln_metrics_engine;

@@ -285,8 +285,7 @@ static size_t count_max_seqs(const ln_registry *registry) {
 
 static ln_status start(ln_server *server, ln_error *err) {
     ln_context *context = &server->context;
-    const ln_registry *registry = &context->registry;
-    const ln_served_model *served = &registry->entries[0].served;
+    ln_registry *registry = &context->registry;
     const ln_server_options *options = &server->options;
     const ln_health_hooks hooks = {.user = server, .on_lost = on_lost, .on_hung = on_hung};
     const ln_shutdown_scope scope = {.base = server->base,
@@ -300,8 +299,7 @@ static ln_status start(ln_server *server, ln_error *err) {
                                      .on_reload = options->read_keys != NULL ? on_reload : NULL};
     atomic_store(&context->admission.limit, count_max_seqs(registry) + options->max_waiting);
     LN_TRY(ln_shutdown_start(&context->shutdown, &scope, err));
-    LN_TRY(ln_health_start(&context->health, server->base, registry,
-                           registry->is_fixed && served->has_gpu, has_ranks(server),
+    LN_TRY(ln_health_start(&context->health, server->base, registry, has_ranks(server),
                            options->hang_ms, &hooks, err));
     LN_TRY(ln_generations_start(&server->generations, context, server->base, err));
     return ln_worker_pool_start(&context->pool, server->base, err);
@@ -329,7 +327,7 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
                         ln_error *err) {
     ln_registry *registry = &server->context.registry;
     LN_TRY(ln_registry_init_fixed(registry, model, engine, server->options.served_name,
-                                  server->created_s, err));
+                                  &server->log, server->created_s, err));
     return run(server, registry->entries[0].served.name, err);
 }
 

@@ -32,8 +32,8 @@ typedef struct ln_server_options {
     const char *cors_origin;    /* "*" or one origin; NULL: none */
     size_t max_waiting;         /* sequences that may wait beside the running ones */
     uint32_t drain_ms;          /* how long SIGTERM waits for running requests */
-    uint32_t hang_ms; /* without progress of the engine before /health says so; after twice
-                         as long on a GPU the server ends */
+    uint32_t hang_ms; /* without progress of an engine that has work before /health says so; after
+                         twice as long on a GPU the server ends, once no other model works */
     const char *response_store; /* file of stored responses; NULL: they are kept in memory */
     size_t max_responses, max_response_bytes; /* that are stored */
     const char *template_variables; /* a JSON object of variables of chat templates; NULL: none */

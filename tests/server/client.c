@@ -99,10 +99,10 @@ test_server server_start_logging(int log_fd, const char *const *arguments) {
     return start(argv, -1, NULL, log_fd);
 }
 
-static test_server start_modelled(const unsigned values[5]) {
-    char numbers[5][16];
-    const char *argv[8] = {TEST_MODELLED, "models/demo.gguf"};
-    for (int i = 0; i < 5; i++) {
+static test_server start_modelled(const unsigned values[6]) {
+    char numbers[6][16];
+    const char *argv[9] = {TEST_MODELLED, "models/demo.gguf"};
+    for (int i = 0; i < 6; i++) {
         snprintf(numbers[i], sizeof numbers[i], "%u", values[i]);
         argv[2 + i] = numbers[i];
     }
@@ -117,12 +117,18 @@ static test_server start_modelled(const unsigned values[5]) {
 
 test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
                            unsigned drain_ms) {
-    return start_modelled((const unsigned[]){max_seqs, max_waiting, hang_ms, drain_ms, 0});
+    return start_modelled((const unsigned[]){max_seqs, max_waiting, hang_ms, drain_ms, 0, 1});
 }
 
 test_server modelled_start_gpu(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
                                unsigned drain_ms) {
-    return start_modelled((const unsigned[]){max_seqs, max_waiting, hang_ms, drain_ms, 1});
+    return start_modelled((const unsigned[]){max_seqs, max_waiting, hang_ms, drain_ms, 1, 1});
+}
+
+test_server modelled_start_models(unsigned n_models, unsigned hang_ms, bool has_gpu) {
+    enum { MAX_SEQS = 8, NEVER_MS = 3600000 };
+    return start_modelled(
+        (const unsigned[]){MAX_SEQS, MAX_SEQS, hang_ms, NEVER_MS, has_gpu, n_models});
 }
 
 static modelled_counts command(test_server *server, char letter) {
@@ -152,6 +158,14 @@ modelled_counts modelled_fail(test_server *server) {
 
 modelled_counts modelled_lose(test_server *server) {
     return command(server, 'l');
+}
+
+void modelled_pass_load(test_server *server) {
+    command(server, 'p');
+}
+
+void modelled_pass_hang(test_server *server) {
+    command(server, 'q');
 }
 
 void modelled_get_stuck(test_server *server) {

@@ -28,6 +28,13 @@ test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned han
 test_server modelled_start_gpu(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
                                unsigned drain_ms);
 
+/* Over models a, b and so on, which are loaded when they are asked for, and whose engines step by
+ * themselves. Each time one is loaded or freed waits for a call of modelled_pass_load, each prompt
+ * that begins with the token 7 hangs its engine until one of modelled_pass_hang. */
+test_server modelled_start_models(unsigned n_models, unsigned hang_ms, bool has_gpu);
+void modelled_pass_load(test_server *server);
+void modelled_pass_hang(test_server *server);
+
 /* What became of requests, from the start. */
 typedef struct modelled_counts {
     size_t n_running, n_finished, n_cancelled, n_failed;

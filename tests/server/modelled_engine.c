@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@ struct linnet_request {
     linnet_request *next; /* of the engine's */
     void *user;
     size_t n_prompt, max_tokens, n_taken;
-    bool shows_times;
+    bool shows_times, hangs;
     uint64_t *times; /* [max_tokens] of the steps */
     atomic_size_t n_output;
     atomic_int finish;
@@ -69,6 +70,8 @@ static void step(linnet_engine *engine, uint64_t now_ns, bool fails) {
         atomic_store(&request->finish, is_cancelled ? LINNET_FINISH_CANCELLED
                                        : fails      ? LINNET_FINISH_ERROR
                                                     : LINNET_FINISH_LENGTH);
+        atomic_fetch_sub(&engine->n_open, 1);
+        atomic_fetch_add(&engine->n_ended, 1);
         release(request);
     }
     atomic_fetch_add(&engine->n_steps, !fails);
@@ -77,7 +80,8 @@ static void step(linnet_engine *engine, uint64_t now_ns, bool fails) {
 }
 
 void modelled_engine_init(linnet_engine *engine, size_t max_seqs) {
-    *engine = (linnet_engine){.max_seqs = max_seqs};
+    memset(engine, 0, sizeof *engine);
+    engine->max_seqs = max_seqs;
     pthread_mutex_init(&engine->mutex, NULL);
     pthread_cond_init(&engine->work_came, NULL);
 }
@@ -113,11 +117,25 @@ static bool wait_for_work(linnet_engine *engine, uint64_t *due_ns) {
     return !is_stopping;
 }
 
+static void pass_gate(sem_t *gate) {
+    while (sem_wait(gate) != 0)
+        continue;
+}
+
+static void hang_if_asked(linnet_engine *engine) {
+    for (linnet_request *request = engine->running; request != NULL; request = request->next)
+        if (request->hangs) {
+            pass_gate(&modelled_engine_kind.hang_gate);
+            request->hangs = false;
+        }
+}
+
 static void *run(void *argument) {
     linnet_engine *engine = argument;
     uint64_t due_ns = ln_clock_ns();
     while (wait_for_work(engine, &due_ns)) {
         take_submitted(engine);
+        hang_if_asked(engine);
         due_ns += engine->step_ns;
         struct timespec due = {.tv_sec = (time_t)(due_ns / 1000000000u),
                                .tv_nsec = (long)(due_ns % 1000000000u)};
@@ -161,6 +179,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory");
     }
     request->n_prompt = options->n_prompt_ids;
+    request->hangs = options->n_prompt_ids > 0 && options->prompt_ids[0] == MODELLED_HANG;
     request->max_tokens = max_tokens;
     request->times = times;
     request->shows_times = engine->step_ns > 0;
@@ -168,6 +187,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     ln_completion_entry_init(&request->entry, request, options->completion_queue);
     atomic_init(&request->references, 2);
     *out = request;
+    atomic_fetch_add(&engine->n_open, 1);
     pthread_mutex_lock(&engine->mutex);
     request->next = engine->submitted;
     engine->submitted = request;
@@ -213,23 +233,46 @@ void linnet_request_close(linnet_request *request) {
     release(request);
 }
 
-/* The server makes no engine: it is given this one. */
+modelled_kind modelled_engine_kind;
+
 linnet_status linnet_plan_memory(const linnet_model *model, const linnet_engine_options *options,
                                  linnet_memory_plan *plan, linnet_error *err) {
-    (void)model, (void)options, (void)plan, (void)err;
-    return LINNET_ERR_UNSUPPORTED;
+    (void)model, (void)err;
+    plan->ctx_tokens = 1 << 20;
+    plan->max_seqs = options->max_seqs;
+    plan->device_bytes = modelled_engine_kind.has_gpu;
+    plan->total_bytes = 1 << 20;
+    return modelled_engine_kind.step_ns > 0 ? LINNET_OK : LINNET_ERR_UNSUPPORTED;
 }
 
 linnet_status linnet_engine_create(const linnet_model *model, const linnet_engine_options *options,
-                                   linnet_engine **engine, linnet_error *err) {
-    (void)model, (void)options, (void)err;
-    *engine = NULL;
-    return LINNET_ERR_UNSUPPORTED;
+                                   linnet_engine **out, linnet_error *err) {
+    (void)model;
+    *out = NULL;
+    if (modelled_engine_kind.step_ns == 0)
+        return LINNET_ERR_UNSUPPORTED;
+    linnet_engine *engine = malloc(sizeof *engine);
+    if (engine == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory");
+    pass_gate(&modelled_engine_kind.load_gate);
+    modelled_engine_init(engine, options->max_seqs);
+    engine->has_gpu = modelled_engine_kind.has_gpu;
+    if (modelled_engine_start(engine, modelled_engine_kind.step_ns) != 0)
+        abort();
+    *out = engine;
+    return LINNET_OK;
 }
 
 void linnet_engine_destroy(linnet_engine *engine) {
+    if (engine == NULL)
+        return;
     while (atomic_load(&engine->is_stuck))
         pause();
+    if (modelled_engine_kind.step_ns == 0)
+        return;
+    pass_gate(&modelled_engine_kind.load_gate);
+    modelled_engine_stop(engine);
+    free(engine);
 }
 
 void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan) {
@@ -267,6 +310,8 @@ linnet_status linnet_engine_unload_adapter(linnet_engine *engine, const char *na
 void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats) {
     *stats = (linnet_engine_stats){.struct_bytes = sizeof *stats,
                                    .is_lost = atomic_load(&engine->is_lost),
+                                   .n_running = atomic_load(&engine->n_open),
+                                   .n_requests = atomic_load(&engine->n_ended),
                                    .n_steps = atomic_load(&engine->n_steps),
                                    .n_failed_steps = atomic_load(&engine->n_failed_steps)};
 }

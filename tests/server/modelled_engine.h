@@ -6,6 +6,7 @@
 
 #include <linnet.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "engine/completion_queue.h"
@@ -24,9 +25,12 @@ struct linnet_engine {
     linnet_request *running; /* the stepping thread's, as what follows */
     ln_completion_batch batch;
     atomic_uint_fast64_t n_steps, n_failed_steps; /* the latter in a row */
+    atomic_size_t n_open;                         /* submitted and not ended */
+    atomic_uint_fast64_t n_ended;
     uint64_t n_late; /* steps of the clock that came over a step late */
     /* requests that ended */
     size_t n_finished, n_cancelled, n_failed;
+    char rest[1 << 16]; /* zeros, for who reads a plan in the library's engine */
 };
 
 /* Steps by hand: a token's text is its number in its output. */
@@ -39,5 +43,16 @@ size_t modelled_engine_count(const linnet_engine *engine); /* running requests; 
  * step, as ln_clock_ns has it. 0, or an error number. */
 int modelled_engine_start(linnet_engine *engine, uint64_t step_ns);
 void modelled_engine_stop(linnet_engine *engine);
+
+/* What linnet_engine_create makes, of each model; zeros: nothing. Creating an engine and destroying
+ * it each wait for a pass at one gate, a prompt that begins with the token MODELLED_HANG at the
+ * other. */
+enum { MODELLED_HANG = 7 };
+typedef struct modelled_kind {
+    uint64_t step_ns;
+    bool has_gpu;
+    sem_t load_gate, hang_gate;
+} modelled_kind;
+extern modelled_kind modelled_engine_kind;
 
 #endif

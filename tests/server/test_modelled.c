@@ -208,6 +208,153 @@ static void ends_when_the_gpu_hangs(void **state) {
     hang_up(stream);
 }
 
+/* ---- health of several models ------------------------------------------------------------ */
+
+/* Says a request that the answer of which is heard later. */
+static int say_post(const test_server *server, const char *path, const char *body) {
+    char head[256];
+    int fd = dial(server);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", path,
+             strlen(body), body);
+    say_text(fd, head);
+    return fd;
+}
+
+/* Asks until the answer has the status and the text. */
+static void wait_for(const test_server *server, const char *path, const char *body, int status,
+                     const char *text) {
+    http_response heard = {0};
+    for (int times = 0; times < 3000; times++) {
+        response_free(&heard);
+        heard = body != NULL ? post(server, path, body) : get(server, path);
+        if (heard.status == status && strstr(heard.body, text) != NULL) {
+            response_free(&heard);
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    fail_msg("%s: %d and %s, not %d and %s", path, heard.status, heard.body, status, text);
+}
+
+/* While the model waits at the gate, to be loaded or freed. */
+static void expect_health_at_gate(test_server *server, const char *model, const char *state) {
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    snprintf(text, sizeof text, "\"value\":\"%s\"", state);
+    wait_for(server, path, NULL, 200, text);
+    for (int i = 0; i < 20; i++) { /* each time longer than no progress is a hang */
+        expect_status(get(server, "/health"), 200);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    modelled_pass_load(server);
+}
+
+static void load(test_server *server, const char *model) {
+    char body[64];
+    snprintf(body, sizeof body, "{\"model\":\"%s\"}", model);
+    int fd = say_post(server, "/models/load", body);
+    expect_health_at_gate(server, model, "loading");
+    expect_status(hear(fd, false), 200);
+    hang_up(fd);
+}
+
+static void tells_which_model_hangs(void **state) {
+    (void)state;
+    static const char to_a[] = "{\"model\":\"a\",\"prompt\":[5],\"max_tokens\":2}",
+                      to_b[] = "{\"model\":\"b\",\"prompt\":[5],\"max_tokens\":2}",
+                      hang_a[] = "{\"model\":\"a\",\"prompt\":[7],\"max_tokens\":2}",
+                      long_b[] = "{\"model\":\"b\",\"prompt\":[5],\"max_tokens\":500000}";
+    test_server server = modelled_start_models(3, 200, false);
+    load(&server, "a"), load(&server, "b");
+    int busy = say_post(&server, "/v1/completions", long_b),
+        stuck = say_post(&server, "/v1/completions", hang_a);
+    wait_for(&server, "/health", NULL, 503,
+             "{\"status\":\"the engine makes no progress\",\"models\":[\"a\"]}");
+    wait_for(&server, "/ready", NULL, 200, "ready");
+    wait_for(&server, "/v1/completions", to_b, 200, "\"finish_reason\":\"length\"");
+    wait_for_metric(&server, "engine_hangs", "\"a\"", 1);
+    wait_for_metric(&server, "engine_hangs", "\"b\"", 0);
+    wait_for(&server, "/v1/models/a", NULL, 200,
+             "\"failed\":true,\"error\":\"the engine makes no progress\"");
+    wait_for(&server, "/v1/models/b", NULL, 200, "\"status\":{\"value\":\"loaded\"}");
+    expect_status(post(&server, "/v1/completions", to_a), 503);
+    expect_status(post(&server, "/models/unload", "{\"model\":\"a\"}"), 409);
+    modelled_pass_hang(&server);
+    expect_status(hear(stuck, false), 200);
+    wait_for(&server, "/health", NULL, 200, "ok");
+    wait_for(&server, "/v1/completions", to_a, 200, "\"finish_reason\":\"length\"");
+    hang_up(busy), hang_up(stuck);
+    for (int i = 0; i < 3; i++)
+        modelled_pass_load(&server);
+    server_stop(&server);
+}
+
+/* It is not freed while its engine hangs, which would keep others from being loaded. */
+static void loads_beside_a_model_that_hangs(void **state) {
+    (void)state;
+    static const char hang_a[] = "{\"model\":\"a\",\"prompt\":[7],\"max_tokens\":2}";
+    test_server server = modelled_start_models(2, 200, false);
+    load(&server, "a");
+    int stuck = say_post(&server, "/v1/completions", hang_a);
+    wait_for_submitted(&server, 1);
+    hang_up(stuck);
+    wait_for_metric(&server, "requests_cut_total", NULL, 1);
+    /* before or after it is seen to hang */
+    http_response heard = post(&server, "/models/unload", "{\"model\":\"a\"}");
+    assert_true(heard.status == 200 || heard.status == 409);
+    response_free(&heard);
+    wait_for(&server, "/health", NULL, 503, "\"models\":[\"a\"]");
+    int fd = say_post(&server, "/models/load", "{\"model\":\"b\"}");
+    modelled_pass_load(&server);
+    expect_status(hear(fd, false), 200);
+    hang_up(fd);
+    wait_for(&server, "/health", NULL, 503, "\"models\":[\"a\"]");
+    modelled_pass_hang(&server);
+    wait_for(&server, "/health", NULL, 200, "ok");
+    for (int i = 0; i < 2; i++)
+        modelled_pass_load(&server);
+    server_stop(&server);
+}
+
+/* Each of these takes longer than an engine with work may be silent. */
+static void models_that_come_and_go_do_not_hang(void **state) {
+    (void)state;
+    static const char to_a[] = "{\"model\":\"a\",\"prompt\":[5],\"max_tokens\":2}";
+    test_server server = modelled_start_models(2, 1, false);
+    int fd = say_post(&server, "/v1/completions", to_a);
+    expect_health_at_gate(&server, "a", "loading");
+    expect_status(hear(fd, false), 200);
+    hang_up(fd);
+    expect_status(get(&server, "/health"), 200);
+    expect_status(post(&server, "/models/sleep", "{\"model\":\"a\"}"), 200);
+    expect_health_at_gate(&server, "a", "unloaded");
+    wait_for(&server, "/v1/models/a", NULL, 200, "\"value\":\"sleeping\"");
+    load(&server, "a");
+    expect_status(post(&server, "/models/unload", "{\"model\":\"a\"}"), 200);
+    expect_health_at_gate(&server, "a", "unloaded");
+    load(&server, "a");
+    modelled_pass_load(&server);
+    server_stop(&server);
+}
+
+static void ends_when_the_gpu_of_a_model_hangs(void **state) {
+    (void)state;
+    test_server server = modelled_start_models(2, 50, true);
+    load(&server, "a"), load(&server, "b");
+    int fd = say_post(&server, "/v1/completions",
+                      "{\"model\":\"a\",\"prompt\":[7],\"max_tokens\":2,\"stream\":true}");
+    http_response heard = hear(fd, false);
+    assert_non_null(strstr(heard.body, "the server ends"));
+    response_free(&heard);
+    char *log;
+    assert_int_equal(server_wait(&server, &log), 1);
+    assert_non_null(strstr(log, "a makes no progress"));
+    assert_non_null(strstr(log, "the GPU hangs"));
+    free(log);
+    hang_up(fd);
+}
+
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void drains(void **state) {
@@ -361,6 +508,10 @@ int main(void) {
         cmocka_unit_test(tells_of_an_engine_that_fails),
         cmocka_unit_test(ends_when_the_gpu_is_lost),
         cmocka_unit_test(ends_when_the_gpu_hangs),
+        cmocka_unit_test(tells_which_model_hangs),
+        cmocka_unit_test(loads_beside_a_model_that_hangs),
+        cmocka_unit_test(models_that_come_and_go_do_not_hang),
+        cmocka_unit_test(ends_when_the_gpu_of_a_model_hangs),
         cmocka_unit_test(drains),
         cmocka_unit_test(tells_that_it_drains),
         cmocka_unit_test(ends_with_a_stuck_engine),

@@ -20,6 +20,7 @@ static size_t describe(const ln_registry *registry, ln_metrics_engine *engines, 
             continue;
         engines[n] = (ln_metrics_engine){.model = served->name,
                                          .stats.struct_bytes = sizeof engines[n].stats,
+                                         .hangs = registry->entries[i].health.hangs,
                                          .max_adapters = served->max_adapters};
         linnet_engine_get_stats(served->engine, &engines[n].stats);
         list_used_adapters(served->engine, used);
@@ -34,6 +35,7 @@ void ln_endpoint_metrics(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     const ln_registry *registry = &context->registry;
     ln_strbuf used = {0};
+    ln_health_look(&context->health);
     ln_metrics_engine *engines = calloc(registry->n_entries, sizeof *engines);
     ln_metrics_now now = {.prefix = context->metrics_prefix,
                           .model = registry->is_fixed ? registry->entries[0].served.name : "",

@@ -40,9 +40,10 @@ static void put_model(ln_strbuf *out, const ln_model_entry *entry, const char *a
     ln_strbuf_puts(out, ",\"parent\":");
     ln_json_put_text(out, adapter != NULL ? served->name : NULL);
     ln_strbuf_printf(out, ",\"status\":{\"value\":\"%s\"", ln_model_state_name(entry));
-    if (entry->failure[0] != '\0') {
+    const char *failure = entry->health.trouble != NULL ? entry->health.trouble : entry->failure;
+    if (failure[0] != '\0') {
         ln_strbuf_puts(out, ",\"failed\":true,\"error\":");
-        ln_json_put_text(out, entry->failure);
+        ln_json_put_text(out, failure);
     }
     ln_strbuf_puts(out, "}");
     if (entry->has_plan && adapter == NULL)
@@ -71,6 +72,7 @@ void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
     const ln_registry *registry = &context->registry;
     char last[256];
     ln_registry_look(&context->registry);
+    ln_health_look(&context->health);
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < registry->n_entries; i++) {
@@ -111,6 +113,7 @@ void ln_endpoint_model(ln_context *context, ln_exchange *exchange) {
     linnet_adapter adapter = {.struct_bytes = sizeof adapter};
     bool is_adapter;
     ln_registry_look(&context->registry);
+    ln_health_look(&context->health);
     const ln_model_entry *entry = find(registry, name, &adapter, &is_adapter);
     if (entry == NULL) {
         ln_api_error error = {0};

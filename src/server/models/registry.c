@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/models/engine_counts.h"
 
 /* Between two looks for new models, which read folders while nothing else is served: at least so
  * long, and so many times as long as the last look took. */
@@ -115,20 +116,9 @@ ln_memory_need ln_registry_count(const ln_registry *registry) {
 
 void ln_registry_stats(const ln_registry *registry, linnet_engine_stats *sum) {
     *sum = (linnet_engine_stats){.struct_bytes = sizeof *sum};
-    for (size_t i = 0; i < registry->n_entries; i++) {
-        linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-        if (registry->entries[i].state != LN_MODEL_LOADED)
-            continue;
-        linnet_engine_get_stats(registry->entries[i].served.engine, &stats);
-        sum->n_waiting += stats.n_waiting;
-        sum->n_running += stats.n_running;
-        sum->n_kv_blocks += stats.n_kv_blocks;
-        sum->n_kv_used += stats.n_kv_used;
-        sum->n_steps += stats.n_steps;
-        sum->is_lost |= stats.is_lost;
-        if (stats.n_failed_steps > sum->n_failed_steps)
-            sum->n_failed_steps = stats.n_failed_steps;
-    }
+    for (size_t i = 0; i < registry->n_entries; i++)
+        if (registry->entries[i].state == LN_MODEL_LOADED)
+            ln_engine_counts_add(sum, registry->entries[i].served.engine);
 }
 
 /* ---- leases ----------------------------------------------------------------------------- */
@@ -199,6 +189,11 @@ void ln_lease_take(ln_registry *registry, ln_model_entry *entry, ln_lease *lease
     lease->entry = entry;
     lease->is_granted = false;
     lease->serial = registry->n_leases++;
+    if (entry->health.hangs && lease->needs_engine && !registry->is_fixed) {
+        lease->entry = NULL;
+        lease->refuse(lease, 503, "the model makes no progress");
+        return;
+    }
     if (entry->first == NULL && can_grant(lease)) {
         grant(lease);
         return;
@@ -249,6 +244,7 @@ static void push(ln_registry *registry, ln_model_entry *entry, ln_load_kind kind
         entry->load_s = (double)ln_clock_ns() / 1e9;
     entry->state = during[kind];
     entry->leave = LN_LEAVE_NONE;
+    entry->health = (ln_model_health){0};
     entry->served.engine = NULL; /* the loader's */
     if (kind == LN_LOAD_CLOSE) {
         entry->served.model = NULL;
@@ -373,7 +369,7 @@ static ln_model_entry *choose_victim(const ln_registry *registry, const ln_model
     for (size_t i = 0; i < registry->n_entries; i++) {
         ln_model_entry *entry = &registry->entries[i];
         bool is_there = entry->state == LN_MODEL_LOADED || entry->state == LN_MODEL_OPEN;
-        if (entry == except || !is_there || entry->leave != LN_LEAVE_NONE)
+        if (entry == except || !is_there || entry->leave != LN_LEAVE_NONE || entry->health.hangs)
             continue;
         int lead = victim != NULL ? rank_victim(victim) - rank_victim(entry) : 1;
         if (lead > 0 || (lead == 0 && entry->used_ms < victim->used_ms))
@@ -413,11 +409,25 @@ static bool advance_open(ln_registry *registry, ln_model_entry *entry) {
     return false;
 }
 
+/* An engine that hangs while it has requests, though they be cancelled, would keep the loader for
+ * ever: they are to be over first. */
+static bool is_at_work(const ln_model_entry *entry) {
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    if (entry->state == LN_MODEL_LOADED)
+        linnet_engine_get_stats(entry->served.engine, &stats);
+    return ln_engine_counts_work(&stats);
+}
+
 static bool free_leaving(ln_registry *registry) {
+    static const struct timeval soon = {.tv_usec = 20000};
     for (size_t i = 0; i < registry->n_entries; i++) {
         ln_model_entry *entry = &registry->entries[i];
         if (entry->leave == LN_LEAVE_NONE || entry->n_users > 0)
             continue;
+        if (is_at_work(entry)) {
+            event_add(registry->look_event, &soon);
+            continue;
+        }
         push(registry, entry, entry->leave == LN_LEAVE_SLEEP ? LN_LOAD_SLEEP : LN_LOAD_CLOSE);
         return true;
     }
@@ -464,7 +474,7 @@ static void expire(ln_registry *registry) {
         ln_model_entry *entry = &registry->entries[i];
         bool is_open = entry->state == LN_MODEL_OPEN && !entry->is_asleep;
         bool is_there = entry->state == LN_MODEL_LOADED || is_open;
-        if (!is_there || entry->n_users > 0 || entry->first != NULL)
+        if (!is_there || entry->n_users > 0 || entry->first != NULL || entry->health.hangs)
             continue;
         int64_t rest_ms = ln_model_rest_ms(entry);
         if (rest_ms == 0)
@@ -490,11 +500,23 @@ static void on_look(evutil_socket_t fd, short what, void *argument) {
         advance(registry);
 }
 
+void ln_registry_note_hang(ln_registry *registry, ln_model_entry *entry, bool hangs) {
+    if (hangs == entry->health.hangs)
+        return;
+    entry->health.hangs = hangs;
+    if (hangs)
+        entry->leave = LN_LEAVE_NONE;
+    ln_log_message(registry->log, "%s makes %s", entry->served.name,
+                   hangs ? "no progress" : "progress again");
+    look_soon(registry); /* others may have to leave instead */
+}
+
 bool ln_registry_free(ln_registry *registry, ln_model_entry *entry, bool sleeps, const char **why) {
     bool is_moving = entry->state == LN_MODEL_OPENING || entry->state == LN_MODEL_LOADING ||
                      entry->state == LN_MODEL_FREEING;
     *why = registry->is_fixed                           ? "the server has this model alone"
            : entry->n_users > 0 || entry->first != NULL ? "requests have the model or wait for it"
+           : entry->health.hangs                        ? "the model makes no progress"
            : is_moving                                  ? "the model is being loaded or unloaded"
                                                         : NULL;
     if (*why != NULL)
@@ -517,12 +539,13 @@ static ln_status allocate(ln_registry *registry, size_t most, ln_error *err) {
 }
 
 ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *model,
-                                 linnet_engine *engine, const char *name, int64_t created_s,
-                                 ln_error *err) {
+                                 linnet_engine *engine, const char *name, ln_log *log,
+                                 int64_t created_s, ln_error *err) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     LN_TRY(allocate(registry, 1, err));
     registry->n_entries = 1;
     registry->is_fixed = true;
+    registry->log = log;
     registry->created_s = created_s;
     linnet_engine_get_memory(engine, &plan);
     ln_model_entry *entry = registry->entries;

@@ -23,6 +23,14 @@ typedef enum ln_model_state {
 /* Why a loaded model is to lose its engine when its requests are over. */
 typedef enum ln_model_leave { LN_LEAVE_NONE, LN_LEAVE_SLEEP, LN_LEAVE_CLOSE } ln_model_leave;
 
+/* What health.h knows of a loaded model's engine; zeros until it has looked. */
+typedef struct ln_model_health {
+    uint64_t n_done;                  /* steps, and requests that ended */
+    uint64_t progress_ns, silence_ns; /* when that changed, or work came; since then, at the look */
+    bool has_work, hangs;
+    const char *trouble; /* NULL: none */
+} ln_model_health;
+
 typedef struct ln_model_entry ln_model_entry;
 typedef struct ln_lease ln_lease;
 
@@ -57,6 +65,7 @@ struct ln_model_entry {
     int64_t keep_ms;
     double load_s;      /* how long its engine took, the last time */
     char failure[1024]; /* of the last attempt to load it; "": it had none */
+    ln_model_health health;
 };
 
 typedef struct ln_registry {
@@ -76,8 +85,8 @@ typedef struct ln_registry {
 
 /* One model with its engine, which stay the caller's. */
 ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *model,
-                                 linnet_engine *engine, const char *name, int64_t created_s,
-                                 ln_error *err);
+                                 linnet_engine *engine, const char *name, ln_log *log,
+                                 int64_t created_s, ln_error *err);
 /* Models that are loaded when asked for. */
 ln_status ln_registry_init(ln_registry *registry, const ln_model_source *source,
                            const ln_memory_need *budget, struct event_base *base, ln_log *log,
@@ -104,6 +113,10 @@ void ln_lease_release(ln_registry *registry, ln_lease *lease);
  * requests have it or wait for it. Nothing happens to one that has no engine, or sleeps already. */
 bool ln_registry_free(ln_registry *registry, ln_model_entry *entry, bool sleeps, const char **why);
 
+/* A loaded model hangs, or no longer does. While it hangs it is not freed, which would not come to
+ * an end, and beside other models it takes no more requests. */
+void ln_registry_note_hang(ln_registry *registry, ln_model_entry *entry, bool hangs);
+
 /* "unloaded", "loading", "loaded", "sleeping". */
 const char *ln_model_state_name(const ln_model_entry *entry);
 /* Milliseconds until a loaded model leaves for want of requests; negative: it does not. */
@@ -112,6 +125,6 @@ int64_t ln_model_rest_ms(const ln_model_entry *entry);
 ln_memory_need ln_registry_count(const ln_registry *registry);
 
 /* The sum of all loaded engines' counts; `is_lost`, `n_failed_steps`: the greatest. */
-void ln_registry_stats(const ln_registry *registry, linnet_engine_stats *stats);
+void ln_registry_stats(const ln_registry *registry, linnet_engine_stats *sum);
 
 #endif

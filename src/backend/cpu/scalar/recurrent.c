@@ -3,84 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/scalar/recurrent.h"
 #include "backend/cpu/scalar/scalar.h"
-
-/* ---- the blocks of a sequence -------------------------------------------------------------- */
-
-ln_state_view ln_state_view_of(const ln_op *op, const ln_state_cache *cache, size_t seq) {
-    const ln_batch *batch = op->batch;
-    const ln_batch_group *states = &batch->groups[cache->states->group];
-    const ln_batch_group *tails = &batch->groups[cache->tails->group];
-    size_t row = (size_t)batch->seq_starts[seq];
-    size_t n = (size_t)batch->seq_starts[seq + 1] - row;
-    size_t begin = n > 0 ? (size_t)batch->positions[row] : 0;
-    size_t tail = (size_t)tails->block_tables[seq * tails->max_blocks];
-    return (ln_state_view){
-        .shape = &cache->shape,
-        .states = cache->states->k,
-        .table = states->block_tables + seq * states->max_blocks,
-        .tail = (float *)cache->tails->k + tail * cache->tails->k_dim,
-        .row = row,
-        .begin = begin,
-        .end = begin + n,
-    };
-}
-
-/* The state at a multiple of LN_STATE_CHUNK behind position 0; NULL: nobody keeps it. */
-static float *state_at(const ln_state_view *view, size_t position) {
-    int32_t block = view->table[position / LN_STATE_CHUNK];
-    return block < 0 ? NULL : view->states + (size_t)block * ln_state_block_floats(view->shape);
-}
-
-/* Where the state at `position` is computed: its own block, or that of the next one that is kept.
- */
-float *ln_state_target(const ln_state_view *view, size_t position) {
-    float *state = state_at(view, position);
-    while (state == NULL)
-        state = state_at(view, position += LN_STATE_CHUNK);
-    return state;
-}
+#include "backend/cpu/scalar/scan_decay.h"
+#include "backend/cpu/scalar/state_view.h"
 
 /* ---- convolution --------------------------------------------------------------------------- */
-
-/* The convolution's input at a position, from the step, the tail or the state; NULL: zero. */
-const float *ln_state_conv_input(const ln_op_conv *p, const ln_state_view *view, int64_t position) {
-    const ln_state_shape *s = view->shape;
-    if (position < 0)
-        return NULL;
-    size_t at = (size_t)position, chunk = view->begin - view->begin % LN_STATE_CHUNK;
-    if (at >= view->begin)
-        return p->x + (view->row + at - view->begin) * s->conv_dim;
-    if (at >= chunk)
-        return view->tail + ln_tail_conv(s) + at % s->n_conv_rows * s->conv_dim;
-    const float *rows = state_at(view, chunk) + ln_state_matrix_floats(s);
-    return rows + (at + ln_state_conv_rows(s) - chunk) * s->conv_dim;
-}
-
-/* Keeps channels of the last inputs in the tail, and at each state that is kept in its block. */
-void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t first,
-                          size_t end) {
-    const ln_state_shape *s = view->shape;
-    size_t n_rows = ln_state_conv_rows(s), n_bytes = (end - first) * sizeof(float);
-    size_t boundary = view->begin - view->begin % LN_STATE_CHUNK + LN_STATE_CHUNK;
-    for (; boundary <= view->end; boundary += LN_STATE_CHUNK) {
-        float *state = state_at(view, boundary);
-        for (size_t i = 0; i < n_rows && state != NULL; i++) {
-            const float *x =
-                ln_state_conv_input(p, view, (int64_t)(boundary + i) - (int64_t)n_rows);
-            float *row = state + ln_state_matrix_floats(s) + i * s->conv_dim;
-            memcpy(row + first, x + first, n_bytes);
-        }
-    }
-    size_t n_kept = view->end - view->begin;
-    n_kept = n_kept < s->n_conv_rows ? n_kept : s->n_conv_rows;
-    for (size_t at = view->end - n_kept; at < view->end; at++) {
-        const float *x = p->x + (view->row + at - view->begin) * s->conv_dim;
-        float *row = view->tail + ln_tail_conv(s) + at % s->n_conv_rows * s->conv_dim;
-        memcpy(row + first, x + first, n_bytes);
-    }
-}
 
 static void convolve(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end) {
     const ln_state_shape *s = view->shape;
@@ -147,22 +74,6 @@ static void load_head(const head_scan *h, const float *x, float *out) {
     float scale = h->p->unit_qk ? 1.0f / sqrtf(ln_scalar_dot(x, x, n) + 1e-6f) : 1.0f;
     for (size_t i = 0; i < n; i++)
         out[i] = x[i] * scale;
-}
-
-float ln_scan_step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t i) {
-    float a = p->a[row * n_decays + i] + (p->a_bias != NULL ? p->a_bias[i] : 0.0f);
-    float dt = a > 20.0f ? a : log1pf(expf(a));
-    return dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
-}
-
-float ln_scan_log_decay(const ln_op_scan *p, size_t row, size_t n_decays, size_t head, size_t i) {
-    float rate = p->rate[head];
-    if (p->decay == LN_DECAY_FIXED)
-        return -rate;
-    if (p->decay != LN_DECAY_BOUNDED)
-        return -(rate * ln_scan_step_size(p, row, n_decays, i));
-    float a = p->a[row * n_decays + i] + (p->a_bias != NULL ? p->a_bias[i] : 0.0f);
-    return -p->bound / (1.0f + expf(-(rate * a)));
 }
 
 /* The sums of decays with this token's, in the chunk's and in the tail. */
@@ -257,7 +168,8 @@ static void scan_head(head_scan *h) {
     const ln_state_view *view = h->view;
     size_t matrix = h->head * h->s->k_dim * h->s->v_dim;
     h->chunk = view->begin - view->begin % LN_STATE_CHUNK;
-    h->state = h->chunk > 0 && view->begin < view->end ? state_at(view, h->chunk) + matrix : NULL;
+    h->state =
+        h->chunk > 0 && view->begin < view->end ? ln_state_at(view, h->chunk) + matrix : NULL;
     load_chunk(h, view->begin);
     for (size_t position = view->begin; position < view->end; position++) {
         scan_token(h, position);

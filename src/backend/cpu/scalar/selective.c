@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/scalar/scalar.h"
+#include "backend/cpu/scalar/scan_decay.h"
 
 /* ---- running states -------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef LN_BACKEND_CPU_SCALAR_SELECTIVE_H
 #define LN_BACKEND_CPU_SCALAR_SELECTIVE_H
 
-#include "backend/cpu/scalar/recurrent.h"
+#include "backend/cpu/scalar/state_view.h"
 
 enum { LN_SELECTIVE_COLUMNS = 64 }; /* of an item, at most */
 

@@ -6,7 +6,7 @@
 #ifndef LN_BACKEND_CPU_SIMD_CONV_H
 #define LN_BACKEND_CPU_SIMD_CONV_H
 
-#include "backend/cpu/scalar/recurrent.h"
+#include "backend/cpu/scalar/state_view.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/norm.h"
 

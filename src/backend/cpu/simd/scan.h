@@ -13,8 +13,9 @@
 
 #include <string.h>
 
-#include "backend/cpu/scalar/recurrent.h"
 #include "backend/cpu/scalar/scalar.h"
+#include "backend/cpu/scalar/scan_decay.h"
+#include "backend/cpu/scalar/state_view.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/selective.h"
 

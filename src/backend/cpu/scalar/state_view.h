@@ -1,6 +1,6 @@
 /* Where a sequence's state and tail are, as kernels of recurrent layers see them. */
-#ifndef LN_BACKEND_CPU_SCALAR_RECURRENT_H
-#define LN_BACKEND_CPU_SCALAR_RECURRENT_H
+#ifndef LN_BACKEND_CPU_SCALAR_STATE_VIEW_H
+#define LN_BACKEND_CPU_SCALAR_STATE_VIEW_H
 
 #include "backend/cpu/kernels.h"
 
@@ -16,6 +16,9 @@ typedef struct ln_state_view {
 
 ln_state_view ln_state_view_of(const ln_op *op, const ln_state_cache *cache, size_t seq);
 
+/* The state at a multiple of LN_STATE_CHUNK behind position 0; NULL: nobody keeps it. */
+float *ln_state_at(const ln_state_view *view, size_t position);
+
 /* Where the state at `position` is computed: its own block, or that of the next one that is kept.
  */
 float *ln_state_target(const ln_state_view *view, size_t position);
@@ -26,11 +29,5 @@ const float *ln_state_conv_input(const ln_op_conv *p, const ln_state_view *view,
 /* Keeps channels first .. end - 1 of the last inputs in the tail, and at each state that is kept in
  * its block. */
 void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end);
-
-/* dt of decay number i of a row. */
-float ln_scan_step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t i);
-
-/* g of the same, which is the head's; not of a selective scan. */
-float ln_scan_log_decay(const ln_op_scan *p, size_t row, size_t n_decays, size_t head, size_t i);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of `linnet chat`, and the commands that a person types in it. */
+/* `linnet chat`: a conversation with a model on a terminal, or over a pipe. */
 #ifndef LN_CLI_CHAT_CHAT_H
 #define LN_CLI_CHAT_CHAT_H
 
@@ -7,24 +7,6 @@
 #include <stddef.h>
 
 #include "cli/adapters.h"
-#include "cli/chat/conversation.h"
-#include "cli/generate.h"
-
-typedef struct ln_chat {
-    linnet_model *model;
-    linnet_engine *engine;
-    size_t ctx_tokens;
-    ln_conversation conversation;
-    linnet_sampling sampling;
-    size_t max_tokens;          /* of an answer; 0: until the context is full */
-    size_t n_forgotten;         /* the oldest messages, which the context has no room for */
-    const char *adapter;        /* that answers have; NULL: none */
-    ln_cli_generation answered; /* the last answer */
-    bool editing;               /* on a terminal */
-    bool has_colour;            /* stdout is a terminal that may show it */
-    bool quits;
-    bool quiet; /* nothing but answers, and errors */
-} ln_chat;
 
 /* What `linnet chat' is told. Strings are borrowed. */
 typedef struct ln_chat_options {
@@ -40,14 +22,5 @@ typedef struct ln_chat_options {
 /* Talks until the person ends it, with a model that stays the caller's; `path` is what messages
  * call it. Returns the exit status. */
 int ln_chat_run(linnet_model *model, const char *path, const ln_chat_options *how);
-
-/* Answers the conversation's last message on stdout and adds the answer to it; what was
- * interrupted counts as far as it came. When the context has no room, the oldest messages are no
- * longer read. Without an answer the message is dropped, and what failed
- * was printed. False when stdout is closed. */
-bool ln_chat_answer(ln_chat *chat);
-
-/* Runs a line that begins with '/'. What it prints goes to stderr, but an answer to stdout. */
-void ln_chat_command(ln_chat *chat, char *line);
 
 #endif

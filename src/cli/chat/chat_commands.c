@@ -1,18 +1,17 @@
+#include "cli/chat/chat_commands.h"
+
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/chat/chat.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
 typedef struct chat_command {
-    const char *name, *argument, *summary; /* `argument` NULL: it takes none */
-    void (*run)(ln_chat *chat, char *argument);
+    const char *name, *argument, *summary;      /* `argument` NULL: it takes none */
+    void (*run)(ln_chat *chat, char *argument); /* NULL: lists the commands */
 } chat_command;
-
-static void help(ln_chat *chat, char *argument);
 
 static void clear(ln_chat *chat, char *argument) {
     (void)argument;
@@ -138,7 +137,7 @@ static void set(ln_chat *chat, char *argument) {
 }
 
 static const chat_command commands[] = {
-    {"help", NULL, "list the commands", help},
+    {"help", NULL, "list the commands", NULL},
     {"clear", NULL, "forget the conversation, not the system message", clear},
     {"system", "TEXT", "set the system message; without TEXT remove it", set_system},
     {"retry", NULL, "answer the last message again, from another seed; /regen, too", retry},
@@ -164,9 +163,7 @@ static bool is_named(const chat_command *command, const char *word, size_t lengt
     return strlen(command->name) == length && memcmp(command->name, word, length) == 0;
 }
 
-static void help(ln_chat *chat, char *argument) {
-    (void)chat;
-    (void)argument;
+static void list_commands(void) {
     for (size_t i = 0; i < N_COMMANDS; i++) {
         char usage[32];
         snprintf(usage, sizeof usage, "/%s %s", commands[i].name,
@@ -187,8 +184,10 @@ void ln_chat_command(ln_chat *chat, char *line) {
         argument += strspn(argument, " \n");
         if (*argument != '\0' && !commands[i].argument)
             ln_cli_fail("/%s takes no argument", commands[i].name);
-        else
+        else if (commands[i].run)
             commands[i].run(chat, argument);
+        else
+            list_commands();
         return;
     }
     ln_cli_fail("there is no command '/%.*s'; /help lists them", (int)length, line + 1);

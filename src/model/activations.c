@@ -12,7 +12,7 @@ static void grow(size_t *a, size_t b) {
 /* The widest row of each activation, over all layers. */
 typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
-    size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, sparse;
+    size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, shortcut, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t gated;
@@ -87,14 +87,15 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.index_heads, a->indexer.n_heads);
         grow(&w.index_dim, a->indexer.head_dim);
         grow(&w.top_k, a->indexer.top_k);
-        bool is_dense = moe->n_experts == 0 || moe->beside;
+        bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
         if (layer->ffn.limit > 0)
             grow(&w.gated, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         if (moe->limit > 0)
             grow(&w.gated, moe->n_used * moe->n_hidden);
-        grow(&w.n_experts, moe->n_experts);
+        grow(&w.n_experts, moe->n_experts + moe->n_zero);
+        grow(&w.shortcut, moe->shortcut || layer->takes_shortcut ? spec->dim : 0);
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
         grow(&w.expert_out, moe->n_used * spec->dim);
@@ -171,6 +172,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(expert_hidden, w.expert_hidden, row);
     PLACE(expert_out, w.expert_out, row);
     PLACE(expert_latent, w.expert_latent, row);
+    PLACE(shortcut, w.shortcut, row);
     PLACE(shared_out, w.shared, row);
     PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
     PLACE(hidden, w.hidden, row);
@@ -233,6 +235,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
         borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
     if (spec->n_streams > 0)
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
+    if (widths_of(spec).shortcut > 0)
+        borders[n++] = (ln_border){activations->shortcut, spec->dim};
     if (spec->n_indexers > 0) /* layers use positions that one before them has chosen */
         borders[n++] = (ln_border){(float *)(void *)activations->indices, widths_of(spec).top_k};
     return n;

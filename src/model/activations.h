@@ -28,9 +28,10 @@ typedef struct ln_activations {
     float *expert_hidden;                  /* [max_tokens * n_used][n_hidden] */
     float *expert_out;                     /* [max_tokens * n_used][dim or n_latent] */
     float *expert_latent;                  /* [max_tokens][n_latent] what latent experts read */
-    float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
-    float *hidden;                         /* [max_tokens][max n_hidden] */
-    float *gated;                          /* [max_tokens * n_used][n_hidden], of limited ones */
+    float *shortcut; /* [max_tokens][dim] experts that are added behind the next layer */
+    float *shared_out, *shared_gate; /* [max_tokens][dim], [max_tokens] */
+    float *hidden;                   /* [max_tokens][max n_hidden] */
+    float *gated;                    /* [max_tokens * n_used][n_hidden], of limited ones */
     /* recurrent layers: inputs of the convolution and what it gives [max_tokens][conv_dim], gates
      * and results [max_tokens][n_heads * v_dim], decays [max_tokens][n_decays], betas
      * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank]; Mamba 1
@@ -78,7 +79,7 @@ void ln_activations_bind(const ln_spec *spec, const ln_activations_shape *shape,
                          ln_activations *activations);
 
 /* What one backend's or rank's layers hand to the next one's: rows of activations. */
-enum { LN_MAX_BORDERS = 4 };
+enum { LN_MAX_BORDERS = 5 };
 typedef struct ln_border {
     float *at;
     size_t width; /* floats of a token */

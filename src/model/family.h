@@ -137,7 +137,8 @@ typedef enum ln_part {
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 
-/* Names are without ".weight"; %d is the layer, %e the expert (a name without it is a packed
+/* Names are without ".weight"; %d is the layer (%h half of it and %p the rest, where two are one of
+ * the checkpoint's), %e the expert (a name without it is a packed
  * tensor of all experts); NULL: the format has no such tensor. Several
  * bindings may name one role: the first whose tensor is there counts. */
 typedef struct ln_binding {
@@ -288,22 +289,25 @@ struct ln_family {
     bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
-    bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
-    bool lists_alone;       /* by lists alone */
-    bool gguf_lists;        /* GGUF: likewise */
-    bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */
-    bool v_norm;            /* values are normalised by head, without weights */
-    bool layer_scales;      /* what a layer gives is multiplied by a number */
-    bool lookup;            /* layers may have embeddings of their own */
-    bool altup;             /* there are several streams, and a path of low rank beside attention */
-    bool moe_beside;        /* experts, where there are any, stand beside a dense feed-forward */
-    bool gguf_turning;      /* GGUF tells pairs that do not turn by factors of frequencies */
-    bool ends_in_full;      /* the last layer sees all, whatever layer_types says */
-    bool window_unlisted;   /* a window is that of all attention, whatever layer_types says */
-    ln_mixer mixer;         /* of its recurrent layers */
-    bool mixers_beside;     /* every layer has one beside attention */
-    const char *mixer_word; /* for them in a list of layers; NULL: all layers are recurrent */
-    bool least_time_step;   /* folders limit steps by time_step_min alone, not time_step_limit */
+    bool by_layer;       /* layers differ in heads and sizes, by lists or by what they see */
+    bool lists_alone;    /* by lists alone */
+    bool gguf_lists;     /* GGUF: likewise */
+    bool gguf_half_rope; /* GGUF counts rotary dimensions of layers that see all twice */
+    bool v_norm;         /* values are normalised by head, without weights */
+    bool layer_scales;   /* what a layer gives is multiplied by a number */
+    bool lookup;         /* layers may have embeddings of their own */
+    bool altup;          /* there are several streams, and a path of low rank beside attention */
+    bool moe_beside;     /* experts, where there are any, stand beside a dense feed-forward */
+    bool shortcut;       /* two layers are one of the checkpoint's: experts read what the first
+                            one's dense feed-forward reads, and are added behind the second */
+    bool scales_latents; /* latents are multiplied with the root of the model's width over theirs */
+    bool gguf_turning;   /* GGUF tells pairs that do not turn by factors of frequencies */
+    bool ends_in_full;   /* the last layer sees all, whatever layer_types says */
+    bool window_unlisted;     /* a window is that of all attention, whatever layer_types says */
+    ln_mixer mixer;           /* of its recurrent layers */
+    bool mixers_beside;       /* every layer has one beside attention */
+    const char *mixer_word;   /* for them in a list of layers; NULL: all layers are recurrent */
+    bool least_time_step;     /* folders limit steps by time_step_min alone, not time_step_limit */
     bool mixers_normed_first; /* layers that are recurrent have norms before the blocks, others
                                  behind them */
     bool mixer_from_heads;    /* folders may lack sizes of recurrent layers: there are as many heads

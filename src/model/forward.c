@@ -332,6 +332,8 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         after_norm(r, spec, &w->ffn_norm);
     }
+    if (spec->takes_shortcut)
+        ln_record_shortcut(r);
     ln_record_layer_end(r, spec, w);
 }
 

@@ -62,13 +62,20 @@ static ln_status borrowing_attention(ln_loader *l, size_t i, const ln_attention_
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
 }
 
+static ln_status latent_norm(ln_loader *l, ln_role role, size_t i, size_t dim, ln_norm *out) {
+    if (!l->spec->family->scales_latents)
+        return ln_load_norm(l, role, i, dim, out);
+    float factor = (float)sqrt((double)l->spec->dim / (double)dim);
+    return ln_load_scaled_norm(l, role, i, dim, factor, out);
+}
+
 static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
                                   ln_layer_weights *w) {
     const ln_latent_spec *latent = &spec->latent;
     size_t dim = l->spec->dim, q_rows = spec->n_heads * (latent->n_plain + latent->n_rope);
     if (latent->q_latent > 0) {
         LN_TRY(ln_load_matrix(l, LN_ROLE_Q_A, i, latent->q_latent, dim, &w->q_a));
-        LN_TRY(ln_load_norm(l, LN_ROLE_Q_A_NORM, i, latent->q_latent, &w->q_a_norm));
+        LN_TRY(latent_norm(l, LN_ROLE_Q_A_NORM, i, latent->q_latent, &w->q_a_norm));
         w->q_a_norm.eps = l->spec->latent_norm_eps;
         LN_TRY(ln_load_matrix(l, LN_ROLE_Q_B, i, q_rows, latent->q_latent, &w->q_b));
     } else {
@@ -79,7 +86,7 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
             ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, spec->n_heads, dim, &w->attention_gate));
     LN_TRY(indexer(l, i, spec, w));
     LN_TRY(ln_load_matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
-    LN_TRY(ln_load_norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
+    LN_TRY(latent_norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
     w->kv_a_norm.eps = l->spec->latent_norm_eps;
     ln_source_shape k = {spec->n_heads, latent->n_latent, latent->n_plain};
     ln_source_shape v = {spec->n_heads, latent->v_dim, latent->n_latent};
@@ -141,7 +148,7 @@ static ln_status feed_forward(ln_loader *l, const ln_layer_spec *layer, size_t i
     size_t dim = l->spec->dim;
     if (ffn->moe.n_experts > 0)
         LN_TRY(ln_load_experts(l, i, layer, w));
-    if (ffn->n_hidden == 0 || (ffn->moe.n_experts > 0 && !ffn->moe.beside))
+    if (ffn->n_hidden == 0 || (ffn->moe.n_experts > 0 && !ffn->moe.beside && !ffn->moe.shortcut))
         return LINNET_OK;
     if (ffn->xielu)
         LN_TRY(xielu(l, i, &w->xielu));

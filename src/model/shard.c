@@ -212,6 +212,12 @@ static void divide_layers(divider *d, ln_layer_spec *layers) {
 static ln_status check_experts(const ln_checkpoint *checkpoint, const ln_spec *whole,
                                const ln_mesh *mesh, ln_error *err) {
     size_t n_ranks = ln_mesh_in_stage(mesh), most = 0;
+    for (size_t i = 0; i < whole->n_layers && n_ranks > 1; i++)
+        if (whole->layers[i].ffn.moe.n_zero > 0)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: zero_expert_num: ranks cannot divide experts that give what they "
+                           "read",
+                           ln_checkpoint_path(checkpoint));
     for (size_t i = 0; i < whole->n_layers && mesh->n_expert > 1; i++) {
         size_t n = whole->layers[i].ffn.moe.n_experts;
         most = n > most ? n : most;

@@ -118,6 +118,7 @@ typedef struct ln_mixer_spec {
 
 typedef struct ln_moe_spec {
     size_t n_experts; /* 0: a dense layer */
+    size_t n_zero;    /* more of them, which give what they read */
     size_t n_used, n_hidden;
     size_t n_latent; /* experts read and give so many dimensions instead of the model's; 0: those */
     ln_router router;
@@ -132,6 +133,7 @@ typedef struct ln_moe_spec {
     float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
     bool scale_inputs;  /* an expert's weight multiplies what it reads, not what it gives */
     bool beside;        /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
+    bool shortcut;      /* beside one, and added behind the next layer (LongCat) */
 } ln_moe_spec;
 
 typedef struct ln_ffn_spec {
@@ -160,6 +162,7 @@ typedef struct ln_layer_spec {
     bool has_cross;              /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
     ln_ffn_spec ffn;                /* of no width and without experts: none */
+    bool takes_shortcut;            /* experts of the layer before are added behind it */
     bool scaled;                    /* what the layer gives is multiplied by a number */
     float attention_keep, ffn_keep; /* of LN_PLACE_NORMED, before attention or a mixer, and ffn */
     struct { /* what a rank has of the layer, whose numbers above are the rank's (shard.h) */

@@ -115,6 +115,20 @@ static ln_status read_normalize(const ln_config *config, const ln_family *family
                    ln_checkpoint_path(config->checkpoint), order);
 }
 
+/* How many of the experts a token meets, of which some may give what they read. */
+static ln_status read_used(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
+                           ln_error *err) {
+    if (family->shortcut)
+        LN_TRY(ln_config_size(config, (ln_key){"zero_expert_num", ""}, 0, MAX_EXPERTS, &moe->n_zero,
+                              err));
+    return ln_config_need_size(config,
+                               (ln_key){"num_experts_per_tok|num_experts_per_token|experts_per_"
+                                        "token|moe_k|moe_topk|moe_top_k|top_k_experts|"
+                                        "ffn_config.moe_top_k",
+                                        "expert_used_count"},
+                               1, moe->n_experts + moe->n_zero, &moe->n_used, err);
+}
+
 ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,
                            ln_moe_spec *moe, ln_error *err) {
     *moe = (ln_moe_spec){.router = family->router,
@@ -136,12 +150,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         moe->n_experts = 0;
     if (moe->n_experts == 0)
         return LINNET_OK;
-    LN_TRY(ln_config_need_size(config,
-                               (ln_key){"num_experts_per_tok|num_experts_per_token|experts_per_"
-                                        "token|moe_k|moe_topk|moe_top_k|top_k_experts|"
-                                        "ffn_config.moe_top_k",
-                                        "expert_used_count"},
-                               1, moe->n_experts, &moe->n_used, err));
+    LN_TRY(read_used(config, family, moe, err));
     LN_TRY(read_expert_size(config, family, moe, err));
     LN_TRY(read_normalize(config, family, moe, err));
     double scale = 1.0;
@@ -160,6 +169,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
     moe->jitter = (float)jitter;
     moe->scale_inputs = family->scale_expert_inputs;
+    moe->shortcut = family->shortcut;
     if (moe->router == LN_ROUTER_SPARSEMIXER && moe->n_used != 2)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a sparse mixer of %zu experts, not 2",
                        ln_checkpoint_path(config->checkpoint), moe->n_used);

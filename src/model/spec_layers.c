@@ -551,7 +551,8 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     if (config->is_gguf ? spec->family->gguf_dense_by_router
                         : spec->family->dense_by_router && !is_listed)
         dense = !ln_family_has(spec->family, config->checkpoint, router);
-    if (dense) {
+    layer->takes_shortcut = spec->family->shortcut && i % 2 == 1;
+    if (dense || layer->takes_shortcut) {
         layer->ffn.moe = (ln_moe_spec){0};
         LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
     }

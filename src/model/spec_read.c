@@ -538,6 +538,11 @@ static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
                                (ln_key){"hidden_size|n_embd|d_model|dim", "embedding_length"}, 1,
                                LN_MAX_DIM, &spec->dim, err));
     LN_TRY(read_layer_count(config, &spec->n_layers, err));
+    if (spec->family->shortcut) {
+        LN_TRY(ln_config_need_size(config, (ln_key){"num_layers", ""}, 1, LN_MAX_LAYERS / 2,
+                                   &spec->n_layers, err));
+        spec->n_layers *= 2;
+    }
     config->n_layers = spec->n_layers;
     return LINNET_OK;
 }

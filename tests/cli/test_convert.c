@@ -47,6 +47,7 @@ static const struct {
     {"molmo2", "molmo2"},
     {"lfm3", "lfm3"},
     {"llama_dynamic", "dynamic RoPE"},
+    {"longcat_flash", "longcat_flash"},
     {"minicpm3", "minicpm3"},
     {"minimax", "minimax"},
     {"minimax_m3", "minimax_m3"},

@@ -253,6 +253,13 @@ VARIANTS = {
         "kolibri1", **TINY, head_dim=8, num_experts=3, num_experts_per_tok=2,
         moe_intermediate_size=16, shared_expert_intermediate_size=16, sliding_window=16,
         layer_types=["sliding_attention", "full_attention"]),
+    # three experts, and two that give what they read
+    "longcat_flash": lambda: hf.AutoConfig.for_model(
+        "longcat_flash", vocab_size=64, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        hidden_size=32, ffn_hidden_size=24, num_layers=2, num_attention_heads=4,
+        max_position_embeddings=512, q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=8,
+        qk_rope_head_dim=8, head_dim=8, v_head_dim=8, moe_topk=2, n_routed_experts=3,
+        zero_expert_num=2, expert_ffn_hidden_size=16, routed_scaling_factor=2.5),
     # dense, then mixtures that see a window and rotate, or all and do not
     "flint": lambda: hf.AutoConfig.for_model(
         "flint", **dict(TINY, num_hidden_layers=4), head_dim=8, num_experts=4,
@@ -392,4 +399,4 @@ VARIANTS = {
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
-         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1}
+         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1}

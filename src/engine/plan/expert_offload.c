@@ -113,9 +113,14 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
     const ln_spec *spec = &model->spec;
     const char *path = ln_checkpoint_path(model->checkpoint);
     const char *name = options->experts_from_disk > 0 ? "experts_from_disk" : "cpu_experts";
-    bool any = false;
-    for (size_t i = 0; i < spec->n_layers; i++)
+    bool any = false, has_zero = false;
+    for (size_t i = 0; i < spec->n_layers; i++) {
         any |= spec->layers[i].ffn.moe.n_experts > 0;
+        has_zero |= spec->layers[i].ffn.moe.n_zero > 0;
+    }
+    if (has_zero)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s is given, but %s has experts that give what they read", name, path);
     if (!any)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is given, but %s has no experts", name,
                        path);

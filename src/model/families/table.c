@@ -14,7 +14,7 @@
     X(gptj) X(granite) X(granite_swa) X(gte) X(granitemoe) X(granitemoehybrid) X(helium)                  \
     X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hyperclovax) X(internlm2) X(jais2) X(jamba)   \
     X(jina_bert) X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(laguna) X(lfm2) X(lfm2_moe) X(lfm3) X(llama)   \
-    X(llama4) X(mamba) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
+    X(llama4) X(longcat_flash) X(mamba) X(mamba2) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
     X(ministral3) X(mistral) X(mistral4) X(mixtral) X(modernbert) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(paddleocr_vl)       \
     X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
@@ -60,13 +60,15 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
         c += n_layers;
     }
     while (*c != '\0' && n < LN_TENSOR_NAME_BYTES - 48) {
-        bool is_layer = c[0] == '%' && c[1] == 'd', is_expert = c[0] == '%' && c[1] == 'e';
-        if (!is_layer && !is_expert) {
+        size_t number = c[1] == 'd'   ? id.layer
+                        : c[1] == 'h' ? id.layer / 2
+                        : c[1] == 'p' ? id.layer % 2
+                                      : id.expert;
+        if (c[0] != '%' || strchr("dhpe", c[1]) == NULL) {
             name[n++] = *c++;
             continue;
         }
-        n += (size_t)snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%zu",
-                              is_layer ? id.layer : id.expert);
+        n += (size_t)snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%zu", number);
         c += 2;
     }
     snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%s", suffix);

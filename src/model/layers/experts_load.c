@@ -81,16 +81,30 @@ static ln_status shared_expert(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
     return ln_load_matrix(l, LN_ROLE_SHARED_ROUTER, i, 1, dim, &w->shared_router);
 }
 
+/* Folders may have matrices of experts that give what they read, which nothing reads. */
+static void skip_zero_experts(ln_loader *l, size_t i, const ln_moe_spec *moe) {
+    static const ln_role roles[] = {LN_ROLE_EXPERT_GATE, LN_ROLE_EXPERT_UP, LN_ROLE_EXPERT_DOWN};
+    const ln_binding *binding;
+    for (size_t e = 0; e < moe->n_zero && l->unused != NULL; e++)
+        for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+            ln_tensor_id id = {.role = roles[r], .layer = i, .expert = moe->n_experts + e};
+            const ln_tensor *tensor = ln_family_find(l->spec->family, l->checkpoint, id, &binding);
+            if (tensor != NULL)
+                ln_unused_tensors_mark(l->unused, tensor);
+        }
+}
+
 ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_layer_weights *w) {
     const ln_moe_spec *moe = &layer->ffn.moe;
-    size_t dim = l->spec->dim, width = width_of(l, moe);
-    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
+    size_t dim = l->spec->dim, width = width_of(l, moe), n_routed = moe->n_experts + moe->n_zero;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, n_routed, dim, &w->router));
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
     ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
         NULL)
-        LN_TRY(ln_load_vector(l, bias, moe->n_experts, &w->router_bias));
+        LN_TRY(ln_load_vector(l, bias, n_routed, &w->router_bias));
+    skip_zero_experts(l, i, moe);
     if (i >= l->options.experts_apart)
         LN_TRY(experts(l, i, layer, w));
     if (moe->n_latent > 0) {

@@ -67,7 +67,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
         .bias = w->router_bias,
         .expert_scale = w->expert_scale,
         .router = moe->router,
-        .n_experts = moe->n_experts,
+        .n_experts = moe->n_experts + moe->n_zero,
         .n_used = moe->n_used,
         .n_groups = moe->n_groups,
         .n_groups_used = moe->n_groups_used,
@@ -245,13 +245,51 @@ static void sparse_linear(recorder *r, const ln_ffn_spec *spec, const ln_layer_w
                                                       .out = r->a->hidden};
 }
 
+/* Experts of x beside a dense feed-forward, which join the residual stream behind the next layer.
+ * Those that give what they read have a copy of x where the others' results will lie. */
+static void shortcut_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                             const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    choose_experts(r, moe, w, x);
+    if (moe->n_zero > 0)
+        push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+            .function = LN_POINTWISE_CLAMP,
+            .n_rows = r->batch->n_tokens * moe->n_used,
+            .dim = r->spec->dim,
+            .rows_per_x = moe->n_used,
+            .x = x,
+            .limit = INFINITY,
+            .out = a->expert_out,
+        };
+    run_experts(r, spec, w, x);
+    combine(r, moe, (ln_op_combine){.dim = r->spec->dim, .scale = 1.0f, .out = a->shortcut});
+    if (are_divided(r))
+        all_reduce(r, a->shortcut, NULL, a->shortcut);
+}
+
+void ln_record_shortcut(recorder *r) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_ADD,
+        .n_rows = r->batch->n_tokens,
+        .dim = r->spec->dim,
+        .n_gates = r->spec->dim,
+        .x = r->a->x,
+        .gate = r->a->shortcut,
+        .scale = 1.0f,
+        .out = r->a->x,
+    };
+}
+
 void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                             const float *x) {
     if (spec->moe.n_experts > 0 && spec->moe.beside) {
         dense_and_experts(r, spec, w, x);
         return;
     }
-    if (spec->moe.n_experts > 0) {
+    if (spec->moe.n_experts > 0 && spec->moe.shortcut) {
+        shortcut_mixture(r, spec, w, x);
+    } else if (spec->moe.n_experts > 0) {
         (spec->moe.n_latent > 0 ? latent_mixture : mixture)(r, spec, w, x);
         return;
     }

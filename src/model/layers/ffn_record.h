@@ -8,4 +8,7 @@
 void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                             const float *x);
 
+/* Adds the experts of the layer before to the residual stream. */
+void ln_record_shortcut(recorder *r);
+
 #endif

@@ -330,6 +330,9 @@ typedef struct linnet_engine_options {
      * tokens choose them, and so many bytes of memory keep those that were used last; SIZE_MAX:
      * what is free. At least one expert of each layer must fit. 0: all are in memory. */
     size_t experts_from_disk;
+    /* Adapters may change experts, too. Memory for as many matrices as the model has experts is
+     * reserved for each adapter. On the CPU, of one rank, with all experts in memory. */
+    bool adapt_experts;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

@@ -6,7 +6,7 @@ _linnet() {
     local engine='--precision --backend --gpu-layers --cpu-experts --experts-from-disk --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --batch-invariant --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft --draft-tokens
-        --draft-model --max-adapters --max-adapter-rank --tp --pp --ep --collectives'
+        --draft-model --max-adapters --max-adapter-rank --adapt-experts --tp --pp --ep --collectives'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
     local model='--model --hf'

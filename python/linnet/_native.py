@@ -141,7 +141,7 @@ class EngineOptions(Structure):
         ("gpu_layers", c_int32), ("lazy_weights", c_bool), ("batch_invariant", c_bool), ("draft", c_char_p),
         ("max_adapters", c_size_t), ("max_adapter_rank", c_size_t), ("n_ranks", c_size_t), ("rank", c_size_t),
         ("n_stages", c_size_t), ("n_expert_ranks", c_size_t), ("collectives", c_int),
-        ("cpu_experts", c_int32), ("experts_from_disk", c_size_t)]
+        ("cpu_experts", c_int32), ("experts_from_disk", c_size_t), ("adapt_experts", c_bool)]
 
 
 class Arena(Structure):

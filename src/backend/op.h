@@ -173,17 +173,19 @@ typedef struct ln_op_linear {
     float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
     bool precise;  /* what follows magnifies errors: kernels that round x to bf16 keep more of it */
     float *out;    /* [n_rows][n_out] */
-    /* Rows with an adapter, or NULL; with a matrix for each group row r is of token r / n_groups.
-     * What LN_OP_ADAPT has made of x for weight and gate, [n_rows][low_stride], or NULL. */
+    /* Rows with an adapter, or NULL; row r is of token r / rows_per_token (0: of token r /
+     * n_groups, or r without groups). What LN_OP_ADAPT has made of x for weight and gate,
+     * [n_rows][low_stride], or NULL. */
     const ln_adapter_rows *adapters;
     const float *low, *gate_low;
-    size_t low_stride;
+    size_t low_stride, rows_per_token;
     bool multiplies; /* one of them multiplies results, too */
 } ln_op_linear;
 
 /* The shrink half of adapters' low-rank linears (LoRA): low[i][row] = A x[row] with the A that the
  * row's adapter has for weights[i]; rows without one stay as they are. With a matrix for each head
- * rows are (token, head), weights[i] being the first head's. Linears expand: they add B low. */
+ * rows are (token, head), weights[i] being the first head's; with sorted groups (experts, on the
+ * CPU alone) they are those of a linear with the same groups. Linears expand: they add B low. */
 enum { LN_MAX_ADAPTED = 4 };
 typedef struct ln_op_adapt {
     const ln_adapter_rows *rows;
@@ -194,7 +196,15 @@ typedef struct ln_op_adapt {
     size_t x_stride;            /* floats from row to row; 0: dense */
     size_t n_rows;              /* of x, heads included */
     const float *x;
+    ln_row_groups groups;              /* n_groups 0: there are none */
+    size_t rows_per_x, rows_per_token; /* with groups, as in the linear */
 } ln_op_adapt;
+
+/* Whose adapter changes a row of a linear. */
+static inline size_t ln_linear_token(const ln_op_linear *p, size_t row) {
+    size_t n = p->rows_per_token > 0 ? p->rows_per_token : p->groups.n_groups;
+    return n > 0 ? row / n : row;
+}
 
 /* The adapter's part of a weight for a row, or NULL. */
 static inline const ln_adapter_target *ln_adapter_of(const ln_adapter_rows *rows,

@@ -27,7 +27,8 @@ static places inputs_of(const ln_op *op) {
         return (places){{p->x, p->residual, p->groups.order, p->groups.starts,
                          has_gaps(p) ? p->out : NULL, p->low, p->gate_low}};
     }
-    case LN_OP_ADAPT: return (places){{op->adapt.x}};
+    case LN_OP_ADAPT:
+        return (places){{op->adapt.x, op->adapt.groups.order, op->adapt.groups.starts}};
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k, op->qkv.v}};
     case LN_OP_LATENT: return (places){{op->latent.q, op->latent.latent}};
     case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};

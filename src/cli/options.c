@@ -152,6 +152,7 @@ enum {
     KEY_BATCH_INVARIANT,
     KEY_MAX_ADAPTERS,
     KEY_MAX_ADAPTER_RANK,
+    KEY_ADAPT_EXPERTS,
     KEY_TP,
     KEY_COLLECTIVES,
     KEY_CPU_EXPERTS,
@@ -246,6 +247,9 @@ static const struct argp_option engine_options[] = {
      "Adapters that can be loaded at a time (none; as many as --lora loads)", 0},
     {"max-adapter-rank", KEY_MAX_ADAPTER_RANK, "N", RARE,
      "The greatest rank that an adapter may have, up to 256 (16; what those of --lora have)", 0},
+    {"adapt-experts", KEY_ADAPT_EXPERTS, NULL, RARE,
+     "Let adapters change experts, too; on the CPU, and memory for as many matrices is reserved",
+     0},
     {0}};
 
 void ln_cli_print_engine_help(FILE *stream) {
@@ -320,6 +324,12 @@ static int32_t parse_cpu_experts(const struct argp_state *state, const char *arg
     return (int32_t)ln_cli_parse_count(state, "--cpu-experts", arg, 0, INT32_MAX);
 }
 
+static linnet_kv_type parse_kv_type(struct argp_state *state, const char *arg) {
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
+    const char *name = strcmp(arg, "q8") == 0 ? "q8_0" : arg;
+    return (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", name, types, 5));
+}
+
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const precisions[] = {"fast", "exact"};
     static const char *const switches[] = {"off", "on"};
@@ -328,7 +338,6 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const orders[] = {"fcfs", "priority"};
     static const char *const drafters[] = {"auto", "none", "mtp", "eagle", "ngram", "model"};
     static const char *const collectives[] = {"auto", "nccl"};
-    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
     linnet_engine_options *options = state->input;
     switch (key) {
     case KEY_PRECISION:
@@ -342,13 +351,9 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         options->gpu_layers = (int32_t)ln_cli_parse_count(state, "--gpu-layers", arg, 0, INT32_MAX);
         return 0;
     case KEY_CPU_EXPERTS: options->cpu_experts = parse_cpu_experts(state, arg); return 0;
-    case KEY_KV_TYPE:
-        if (strcmp(arg, "q8") == 0)
-            arg = "q8_0";
-        options->kv_type =
-            (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 5));
-        return 0;
+    case KEY_KV_TYPE: options->kv_type = parse_kv_type(state, arg); return 0;
     case KEY_PIN: options->pin_threads = true; return 0;
+    case KEY_ADAPT_EXPERTS: options->adapt_experts = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
     case KEY_DRAFT:
         options->draft = drafters[parse_choice(state, "--draft", arg, drafters, 6)];

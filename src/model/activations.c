@@ -114,11 +114,14 @@ static size_t aux_hidden_width(const ln_spec *spec) {
 }
 
 /* The same of what adapters need. */
-static void lay_out_low(const ln_activations_shape *shape, size_t n_heads, ln_layout *layout,
+static void lay_out_low(const ln_activations_shape *shape, const widths *w, ln_layout *layout,
                         char *memory, ln_activations *a) {
+    size_t n_choices = shape->adapts_experts && w->n_used > 0 ? w->n_used : 1;
     a->low_stride = (shape->adapter_rank + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
     for (size_t i = 0; i < LN_MAX_ADAPTED; i++) {
-        size_t n_rows = shape->max_tokens * (i == 0 ? n_heads : 1);
+        size_t n_each = i < 2 ? n_choices : 1; /* at most ups and gates of experts */
+        grow(&n_each, i == 0 ? w->rows : 1);
+        size_t n_rows = shape->max_tokens * n_each;
         size_t offset = ln_layout_add(layout, n_rows, a->low_stride * sizeof(float));
         a->low[i] = memory != NULL ? (float *)(void *)(memory + offset) : NULL;
     }
@@ -202,7 +205,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
-    lay_out_low(shape, w.rows, layout, memory, a);
+    lay_out_low(shape, &w, layout, memory, a);
 }
 
 ln_status ln_activations_plan(const ln_spec *spec, const ln_activations_shape *shape, size_t *bytes,

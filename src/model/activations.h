@@ -51,7 +51,7 @@ typedef struct ln_activations {
     float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
                           what it reads */
     /* of adapters: what their A makes of x for LN_MAX_ADAPTED weights at once, [max_tokens * most
-     * heads of a linear by head][low_stride] each; NULL, 0 without adapters */
+     * heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without adapters */
     float *low[LN_MAX_ADAPTED];
     size_t low_stride;
     float *logits; /* [max_logits][n_vocab]; of several ranks on rank 0 */
@@ -72,6 +72,7 @@ enum { LN_CHOSEN_BYTES = 2 * sizeof(int32_t) + sizeof(ln_draw_report) };
 typedef struct ln_activations_shape {
     size_t max_tokens, max_logits;
     size_t adapter_rank; /* the greatest that adapters may have; 0: there are none */
+    bool adapts_experts;
 } ln_activations_shape;
 ln_status ln_activations_plan(const ln_spec *spec, const ln_activations_shape *shape, size_t *bytes,
                               ln_error *err);

@@ -278,6 +278,12 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
     return LINNET_OK;
 }
 
+static bool is_adapted_expert(const ln_loader *l, ln_role role) {
+    bool is_expert =
+        role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
+    return is_expert && l->options.adapts_experts && !l->options.only_experts;
+}
+
 ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
                       ln_weight **out) {
     size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);
@@ -287,7 +293,8 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
         ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = i};
         ln_weight *weight = *out != NULL ? &(*out)[i] : &planned;
         LN_TRY(matrix_of(l, id, shape, weight));
-        if (role == LN_ROLE_K_B || role == LN_ROLE_V_B)
+        weight->adapters = weight->device_adapters = NULL;
+        if (role == LN_ROLE_K_B || role == LN_ROLE_V_B || is_adapted_expert(l, role))
             ln_load_adapters_of(l, role, shape->n_rows, shape->n_cols, weight);
     }
     return LINNET_OK;

@@ -2,12 +2,13 @@
 """Writes adapters on models of tests/golden/models as PEFT saves them, and golden.bin beside each,
 the logits behind each of the model's prompts as PEFT computes them with it (written as float32, a
 row each): tests/golden/adapter, a LoRA on llama with all that ranks and scales can be, and
-adapter_dora, a DoRA, both in float64 since adapters are large; adapter_hybrid, a LoRA on
-kimi_linear, whose recurrent layers compute in float32 whatever they are asked for; adapter_mamba, a
-LoRA on jamba, merged by PEFT: transformers multiplies with the matrix of dt_proj itself, past the
-module that PEFT puts around it, so that unmerged the adapter of dt_proj would do nothing.
+adapter_dora, a DoRA, both in float64 since adapters are large; adapter_hybrid, a LoRA on kimi_linear, whose recurrent layers compute in
+float32 whatever they are asked for; adapter_experts, a LoRA on qwen3_moe and all its experts;
+adapter_mamba, a LoRA on jamba, merged by PEFT: transformers multiplies with the matrix of dt_proj
+itself, past the module that PEFT puts around it, so that unmerged the adapter of dt_proj would do
+nothing.
 
-usage: adapter.py REPOSITORY [adapter|adapter_dora|adapter_hybrid|adapter_mamba]
+usage: adapter.py REPOSITORY [NAME ..]
 (needs torch, transformers and peft)
 """
 import json
@@ -38,10 +39,20 @@ CONFIGS = {
         target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "b_proj"]
         + ["f_a_proj", "f_b_proj", "g_a_proj", "g_b_proj", "kv_b_proj"],
     ),
+    "adapter_experts": dict(
+        r=2,
+        lora_alpha=4,
+        target_modules=["q_proj"],
+        target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
+    ),
     "adapter_mamba": dict(r=2, lora_alpha=4, target_modules=["x_proj", "dt_proj"]),
 }
-MODELS = {"adapter_hybrid": "kimi_linear", "adapter_mamba": "jamba"}
-SCALES = {"adapter_hybrid": 0.03, "adapter_mamba": 0.03}
+MODELS = {
+    "adapter_hybrid": "kimi_linear",
+    "adapter_experts": "qwen3_moe",
+    "adapter_mamba": "jamba",
+}
+SCALES = {"adapter_hybrid": 0.03, "adapter_experts": 0.1, "adapter_mamba": 0.03}
 MERGED = ["adapter_mamba"]
 
 

@@ -34,7 +34,8 @@ ln_status ln_draft_model_init(ln_draft_model *draft, const ln_engine_plan *plan,
     draft->decoding = (ln_sequence **)(void *)(base + at.decoding);
     draft->asked = (ln_sequence **)(void *)(base + at.asked);
     ln_engine_plan_lay_out_draft_kv(plan, &blocks, draft->layers, draft->kv_memory);
-    const ln_activations_shape activations = {plan->budget.max_tokens, plan->budget.max_seqs, 0};
+    const ln_activations_shape activations = {.max_tokens = plan->budget.max_tokens,
+                                              .max_logits = plan->budget.max_seqs};
     ln_activations_bind(spec, &activations, draft->activation_memory, &draft->activations);
     ln_step_init(&draft->step, &plan->budget, &shape, base + at.step);
     return LINNET_OK;

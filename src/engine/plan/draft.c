@@ -180,7 +180,8 @@ static void raise_limits(ln_step_limits *limits, const ln_step_limits *other) {
 }
 
 ln_activations_shape ln_engine_plan_head_activations(const ln_engine_plan *plan) {
-    return (ln_activations_shape){plan->budget.max_tokens, plan->budget.max_seqs, 0};
+    return (ln_activations_shape){.max_tokens = plan->budget.max_tokens,
+                                  .max_logits = plan->budget.max_seqs};
 }
 
 ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout) {
@@ -240,7 +241,8 @@ ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {
     ln_engine_plan_lay_out_draft(plan, &host);
     LN_TRY(ln_layout_check(&kv, "KV cache of the draft model", err));
     LN_TRY(ln_layout_check(&host, "draft model", err));
-    const ln_activations_shape shape = {budget->max_tokens, budget->max_seqs, 0};
+    const ln_activations_shape shape = {.max_tokens = budget->max_tokens,
+                                        .max_logits = budget->max_seqs};
     LN_TRY(ln_activations_plan(&draft->model->spec, &shape, &draft->activation_bytes, err));
     draft->kv_bytes = kv.bytes;
     draft->host_bytes = host.bytes;

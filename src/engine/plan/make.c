@@ -131,12 +131,20 @@ static ln_status create_backend(linnet_engine_options *options,
     return LINNET_OK;
 }
 
-static void plan_adapters(const linnet_engine_options *options, ln_engine_plan *plan) {
+static ln_status plan_adapters(const linnet_engine_options *options, ln_engine_plan *plan,
+                               ln_error *err) {
     enum { DEFAULT_RANK = 16 };
     plan->n_adapters = options->max_adapters;
     if (plan->n_adapters > 0)
         plan->adapter_rank =
             options->max_adapter_rank > 0 ? options->max_adapter_rank : DEFAULT_RANK;
+    plan->adapts_experts = options->adapt_experts && plan->n_adapters > 0;
+    if (plan->adapts_experts &&
+        (plan->on_device || plan->n_ranks > 1 || options->experts_from_disk > 0))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "adapt_experts needs all layers on the CPU, one rank, and all experts in "
+                       "memory");
+    return LINNET_OK;
 }
 
 /* Adapters are loaded to one memory, and a head reads both ends of a model. */
@@ -201,8 +209,9 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;
-    plan_adapters(options, plan);
-    ln_status status = ln_engine_plan_open_draft(options, &plan->draft, err);
+    ln_status status = plan_adapters(options, plan, err);
+    if (status == LINNET_OK)
+        status = ln_engine_plan_open_draft(options, &plan->draft, err);
     if (status == LINNET_OK)
         status = ln_engine_plan_choose_drafter(model, options, plan, err);
     if (status == LINNET_OK)

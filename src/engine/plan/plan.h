@@ -104,7 +104,8 @@ typedef struct ln_engine_plan {
     ln_cpu_layers_plan cpu_layers;
     ln_cpu_experts_plan cpu_experts;
     size_t n_adapters, adapter_rank; /* that can be loaded, and their greatest rank; 0, 0: none */
-    size_t adapter_bytes;            /* of one */
+    bool adapts_experts;
+    size_t adapter_bytes; /* of one */
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
     ln_step_limits limits; /* for the backend's scratch */
@@ -133,6 +134,7 @@ static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_
                                 .quantize = plan->quantizes ? &plan->quantize : NULL,
                                 .n_adapters = plan->n_adapters,
                                 .adapter_rank = plan->adapter_rank,
+                                .adapts_experts = plan->adapts_experts,
                                 .progress = plan->progress};
 }
 
@@ -140,7 +142,8 @@ static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_
 static inline ln_activations_shape ln_engine_plan_activations(const ln_engine_plan *plan) {
     size_t rank = plan->adapter_rank;
     return (ln_activations_shape){plan->budget.max_tokens, plan->budget.max_logits,
-                                  plan->on_device ? rank : ln_adapter_low_rank(&plan->spec, rank)};
+                                  plan->on_device ? rank : ln_adapter_low_rank(&plan->spec, rank),
+                                  plan->adapts_experts};
 }
 
 /* The longest text that an encoder reads, in tokens: one step, no longer than a context. */

@@ -1,33 +1,28 @@
 #include "model/adapter/load.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/adapter_tiles.h"
-#include "base/half.h"
 #include "format/quants.h"
+#include "model/adapter/experts.h"
 #include "model/adapter/find.h"
+#include "model/adapter/matrix.h"
 #include "model/adapter/walk.h"
 #include "model/shard.h"
-#include "model/source.h"
-
-static size_t whole_rows(size_t n) {
-    return (n + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
-}
 
 /* Floats of A and B, as float32 or in tiles of bf16. */
 static size_t floats_of_a(ln_role role, size_t n_rows, size_t n_cols, size_t rank, bool in_tiles) {
     if (role == LN_ROLE_EMBEDDING)
         return n_rows * rank;
-    return in_tiles ? ln_adapter_a_elems(rank, n_cols) / 2 : n_cols * whole_rows(rank);
+    return in_tiles ? ln_adapter_a_elems(rank, n_cols) / 2 : n_cols * ln_adapter_whole_rows(rank);
 }
 
 static size_t floats_of_b(ln_role role, size_t n_rows, size_t n_cols, size_t rank, bool in_tiles) {
     if (role == LN_ROLE_EMBEDDING)
-        return whole_rows(n_cols) * rank;
-    return in_tiles ? ln_adapter_b_elems(rank, n_rows) / 2 : whole_rows(n_rows) * rank;
+        return ln_adapter_whole_rows(n_cols) * rank;
+    return in_tiles ? ln_adapter_b_elems(rank, n_rows) / 2 : ln_adapter_whole_rows(n_rows) * rank;
 }
 
 void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role role, size_t n_rows,
@@ -36,7 +31,7 @@ void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role ro
     ln_layout_add(layout, floats_of_a(role, n_rows, n_cols, rank, in_tiles), sizeof(float));
     ln_layout_add(layout, floats_of_b(role, n_rows, n_cols, rank, in_tiles), sizeof(float));
     for (int i = 0; i < 2 && role != LN_ROLE_EMBEDDING; i++) /* vectors of an IA3 */
-        ln_layout_add(layout, whole_rows(n_rows), sizeof(float));
+        ln_layout_add(layout, ln_adapter_whole_rows(n_rows), sizeof(float));
 }
 
 /* Whether q, k and v of a recurrent layer are one matrix here. */
@@ -52,190 +47,20 @@ size_t ln_adapter_low_rank(const ln_spec *spec, size_t rank) {
     return rank;
 }
 
-/* ---- one matrix ---------------------------------------------------------------------------- */
+/* ---- one linear ---------------------------------------------------------------------------- */
 
-typedef struct loading {
-    ln_adapter_file *file;
-    const ln_spec *spec;
-    const ln_weights *weights;
-    const ln_adapter_place *place;
-    float scale;
-    ln_layout layout; /* of what was taken of the slot's memory */
-    char *memory;     /* where it is put together: the slot's, or the host's on its way there */
-    size_t n_linears;
-} loading;
-
-/* Which rows of what the file has are those of a matrix, in its order. */
-typedef struct row_map {
-    ln_weight_source source;
-    size_t stored_rows;
-    size_t begin;  /* the first that a rank has of the model's */
-    ln_slice cols; /* that it has; n 0: all */
-    /* whose halves lie as pairs in one of file and model: of the leading rope_dims; 0: in neither
-     */
-    size_t head_dim, rope_dims;
-    bool to_halves; /* the file has halves */
-} row_map;
-
-static size_t stored_row(const row_map *map, size_t row) {
-    row += map->begin;
-    size_t half = map->rope_dims / 2, at = map->head_dim > 0 ? row % map->head_dim : 0;
-    if (map->head_dim > 0 && at < map->rope_dims)
-        row += (map->to_halves ? at % 2 * half + at / 2 : at % half * 2 + at / half) - at;
-    return ln_weight_source_row(&map->source, row);
-}
-
-static ln_status wrong_shape(const loading *l, const ln_tensor *tensor, size_t rows, size_t cols,
-                             ln_error *err) {
-    return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s has shape %llu x %llu, not %zu x %zu",
-                   l->file->path, tensor->name, (unsigned long long)tensor->dims[0],
-                   (unsigned long long)tensor->dims[1], rows, cols);
-}
-
-static ln_status check_shape(const loading *l, const ln_tensor *tensor, size_t rows, size_t cols,
-                             ln_error *err) {
-    return tensor->dims[0] == rows && tensor->dims[1] == cols
-               ? LINNET_OK
-               : wrong_shape(l, tensor, rows, cols, err);
-}
-
-/* Row `row` of a matrix as float32 in out[dims[1]]. */
-static ln_status read_row(const loading *l, const ln_tensor *tensor, size_t row, float *out,
-                          ln_error *err) {
-    size_t n = (size_t)tensor->dims[1], row_bytes;
-    if (!ln_dtype_row_bytes(tensor->dtype, n, &row_bytes))
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s: its rows are no whole blocks",
-                       l->file->path, tensor->name);
-    ln_dequantize_row(tensor->dtype, tensor->data + row * row_bytes, out, n);
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(out[i]))
-            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s: row %zu is not finite",
-                           l->file->path, tensor->name, row);
-    return LINNET_OK;
-}
-
-/* Columns `cols` of a row, in out[cols.n]. */
-static ln_status read_columns(const loading *l, const ln_tensor *tensor, size_t row, ln_slice cols,
-                              float *out, ln_error *err) {
-    if (cols.n == tensor->dims[1])
-        return read_row(l, tensor, row, out, err);
-    float *whole = calloc((size_t)tensor->dims[1], sizeof *whole);
-    if (whole == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
-    ln_status status = read_row(l, tensor, row, whole, err);
-    memcpy(out, whole + cols.begin, cols.n * sizeof *out);
-    free(whole);
-    return status;
-}
-
-/* The next n floats of the slot's memory, zeroed. */
-static ln_status take(loading *l, const ln_adapter_part *part, size_t n, float **out,
-                      ln_error *err) {
-    size_t offset = ln_layout_add(&l->layout, n, sizeof(float));
-    if (l->layout.overflow || l->layout.bytes > l->place->bytes)
-        return ln_fail(err, LINNET_ERR_LIMIT, "%s: module %s: the adapter has no room",
-                       l->file->path, part->module);
-    *out = (float *)(void *)(l->memory + offset);
-    memset(*out, 0, n * sizeof **out);
-    return LINNET_OK;
-}
-
-/* A and B where kernels want them: as float32, or in tiles. */
-typedef struct matrices {
-    size_t rank, n_in;
-    size_t first_k, first_row; /* of the part that is read, where there are several */
-    float *a, *b;
-    uint16_t *a_tiles, *b_tiles;
-} matrices;
-
-/* Memory for A and B of a linear. */
-static ln_status take_matrices(loading *l, const ln_adapter_part *part, size_t rank, size_t n_in,
-                               size_t n_out, matrices *m, ln_error *err) {
-    *m = (matrices){.rank = rank, .n_in = n_in};
-    if (!l->place->backend->has_adapter_tiles) {
-        LN_TRY(take(l, part, whole_rows(rank) * n_in, &m->a, err));
-        return take(l, part, whole_rows(n_out) * rank, &m->b, err);
-    }
-    float *a, *b;
-    LN_TRY(take(l, part, ln_adapter_a_elems(rank, n_in) / 2, &a, err));
-    LN_TRY(take(l, part, ln_adapter_b_elems(rank, n_out) / 2, &b, err));
-    m->a_tiles = (uint16_t *)(void *)a;
-    m->b_tiles = (uint16_t *)(void *)b;
-    return LINNET_OK;
-}
-
-/* Finite values stay finite: rows of other adapters meet them with zeros. */
-static uint16_t round_to_bf16(float value) {
-    const float greatest = FLT_MAX * 0.996f;
-    return ln_bf16_from_f32(value > greatest ? greatest : value < -greatest ? -greatest : value);
-}
-
-static void put_a(const matrices *m, size_t k, size_t column, float value) {
-    k += m->first_k;
-    if (m->a != NULL)
-        m->a[k * m->n_in + column] = value;
-    else
-        m->a_tiles[ln_adapter_a_at(m->n_in, k, column)] = round_to_bf16(value);
-}
-
-static void put_b(const matrices *m, size_t row, size_t k, float value) {
-    row += m->first_row;
-    k += m->first_k;
-    if (m->b != NULL)
-        m->b[(row / LN_ADAPTER_ROWS * m->rank + k) * LN_ADAPTER_ROWS + row % LN_ADAPTER_ROWS] =
-            value;
-    else
-        m->b_tiles[ln_adapter_b_at(m->rank, row, k)] = round_to_bf16(value);
-}
-
-static ln_adapter_target target_of(const matrices *m) {
-    return (ln_adapter_target){
-        .rank = m->rank, .a = m->a, .b = m->b, .a_tiles = m->a_tiles, .b_tiles = m->b_tiles};
-}
-
-/* The rows of B that a matrix of n_rows has. */
-static ln_status load_b(loading *l, const ln_adapter_part *part, const row_map *map, size_t n_rows,
-                        const matrices *m, ln_error *err) {
-    float row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
-    LN_TRY(check_shape(l, part->b, map->stored_rows, part->rank, err));
-    for (size_t i = 0; i < n_rows; i++) {
-        LN_TRY(read_row(l, part->b, stored_row(map, i), row, err));
-        for (size_t k = 0; k < part->rank; k++)
-            put_b(m, i, k, scale * row[k]);
-    }
-    return LINNET_OK;
-}
-
-/* A, and the rows of B for n_rows. */
-static ln_status load_product(loading *l, const ln_adapter_part *part, const row_map *map,
-                              size_t n_rows, const matrices *m, ln_error *err) {
-    ln_slice cols = map->cols.n > 0 ? map->cols : (ln_slice){0, m->n_in, m->n_in};
-    LN_TRY(check_shape(l, part->a, part->rank, cols.of, err));
-    float *row = calloc(cols.n, sizeof *row);
-    if (row == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
-    ln_status status = LINNET_OK;
-    for (size_t k = 0; k < part->rank && status == LINNET_OK; k++) {
-        status = read_columns(l, part->a, k, cols, row, err);
-        for (size_t i = 0; i < cols.n; i++)
-            put_a(m, k, i, row[i]);
-    }
-    free(row);
-    LN_TRY(status);
-    return load_b(l, part, map, n_rows, m, err);
-}
-
-static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_map *map,
-                             const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
-    matrices m;
-    LN_TRY(take_matrices(l, part, part->rank, weight->n_cols, weight->n_rows, &m, err));
-    LN_TRY(load_product(l, part, map, weight->n_rows, &m, err));
-    *target = target_of(&m);
+static ln_status load_linear(ln_adapter_loading *l, const ln_adapter_part *part,
+                             const ln_adapter_row_map *map, const ln_weight *weight,
+                             ln_adapter_target *target, ln_error *err) {
+    ln_adapter_matrices m;
+    LN_TRY(ln_adapter_take_matrices(l, part, part->rank, weight->n_cols, weight->n_rows, &m, err));
+    LN_TRY(ln_adapter_load_product(l, part, map, weight->n_rows, &m, err));
+    *target = ln_adapter_target_of(&m);
     return LINNET_OK;
 }
 
 /* Row `row` of an embedding's A for the tokens that are here, in every rank-th element of out. */
-static ln_status read_tokens(const loading *l, const ln_adapter_part *part, size_t row,
+static ln_status read_tokens(const ln_adapter_loading *l, const ln_adapter_part *part, size_t row,
                              ln_slice tokens, float *out, ln_error *err) {
     size_t item = ln_dtype_block_bytes(part->a->dtype);
     for (size_t i = 0; i < tokens.n; i++) {
@@ -249,77 +74,80 @@ static ln_status read_tokens(const loading *l, const ln_adapter_part *part, size
 }
 
 /* An embedding: a row of A for each token. */
-static ln_status load_embedding(loading *l, const ln_adapter_part *part, const ln_weight *weight,
-                                ln_adapter_target *target, ln_error *err) {
+static ln_status load_embedding(ln_adapter_loading *l, const ln_adapter_part *part,
+                                const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
     ln_slice tokens = l->spec->ranks.whole != NULL ? l->spec->ranks.vocab : (ln_slice){0};
     size_t n_vocab = weight->n_rows, rank = part->rank, dim = weight->n_cols;
-    row_map map = {.source = {.n_rows = dim, .run_rows = dim}, .stored_rows = dim};
-    matrices m = {.rank = rank};
+    ln_adapter_row_map map = {.source = {.n_rows = dim, .run_rows = dim}, .stored_rows = dim};
+    ln_adapter_matrices m = {.rank = rank};
     float *a;
     if (tokens.n == 0)
         tokens = (ln_slice){0, n_vocab, n_vocab};
-    LN_TRY(take(l, part, n_vocab * rank, &a, err));
-    LN_TRY(take(l, part, whole_rows(dim) * rank, &m.b, err));
-    LN_TRY(check_shape(l, part->a, part->a_by_rank ? rank : tokens.of,
-                       part->a_by_rank ? tokens.of : rank, err));
+    LN_TRY(ln_adapter_take(l, part, n_vocab * rank, &a, err));
+    LN_TRY(ln_adapter_take(l, part, ln_adapter_whole_rows(dim) * rank, &m.b, err));
+    LN_TRY(ln_adapter_check_shape(l, part->a, part->a_by_rank ? rank : tokens.of,
+                                  part->a_by_rank ? tokens.of : rank, err));
     if (!part->a_by_rank)
         for (size_t id = 0; id < n_vocab; id++)
-            LN_TRY(read_row(l, part->a, tokens.begin + id, a + id * rank, err));
+            LN_TRY(ln_adapter_read_row(l, part->a, tokens.begin + id, a + id * rank, err));
     if (part->a_by_rank && ln_dtype_block_elems(part->a->dtype) != 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: type %s cannot be transposed",
                        l->file->path, part->a->name, ln_dtype_name(part->a->dtype));
     for (size_t k = 0; part->a_by_rank && k < rank; k++)
         LN_TRY(read_tokens(l, part, k, tokens, a + k, err));
-    LN_TRY(load_b(l, part, &map, dim, &m, err));
+    LN_TRY(ln_adapter_load_b(l, part, &map, dim, &m, err));
     *target = (ln_adapter_target){.rank = rank, .a = a, .b = m.b};
     return LINNET_OK;
 }
 
 /* A head's keys of latent attention, whose matrix is stored transposed: so are both parts. */
-static ln_status load_latent_keys(loading *l, const ln_adapter_part *part, const row_map *map,
-                                  const ln_weight *weight, ln_adapter_target *target,
-                                  ln_error *err) {
+static ln_status load_latent_keys(ln_adapter_loading *l, const ln_adapter_part *part,
+                                  const ln_adapter_row_map *map, const ln_weight *weight,
+                                  ln_adapter_target *target, ln_error *err) {
     size_t rank = part->rank, n_plain = weight->n_cols, n_latent = weight->n_rows;
     float row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
-    matrices m;
-    LN_TRY(check_shape(l, part->a, rank, n_latent, err));
-    LN_TRY(check_shape(l, part->b, map->stored_rows, rank, err));
-    LN_TRY(take_matrices(l, part, rank, n_plain, n_latent, &m, err));
+    ln_adapter_matrices m;
+    LN_TRY(ln_adapter_check_shape(l, part->a, rank, n_latent, err));
+    LN_TRY(ln_adapter_check_shape(l, part->b, map->stored_rows, rank, err));
+    LN_TRY(ln_adapter_take_matrices(l, part, rank, n_plain, n_latent, &m, err));
     for (size_t i = 0; i < n_plain; i++) {
-        LN_TRY(read_row(l, part->b, map->source.col_begin + i, row, err));
+        LN_TRY(ln_adapter_read_row(l, part->b, map->source.col_begin + i, row, err));
         for (size_t k = 0; k < rank; k++)
-            put_a(&m, k, i, row[k]);
+            ln_adapter_put_a(&m, k, i, row[k]);
     }
     float *whole = calloc(n_latent, sizeof *whole);
     if (whole == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
     ln_status status = LINNET_OK;
     for (size_t k = 0; k < rank && status == LINNET_OK; k++) {
-        status = read_row(l, part->a, k, whole, err);
+        status = ln_adapter_read_row(l, part->a, k, whole, err);
         for (size_t i = 0; i < n_latent; i++)
-            put_b(&m, i, k, scale * whole[i]);
+            ln_adapter_put_b(&m, i, k, scale * whole[i]);
     }
     free(whole);
     LN_TRY(status);
-    *target = target_of(&m);
+    *target = ln_adapter_target_of(&m);
     return LINNET_OK;
 }
 
 /* ---- an IA3 -------------------------------------------------------------------------------- */
 
 /* n values of a vector, of rows as the map says. */
-static ln_status load_vector(loading *l, const ln_adapter_part *part, const row_map *map, size_t n,
-                             const float **out, ln_error *err) {
+static ln_status load_vector(ln_adapter_loading *l, const ln_adapter_part *part,
+                             const ln_adapter_row_map *map, size_t n, const float **out,
+                             ln_error *err) {
     const ln_tensor *tensor = part->vector;
     size_t stored = map->stored_rows, item = ln_dtype_block_bytes(tensor->dtype);
     float *values;
-    LN_TRY(check_shape(l, tensor, part->is_input ? 1 : stored, part->is_input ? stored : 1, err));
+    LN_TRY(ln_adapter_check_shape(l, tensor, part->is_input ? 1 : stored,
+                                  part->is_input ? stored : 1, err));
     if (ln_dtype_block_elems(tensor->dtype) != 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: type %s is not supported",
                        l->file->path, tensor->name, ln_dtype_name(tensor->dtype));
-    LN_TRY(take(l, part, whole_rows(n), &values, err));
+    LN_TRY(ln_adapter_take(l, part, ln_adapter_whole_rows(n), &values, err));
     for (size_t i = 0; i < n; i++) {
-        ln_dequantize_row(tensor->dtype, tensor->data + stored_row(map, i) * item, &values[i], 1);
+        ln_dequantize_row(tensor->dtype, tensor->data + ln_adapter_stored_row(map, i) * item,
+                          &values[i], 1);
         if (!isfinite(values[i]))
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is not finite", l->file->path,
                            tensor->name);
@@ -329,8 +157,8 @@ static ln_status load_vector(loading *l, const ln_adapter_part *part, const row_
 }
 
 /* What multiplies the input of a feed-forward's last linear multiplies what the first one gives. */
-static ln_status load_input_vector(loading *l, const ln_adapter_part *part, ln_tensor_id id,
-                                   ln_error *err) {
+static ln_status load_input_vector(ln_adapter_loading *l, const ln_adapter_part *part,
+                                   ln_tensor_id id, ln_error *err) {
     const ln_spec *spec = l->spec;
     const ln_ffn_spec *ffn =
         id.encoder ? &spec->encoder_layers[id.layer].ffn : &spec->layers[id.layer].ffn;
@@ -344,27 +172,27 @@ static ln_status load_input_vector(loading *l, const ln_adapter_part *part, ln_t
     ln_adapter_target *target = &layer->up.adapters[l->place->slot];
     ln_slice rows = ln_shard_cut(spec, id).cols; /* of the input: those of the first linear */
     size_t n = layer->up.n_rows, n_whole = rows.n > 0 ? rows.of : n;
-    row_map map = {.source = {.n_rows = n_whole, .run_rows = n_whole},
-                   .stored_rows = n_whole,
-                   .begin = rows.begin};
+    ln_adapter_row_map map = {.source = {.n_rows = n_whole, .run_rows = n_whole},
+                              .stored_rows = n_whole,
+                              .begin = rows.begin};
     return load_vector(l, part, &map, n, &target->multiply_after, err);
 }
 
 /* ---- finding parts ------------------------------------------------------------------------- */
 
 /* The rows of a fused module, and of heads whose halves lie as pairs in one of file and model. */
-static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_id id,
-                        size_t n_rows) {
+static ln_adapter_row_map map_rows(const ln_adapter_loading *l, const ln_binding *binding,
+                                   ln_tensor_id id, size_t n_rows) {
     bool is_hf = l->file->format == LN_FORMAT_HF;
     const ln_family *family = l->spec->family;
     const ln_spec *whole = ln_shard_whole(l->spec);
     ln_rope_style style = is_hf ? family->hf_rope : family->gguf_rope;
     ln_cut cut = ln_shard_cut(l->spec, id);
     n_rows = cut.rows.n > 0 ? cut.rows.of : n_rows;
-    row_map map = {.source = {.n_rows = n_rows, .run_rows = n_rows},
-                   .stored_rows = n_rows,
-                   .begin = cut.rows.begin,
-                   .cols = cut.cols};
+    ln_adapter_row_map map = {.source = {.n_rows = n_rows, .run_rows = n_rows},
+                              .stored_rows = n_rows,
+                              .begin = cut.rows.begin,
+                              .cols = cut.cols};
     id.expert += cut.packed.begin; /* a head */
     if (id.role == LN_ROLE_OUTPUT || id.role == LN_ROLE_LOOKUP_PROJECTION)
         return map;
@@ -382,7 +210,8 @@ static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_i
 }
 
 /* What no part can have; otherwise it is taken. */
-static ln_status take_part(loading *l, ln_adapter_part *part, ln_role role, ln_error *err) {
+static ln_status take_part(ln_adapter_loading *l, ln_adapter_part *part, ln_role role,
+                           ln_error *err) {
     bool is_folded =
         l->spec->has_folded_weights || (l->spec->has_folded_output && role == LN_ROLE_OUTPUT);
     if (is_folded && l->file->format == LN_FORMAT_HF)
@@ -402,7 +231,7 @@ static ln_status take_part(loading *l, ln_adapter_part *part, ln_role role, ln_e
 
 /* What a recurrent layer's convolution reads, one matrix of q, k and v: A of all of them, and B by
  * parts, with zeros between. */
-static ln_status load_joined(loading *l, ln_tensor_id id, const ln_weight *weight,
+static ln_status load_joined(ln_adapter_loading *l, ln_tensor_id id, const ln_weight *weight,
                              ln_adapter_target *target, ln_error *err) {
     static const ln_role roles[] = {LN_ROLE_MIXER_Q, LN_ROLE_MIXER_K, LN_ROLE_MIXER_V};
     const ln_mixer_spec *mixer = &l->spec->layers[id.layer].mixer;
@@ -410,7 +239,7 @@ static ln_status load_joined(loading *l, ln_tensor_id id, const ln_weight *weigh
     size_t n_rows[LN_ADAPTER_JOINED] = {n_k, n_k, mixer->n_heads * mixer->v_dim};
     ln_adapter_part *parts[LN_ADAPTER_JOINED], *any = NULL;
     const ln_binding *bindings[LN_ADAPTER_JOINED];
-    matrices m;
+    ln_adapter_matrices m;
     for (size_t i = 0; i < LN_ADAPTER_JOINED; i++) {
         id.role = roles[i];
         parts[i] = ln_adapter_find_part(l->file, l->spec->family, id, &bindings[i]);
@@ -424,29 +253,40 @@ static ln_status load_joined(loading *l, ln_tensor_id id, const ln_weight *weigh
     }
     if (any == NULL)
         return LINNET_OK;
-    LN_TRY(take_matrices(l, any, rank, weight->n_cols, weight->n_rows, &m, err));
+    LN_TRY(ln_adapter_take_matrices(l, any, rank, weight->n_cols, weight->n_rows, &m, err));
     for (size_t i = 0; i < LN_ADAPTER_JOINED; m.first_row += n_rows[i++]) {
         if (parts[i] == NULL)
             continue;
         id.role = roles[i];
-        row_map map = map_rows(l, bindings[i], id, n_rows[i]);
-        LN_TRY(load_product(l, parts[i], &map, n_rows[i], &m, err));
+        ln_adapter_row_map map = map_rows(l, bindings[i], id, n_rows[i]);
+        LN_TRY(ln_adapter_load_product(l, parts[i], &map, n_rows[i], &m, err));
         m.first_k += parts[i]->rank;
     }
-    *target = target_of(&m);
+    *target = ln_adapter_target_of(&m);
     return LINNET_OK;
 }
 
+/* Whether a part is of one expert's matrix. */
+static bool is_of_one(const ln_adapter_loading *l, const ln_binding *binding,
+                      const ln_adapter_part *part) {
+    return l->file->format == LN_FORMAT_HF && strstr(binding->hf, "%e") != NULL &&
+           part->vector == NULL;
+}
+
 static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
-    loading *l = context;
+    ln_adapter_loading *l = context;
     const ln_binding *binding;
     ln_adapter_part *part = ln_adapter_find_part(l->file, l->spec->family, id, &binding);
     ln_adapter_target *target = &weight->adapters[l->place->slot];
     bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
     if (part == NULL && id.role == LN_ROLE_MIXER_IN && joins_qkv(&l->spec->layers[id.layer].mixer))
         return load_joined(l, id, weight, target, err);
+    if (ln_adapter_is_expert(id.role) && (part == NULL || part->n_experts > 0))
+        return ln_adapter_load_expert(l, id, weight, target, err);
     if (part == NULL || part->n_experts > 0)
         return LINNET_OK;
+    if (ln_adapter_is_expert(id.role) && !is_of_one(l, binding, part))
+        return LINNET_OK; /* refused by name */
     bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
     if (is_latent && (!is_by_head || part->vector != NULL))
         return LINNET_OK; /* nobody takes it: refused by name */
@@ -456,7 +296,7 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
     LN_TRY(take_part(l, part, id.role, err));
     if (part->vector != NULL && part->is_input)
         return load_input_vector(l, part, id, err);
-    row_map map = map_rows(l, binding, id, weight->n_rows);
+    ln_adapter_row_map map = map_rows(l, binding, id, weight->n_rows);
     if (part->vector != NULL)
         return load_vector(l, part, &map, weight->n_rows, &target->multiply, err);
     if (id.role == LN_ROLE_EMBEDDING)
@@ -481,13 +321,13 @@ void ln_adapter_clear(const ln_spec *spec, const ln_weights *weights, size_t slo
 
 /* What goes to a device: the slot's memory, then what kernels read of each weight's adapter. */
 typedef struct sending {
-    const loading *l;
+    const ln_adapter_loading *l;
     ln_transfer *transfers; /* NULL: they are counted */
     size_t n;
 } sending;
 
 /* Where what lies at `at` of the host's memory goes. */
-static const void *moved(const loading *l, const void *at) {
+static const void *moved(const ln_adapter_loading *l, const void *at) {
     if (at == NULL)
         return NULL;
     return (char *)l->place->memory + ((const char *)at - l->memory);
@@ -513,7 +353,7 @@ static ln_status add_target(void *context, ln_tensor_id id, const ln_weight *wei
     return LINNET_OK;
 }
 
-static ln_status send(const loading *l, ln_error *err) {
+static ln_status send(const ln_adapter_loading *l, ln_error *err) {
     ln_backend *backend = l->place->backend;
     sending to = {.l = l, .n = 1};
     ln_adapter_walk(l->spec, l->weights, add_target, &to, NULL);
@@ -529,7 +369,7 @@ static ln_status send(const loading *l, ln_error *err) {
 }
 
 /* Marks parts of layers that another stage of ranks has. */
-static void mark_elsewhere(const loading *l) {
+static void mark_elsewhere(const ln_adapter_loading *l) {
     const ln_slice *own = &l->spec->ranks.layers;
     const ln_binding *binding;
     for (size_t layer = 0; own->n > 0 && layer < l->spec->n_layers; layer++) {
@@ -544,7 +384,7 @@ static void mark_elsewhere(const loading *l) {
 }
 
 /* Whether each part was taken by a weight; on ranks the first one sees to it. */
-static ln_status check_taken(const loading *l, ln_error *err) {
+static ln_status check_taken(const ln_adapter_loading *l, ln_error *err) {
     const ln_adapter_file *file = l->file;
     mark_elsewhere(l);
     if (l->spec->ranks.whole != NULL && l->spec->ranks.mesh.rank > 0)
@@ -554,9 +394,11 @@ static ln_status check_taken(const loading *l, ln_error *err) {
         if (part->is_taken)
             continue;
         if (part->n_experts > 0 || strstr(part->module, ".experts.") != NULL)
-            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "%s: module %s: adapters do not change experts; `linnet merge' does",
-                           file->path, part->module);
+            return ln_fail(
+                err, LINNET_ERR_UNSUPPORTED,
+                "%s: module %s: adapters change experts only with adapt_experts, on the CPU; "
+                "`linnet merge' does, too",
+                file->path, part->module);
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: module %s: the model has no such linear that an adapter can change",
                        file->path, part->module);
@@ -567,7 +409,8 @@ static ln_status check_taken(const loading *l, ln_error *err) {
 ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_weights *weights,
                           const ln_adapter_place *place, float scale, size_t *n_linears,
                           ln_error *err) {
-    loading l = {.file = file, .spec = spec, .weights = weights, .place = place, .scale = scale};
+    ln_adapter_loading l = {
+        .file = file, .spec = spec, .weights = weights, .place = place, .scale = scale};
     if (file->rank > place->rank)
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "%s: the adapter has rank %zu; max_adapter_rank is %zu", file->path,
@@ -578,6 +421,8 @@ ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_w
     if (l.memory == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", file->path);
     ln_status status = ln_adapter_walk(spec, weights, load_one, &l, err);
+    if (status == LINNET_OK)
+        status = ln_adapter_mark_experts(&l, err);
     if (status == LINNET_OK)
         status = check_taken(&l, err);
     if (status == LINNET_OK)

@@ -5,6 +5,7 @@
 
 #include "base/layout.h"
 #include "model/adapter/file.h"
+#include "model/adapter/place.h"
 #include "model/family.h"
 #include "model/weights.h"
 
@@ -17,15 +18,6 @@ void ln_adapter_lay_out(ln_layout *layout, const ln_backend *backend, ln_role ro
  * them, and the greatest that activations of a model have room for. */
 enum { LN_ADAPTER_JOINED = 3 };
 size_t ln_adapter_low_rank(const ln_spec *spec, size_t rank);
-
-/* Where an adapter is loaded to. */
-typedef struct ln_adapter_place {
-    size_t slot;
-    void *memory; /* [bytes], the slot's own, which kernels can read */
-    size_t bytes;
-    size_t rank;         /* the greatest that has room */
-    ln_backend *backend; /* whose memory it is */
-} ln_adapter_place;
 
 /* Fills the slot of all weights that the adapter changes; *n_linears of them. On failure the slot
  * is clear. Errors name module or tensor: FORMAT, UNSUPPORTED, LIMIT. */

@@ -59,10 +59,10 @@ static ln_status visit_one(const walker *w, ln_tensor_id id, const ln_weight *we
     return weight->adapters != NULL ? w->visit(w->context, id, weight, w->err) : LINNET_OK;
 }
 
-/* One matrix for each head. */
-static ln_status visit_heads(const walker *w, ln_tensor_id id, const ln_weight *weights,
-                             size_t n_heads) {
-    for (id.expert = 0; weights != NULL && id.expert < n_heads; id.expert++)
+/* One matrix for each head or expert. */
+static ln_status visit_packed(const walker *w, ln_tensor_id id, const ln_weight *weights,
+                              size_t n) {
+    for (id.expert = 0; weights != NULL && id.expert < n; id.expert++)
         LN_TRY(visit_one(w, id, &weights[id.expert]));
     return LINNET_OK;
 }
@@ -75,9 +75,16 @@ static ln_status visit_layer(const walker *w, ln_tensor_id id, const ln_layer_sp
         LN_TRY(visit_one(w, id, (const ln_weight *)(const void *)at));
     }
     id.role = LN_ROLE_K_B;
-    LN_TRY(visit_heads(w, id, layer->k_b, spec->attention.n_heads));
+    LN_TRY(visit_packed(w, id, layer->k_b, spec->attention.n_heads));
     id.role = LN_ROLE_V_B;
-    return visit_heads(w, id, layer->v_b, spec->attention.n_heads);
+    LN_TRY(visit_packed(w, id, layer->v_b, spec->attention.n_heads));
+    size_t n_experts = spec->ffn.moe.n_experts > 0 ? ln_layer_n_experts(spec) : 0;
+    id.role = LN_ROLE_EXPERT_GATE;
+    LN_TRY(visit_packed(w, id, layer->experts_gate, n_experts));
+    id.role = LN_ROLE_EXPERT_UP;
+    LN_TRY(visit_packed(w, id, layer->experts_up, n_experts));
+    id.role = LN_ROLE_EXPERT_DOWN;
+    return visit_packed(w, id, layer->experts_down, n_experts);
 }
 
 ln_status ln_adapter_walk(const ln_spec *spec, const ln_weights *weights, ln_adapter_visit visit,

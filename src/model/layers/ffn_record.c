@@ -47,14 +47,36 @@ static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight
     limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, spec->slope, out);
 }
 
+/* The rows (token, choice) by the expert that was chosen. */
+static ln_row_groups rows_by_expert(const recorder *r) {
+    return (ln_row_groups){.n_groups = ln_layer_n_experts(r->layer_spec),
+                           .order = r->a->expert_order,
+                           .starts = r->a->expert_starts};
+}
+
+/* What adapters of experts multiply x with first, for linears that follow; a weight that is NULL
+ * ends them. */
+static void adapt_experts(recorder *r, const ln_moe_spec *moe, const float *x, size_t rows_per_x,
+                          const ln_weight *first, const ln_weight *second) {
+    const ln_weight *const weights[] = {first, second};
+    if (r->batch->adapters.n_runs > 0)
+        adapt_rows(r, &r->batch->adapters,
+                   (ln_op_adapt){.groups = rows_by_expert(r),
+                                 .n_rows = r->batch->n_tokens * moe->n_used,
+                                 .rows_per_x = rows_per_x,
+                                 .rows_per_token = moe->n_used,
+                                 .x = x},
+                   second != NULL ? 2 : 1, weights);
+}
+
 /* A linear whose rows (token, choice) meet the expert that was chosen. */
 static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear op) {
-    op.groups = (ln_row_groups){.n_groups = ln_layer_n_experts(r->layer_spec),
-                                .order = r->a->expert_order,
-                                .starts = r->a->expert_starts};
+    op.groups = rows_by_expert(r);
     op.n_rows = r->batch->n_tokens * moe->n_used;
+    op.rows_per_token = moe->n_used;
     op.scale = 1.0f;
     push(r, LN_OP_LINEAR)->linear = op;
+    let_adapt(r, &r->batch->adapters);
 }
 
 static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
@@ -116,6 +138,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
                        .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
                        .x = moe->scale_inputs ? a->expert_out : x,
                        .out = a->expert_hidden};
+    adapt_experts(r, moe, up.x, up.rows_per_x, w->experts_up, spec->gated ? w->experts_gate : NULL);
     linear_by_expert(r, moe, up);
     if (limited) {
         up.weight = w->experts_gate;
@@ -124,6 +147,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit, spec->slope,
                    a->expert_hidden);
     }
+    adapt_experts(r, moe, a->expert_hidden, 1, w->experts_down, NULL);
     linear_by_expert(
         r, moe,
         (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});

@@ -340,7 +340,7 @@ static void folders_are_refused(void **state) {
     expect(e, &a, LINNET_ERR_UNSUPPORTED, "passwd: the model has no such linear");
     made_adapter_begin(&a, 5, 1);
     made_adapter_linear(&a, "model.layers.0.mlp.experts.7.up_proj", DIM, DIM);
-    expect(e, &a, LINNET_ERR_UNSUPPORTED, "adapters do not change experts");
+    expect(e, &a, LINNET_ERR_UNSUPPORTED, "adapters change experts only with adapt_experts");
     make(&a, 5, 1, false);
     made_adapter_end(&a);
     made_adapter_path(&a, "adapter_config.json", path);

@@ -224,6 +224,51 @@ static void nor_under_pressure(void **state) {
 #endif
 }
 
+/* Adapters of experts: their slots are planned, and steps that have them allocate nothing. */
+static void adapting_experts_allocates_nothing(void **state) {
+    (void)state;
+#if COUNTS_MEMORY
+    golden g;
+    golden_open(&g, "qwen3_moe");
+    linnet_engine_options options = exact_options(128, 2, 16, 2);
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, less = plan;
+    options.max_adapters = 2;
+    options.max_adapter_rank = 2;
+    assert_int_equal(linnet_plan_memory(g.model, &options, &less, NULL), LINNET_OK);
+    options.adapt_experts = true;
+    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, NULL), LINNET_OK);
+    assert_true(arena(&plan, "weights") > arena(&less, "weights"));
+    size_t reserved = atomic_load(&reserved_bytes);
+    linnet_engine *engine = engine_on(&g, options);
+    assert_int_equal(atomic_load(&reserved_bytes) - reserved,
+                     plan.total_bytes - arena(&plan, "headers") - arena(&plan, "tokenizer"));
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(linnet_engine_load_adapter(engine, i == 0 ? "a" : "b",
+                                                    TEST_SOURCE_DIR "/tests/golden/adapter_experts",
+                                                    i == 0 ? 1.0f : 2.0f, NULL),
+                         LINNET_OK);
+    gate held;
+    gate_hold(&held, engine);
+    linnet_request *requests[2];
+    for (size_t i = 0; i < 2; i++) {
+        linnet_request_options request_options = greedy_options(&g, i);
+        request_options.adapter = i == 0 ? "a" : "b";
+        requests[i] = submit(engine, &request_options);
+    }
+    size_t before = atomic_load(&engine_allocations);
+    int32_t ids[MAX_IDS];
+    linnet_finish finish;
+    gate_release(&held);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(receive(requests[i], ids, &finish), GOLDEN_OUTPUT);
+    assert_int_equal(atomic_load(&engine_allocations), before);
+    linnet_engine_destroy(engine);
+    linnet_model_close(g.model);
+#else
+    skip();
+#endif
+}
+
 /* Experts that steps read from files: plain rows, panels, rows that are put together. */
 static void reading_experts_allocates_nothing(void **state) {
     (void)state;
@@ -355,6 +400,7 @@ int main(void) {
         cmocka_unit_test(the_engine_thread_allocates_nothing),
         cmocka_unit_test(nor_under_pressure),
         cmocka_unit_test(reading_experts_allocates_nothing),
+        cmocka_unit_test(adapting_experts_allocates_nothing),
         cmocka_unit_test(running_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

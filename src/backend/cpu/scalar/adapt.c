@@ -18,8 +18,29 @@ static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t in
     }
 }
 
+/* The rows of one expert, with one weight's A of each row's adapter. */
+static void adapt_group(const ln_op_adapt *p, size_t index, size_t group) {
+    const ln_weight *weight = &p->weights[index][group];
+    size_t n_in = weight->n_cols;
+    for (int32_t i = p->groups.starts[group]; i < p->groups.starts[group + 1]; i++) {
+        size_t row = (size_t)p->groups.order[i];
+        const float *x = p->x + row / p->rows_per_x * n_in;
+        const ln_adapter_target *target = ln_adapter_of(p->rows, weight, row / p->rows_per_token);
+        for (size_t k = 0; target != NULL && k < target->rank; k++)
+            p->low[index][row * p->low_stride + k] = ln_scalar_dot(x, target->a + k * n_in, n_in);
+    }
+}
+
 void ln_scalar_adapt(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_adapt *p = &op->adapt;
+    size_t n_groups = p->groups.n_groups;
+    if (n_groups > 0) {
+        size_t first, last;
+        ln_cpu_share(worker, n_groups * p->n_weights, &first, &last);
+        for (size_t item = first; item < last; item++)
+            adapt_group(p, item / n_groups, item % n_groups);
+        return;
+    }
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, begin, end;
     ln_cpu_share(worker, p->rows->n_runs * p->n_weights * n_heads, &begin, &end);
     for (size_t item = begin; item < end; item++)

@@ -61,7 +61,7 @@ static void multiply(const ln_op_linear *p, const ln_weight *weight, const ln_we
     size_t x_row = p->rows_per_x > 1 ? row / p->rows_per_x : row;
     const float *x = p->x + x_row * (p->x_stride > 0 ? p->x_stride : n_in);
     float *out = p->out + row * (p->out_stride > 0 ? p->out_stride : n_out) + column;
-    size_t token = p->groups.n_groups > 0 ? row / p->groups.n_groups : row;
+    size_t token = ln_linear_token(p, row);
     const ln_adapter_target *adapter = ln_adapter_of(p->adapters, weight, token);
     float u = ln_scalar_dot(x, w, n_in) + bias_of(weight, column);
     float z = g != NULL ? ln_scalar_dot(x, g, n_in) + bias_of(gate, column) : 0.0f;

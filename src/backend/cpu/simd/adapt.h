@@ -31,8 +31,50 @@ static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t in
         vf_store(p->low[index] + at[i] * p->low_stride + first, vf_load(sums + i * UNIT));
 }
 
+/* 16 rows of a weight's A, from `first` on, for the rows of one expert, up to 16 that follow one
+ * another with the same adapter at once. */
+static void adapt_group(const ln_op_adapt *p, size_t index, size_t group, size_t first,
+                        float *sums) {
+    const ln_weight *weight = &p->weights[index][group];
+    const int32_t *order = p->groups.order + p->groups.starts[group];
+    size_t n_rows = (size_t)(p->groups.starts[group + 1] - p->groups.starts[group]), n;
+    size_t n_in = weight->n_cols;
+    const float *x[LN_ADAPTER_RUN], *a[LANES];
+    for (size_t begin = 0; begin < n_rows; begin += n) {
+        const ln_adapter_target *target =
+            ln_adapter_of(p->rows, weight, (size_t)order[begin] / p->rows_per_token);
+        for (n = 0; n < LN_ADAPTER_RUN && begin + n < n_rows; n++) {
+            size_t row = (size_t)order[begin + n];
+            if (ln_adapter_of(p->rows, weight, row / p->rows_per_token) != target)
+                break;
+            x[n] = p->x + row / p->rows_per_x * n_in;
+        }
+        if (target == NULL || first >= target->rank)
+            continue;
+        for (size_t i = 0; i < LANES; i++)
+            a[i] = target->a + (first + i) * n_in;
+        rows_multiply(n, x, a, n_in, sums);
+        for (size_t i = 0; i < n; i++)
+            vf_store(p->low[index] + (size_t)order[begin + i] * p->low_stride + first,
+                     vf_load(sums + i * UNIT));
+    }
+}
+
+static void adapt_groups(const ln_op_adapt *p, const ln_cpu_worker *worker) {
+    size_t n_groups = p->groups.n_groups, n_blocks = p->low_stride / LANES, item;
+    while (ln_cpu_take(worker, n_groups * n_blocks * p->n_weights, &item)) {
+        size_t matrix = item / n_blocks;
+        adapt_group(p, matrix / n_groups, matrix % n_groups, item % n_blocks * LANES,
+                    worker->scratch);
+    }
+}
+
 static void adapt(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_adapt *p = &op->adapt;
+    if (p->groups.n_groups > 0) {
+        adapt_groups(p, worker);
+        return;
+    }
     size_t n_runs = p->rows->n_runs, n_heads = p->n_heads > 0 ? p->n_heads : 1;
     size_t n_blocks = p->low_stride / LANES, item;
     while (ln_cpu_take(worker, n_runs * n_blocks * p->n_weights * n_heads, &item)) {

@@ -273,8 +273,7 @@ static vf load_bias(const ln_weight *weight, size_t column, size_t n) {
 /* What the adapter of a row of the output, if it has one, does to a weight. */
 LN_INLINE const ln_adapter_target *adapter_of(const ln_op_linear *p, const ln_weight *weight,
                                               size_t row) {
-    size_t n_groups = p->groups.n_groups;
-    return ln_adapter_of(p->adapters, weight, n_groups > 0 ? row / n_groups : row);
+    return ln_adapter_of(p->adapters, weight, ln_linear_token(p, row));
 }
 
 /* The first n of the 16 columns from `column` on of one row of the output. */

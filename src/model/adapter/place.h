@@ -1,0 +1,16 @@
+/* A slot's memory. */
+#ifndef LN_MODEL_ADAPTER_PLACE_H
+#define LN_MODEL_ADAPTER_PLACE_H
+
+#include "backend/backend.h"
+
+/* Where an adapter is loaded to. */
+typedef struct ln_adapter_place {
+    size_t slot;
+    void *memory; /* [bytes], the slot's own, which kernels can read */
+    size_t bytes;
+    size_t rank;         /* the greatest that has room */
+    ln_backend *backend; /* whose memory it is */
+} ln_adapter_place;
+
+#endif

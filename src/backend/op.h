@@ -21,9 +21,9 @@
 
 enum { LN_ADAPTER_ROWS = 16 }; /* of A and B that lie together */
 
-/* What one adapter makes of a linear: y = multiply * (x W^T + b + B A x), times multiply_after
- * behind the activation. Scales are in B. Of an embedding, whose rows are tokens, the row of token
- * i gets B a[i] added. */
+/* What one adapter makes of a linear: y = multiply * (x W^T + b + B A x) + add, times
+ * multiply_after behind the activation. Scales are in B. Of an embedding, whose rows are tokens,
+ * the row of token i gets B a[i] added. */
 typedef struct ln_adapter_target {
     size_t rank;    /* 0: no A and B */
     const float *a; /* [rank, whole LN_ADAPTER_ROWS][n_in], zero behind rank; of an embedding
@@ -33,6 +33,7 @@ typedef struct ln_adapter_target {
      * and b are NULL */
     const uint16_t *a_tiles, *b_tiles;
     const float *multiply, *multiply_after; /* [n_out], whole LN_ADAPTER_ROWS, or NULL */
+    const float *add;                       /* the same, only with `multiply`; on the CPU alone */
 } ln_adapter_target;
 
 /* A matrix as a backend prepared it: y = x W^T, W [n_rows][n_cols]. */

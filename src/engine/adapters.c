@@ -8,10 +8,13 @@
 #include "model/adapter/load.h"
 
 ln_status ln_adapters_init(ln_adapters *adapters, const ln_engine_plan *plan,
-                           const ln_weights *weights, ln_backend *backend, void *memory,
-                           ln_error *err) {
-    *adapters =
-        (ln_adapters){.plan = plan, .weights = weights, .backend = backend, .memory = memory};
+                           const ln_weights *weights, const ln_checkpoint *checkpoint,
+                           ln_backend *backend, void *memory, ln_error *err) {
+    *adapters = (ln_adapters){.plan = plan,
+                              .weights = weights,
+                              .checkpoint = checkpoint,
+                              .backend = backend,
+                              .memory = memory};
     if (plan->n_adapters == 0)
         return LINNET_OK;
     adapters->slots = calloc(plan->n_adapters, sizeof *adapters->slots);
@@ -114,7 +117,8 @@ static ln_status read_into(const ln_adapters *adapters, ln_adapter_slot *slot, c
                                     .memory = adapters->memory + index * plan->adapter_bytes,
                                     .bytes = plan->adapter_bytes,
                                     .rank = plan->adapter_rank,
-                                    .backend = adapters->backend};
+                                    .backend = adapters->backend,
+                                    .checkpoint = adapters->checkpoint};
     ln_adapter_file file;
     slot->path = strdup(path);
     if (slot->path == NULL)

@@ -28,6 +28,7 @@ typedef struct ln_adapter_slot {
 typedef struct ln_adapters {
     const ln_engine_plan *plan;
     const ln_weights *weights;
+    const ln_checkpoint *checkpoint;
     ln_backend *backend;
     char *memory;           /* [plan->n_adapters][plan->adapter_bytes], the backend's */
     ln_adapter_slot *slots; /* [plan->n_adapters], owned; NULL: there are none */
@@ -37,8 +38,8 @@ typedef struct ln_adapters {
 
 /* All that is passed outlives it; plan->n_adapters may be 0. */
 ln_status ln_adapters_init(ln_adapters *adapters, const ln_engine_plan *plan,
-                           const ln_weights *weights, ln_backend *backend, void *memory,
-                           ln_error *err);
+                           const ln_weights *weights, const ln_checkpoint *checkpoint,
+                           ln_backend *backend, void *memory, ln_error *err);
 void ln_adapters_free(ln_adapters *adapters);
 
 /* As linnet_engine_load_adapter, unload_adapter, get_adapter. */

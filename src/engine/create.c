@@ -115,8 +115,8 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
     ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
     char *base = (char *)engine;
     init_executor(engine, &at);
-    LN_TRY(ln_adapters_init(&engine->adapters, plan, &engine->weights, engine->backend,
-                            engine->adapter_memory.memory, err));
+    LN_TRY(ln_adapters_init(&engine->adapters, plan, &engine->weights, engine->model->checkpoint,
+                            engine->backend, engine->adapter_memory.memory, err));
     ln_kv_cache_init(&engine->cache, &plan->kv_shape, engine->blocks.memory);
     ln_scheduler_init(&engine->scheduler, &plan->budget, &plan->scheduler, &engine->cache,
                       base + at.scheduler);

@@ -2,7 +2,8 @@
 """Writes adapters on models of tests/golden/models as PEFT saves them, and golden.bin beside each,
 the logits behind each of the model's prompts as PEFT computes them with it (written as float32, a
 row each): tests/golden/adapter, a LoRA on llama with all that ranks and scales can be, and
-adapter_dora, a DoRA, both in float64 since adapters are large; adapter_hybrid, a LoRA on kimi_linear, whose recurrent layers compute in
+adapter_dora, a DoRA, both in float64 since adapters are large; adapter_dora_bias, a DoRA on qwen2,
+whose linears have biases; adapter_hybrid, a LoRA on kimi_linear, whose recurrent layers compute in
 float32 whatever they are asked for; adapter_experts, a LoRA on qwen3_moe and all its experts;
 adapter_mamba, a LoRA on jamba, merged by PEFT: transformers multiplies with the matrix of dt_proj
 itself, past the module that PEFT puts around it, so that unmerged the adapter of dt_proj would do
@@ -32,6 +33,9 @@ CONFIGS = {
     "adapter_dora": dict(
         r=2, lora_alpha=4, use_dora=True, target_modules=["q_proj", "v_proj", "down_proj"]
     ),
+    "adapter_dora_bias": dict(
+        r=2, lora_alpha=4, use_dora=True, target_modules=["q_proj", "k_proj", "up_proj"]
+    ),
     "adapter_hybrid": dict(
         r=2,
         lora_alpha=4,
@@ -48,6 +52,7 @@ CONFIGS = {
     "adapter_mamba": dict(r=2, lora_alpha=4, target_modules=["x_proj", "dt_proj"]),
 }
 MODELS = {
+    "adapter_dora_bias": "qwen2",
     "adapter_hybrid": "kimi_linear",
     "adapter_experts": "qwen3_moe",
     "adapter_mamba": "jamba",

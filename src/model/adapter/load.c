@@ -6,6 +6,7 @@
 
 #include "backend/adapter_tiles.h"
 #include "format/quants.h"
+#include "model/adapter/dora.h"
 #include "model/adapter/experts.h"
 #include "model/adapter/find.h"
 #include "model/adapter/matrix.h"
@@ -219,11 +220,6 @@ static ln_status take_part(ln_adapter_loading *l, ln_adapter_part *part, ln_role
                        "%s: module %s: the model's GGUF file has a scale in this weight; load the "
                        "adapter into the folder that it was made for",
                        l->file->path, part->module);
-    if (part->magnitude != NULL)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: use_dora of adapter_config.json is not supported at run time; `linnet "
-                       "merge' makes a model of it",
-                       l->file->path);
     l->n_linears += !part->is_taken;
     part->is_taken = true;
     return LINNET_OK;
@@ -248,6 +244,8 @@ static ln_status load_joined(ln_adapter_loading *l, ln_tensor_id id, const ln_we
             continue;
         }
         LN_TRY(take_part(l, parts[i], id.role, err));
+        if (parts[i]->magnitude != NULL)
+            LN_TRY(ln_adapter_check_dora(l, (ln_tensor_id){.role = LN_ROLE_MIXER_IN}, weight, err));
         rank += parts[i]->rank;
         any = parts[i];
     }
@@ -294,6 +292,8 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is %s embedding", l->file->path,
                        part->module, part->is_embedding ? "no" : "an");
     LN_TRY(take_part(l, part, id.role, err));
+    if (part->magnitude != NULL)
+        LN_TRY(ln_adapter_check_dora(l, id, weight, err));
     if (part->vector != NULL && part->is_input)
         return load_input_vector(l, part, id, err);
     ln_adapter_row_map map = map_rows(l, binding, id, weight->n_rows);
@@ -303,7 +303,9 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
         return load_embedding(l, part, weight, target, err);
     if (id.role == LN_ROLE_K_B)
         return load_latent_keys(l, part, &map, weight, target, err);
-    return load_linear(l, part, &map, weight, target, err);
+    LN_TRY(load_linear(l, part, &map, weight, target, err));
+    return part->magnitude != NULL ? ln_adapter_load_dora(l, part, &map, id, weight, target, err)
+                                   : LINNET_OK;
 }
 
 static ln_status clear_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
@@ -349,6 +351,7 @@ static ln_status add_target(void *context, ln_tensor_id id, const ln_weight *wei
     target->b_tiles = moved(to->l, target->b_tiles);
     target->multiply = moved(to->l, target->multiply);
     target->multiply_after = moved(to->l, target->multiply_after);
+    target->add = moved(to->l, target->add);
     to->transfers[n] = (ln_transfer){&weight->device_adapters[slot], target, sizeof *target};
     return LINNET_OK;
 }

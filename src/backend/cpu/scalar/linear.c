@@ -51,7 +51,10 @@ static float adapted(const ln_adapter_target *target, const float *low, size_t a
         return u;
     if (target->rank > 0)
         u += ln_scalar_expand(target, low + at, column);
-    return target->multiply != NULL ? u * target->multiply[column] : u;
+    if (target->multiply == NULL)
+        return u;
+    u *= target->multiply[column];
+    return target->add != NULL ? u + target->add[column] : u;
 }
 
 /* One output column of one row; w and g are the column's weights as float32. */

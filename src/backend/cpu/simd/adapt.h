@@ -105,7 +105,10 @@ LN_INLINE vf adapt_sums(const ln_adapter_target *target, const float *low, size_
         return u;
     if (target->rank > 0)
         u = vf_add(u, adapt_expand(target, low + at, column));
-    return target->multiply != NULL ? vf_mul(u, vf_load(target->multiply + column)) : u;
+    if (target->multiply == NULL)
+        return u;
+    u = vf_mul(u, vf_load(target->multiply + column));
+    return target->add != NULL ? vf_add(u, vf_load(target->add + column)) : u;
 }
 
 #endif

@@ -15,7 +15,7 @@ typedef struct widths {
     size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, shortcut, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
-    size_t gated;
+    size_t gated, latent_pair;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
 } widths;
@@ -77,11 +77,12 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.v, a->n_kv_heads * a->v_dim);
         grow(&w.attended, a->n_heads * a->v_dim);
         if (a->gate != LN_GATE_NONE)
-            grow(&w.output_gate, a->n_heads * (a->gate == LN_GATE_BY_ELEMENT ? a->v_dim : 1));
+            grow(&w.output_gate, a->n_heads * ln_gate_width(a));
         if (a->latent.n_latent > 0) {
             grow(&w.latent_heads, a->n_heads * (a->latent.n_plain + a->latent.n_rope));
             grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
             grow(&w.latent_q, a->latent.q_latent);
+            grow(&w.latent_pair, a->latent.pairs ? 2 * a->latent.q_latent : 0);
             grow(&w.rows, a->n_heads);
         }
         grow(&w.index_heads, a->indexer.n_heads);
@@ -147,6 +148,15 @@ static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape
     a->rank_scratch = (float *)(void *)(memory + scratch);
 }
 
+/* Pairs of latents, and what gates norms. */
+static void lay_out_gates(const ln_spec *spec, size_t pair, size_t row, ln_layout *layout,
+                          char *memory, ln_activations *a) {
+    size_t rank = spec->norm_gate_rank;
+    a->latent_pair = ln_layout_place(layout, memory, pair, row);
+    a->norm_low = ln_layout_place(layout, memory, rank, row);
+    a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
+}
+
 /* Adds every activation to the layout; with memory, points at them. */
 static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
                     char *memory, ln_activations *a) {
@@ -163,6 +173,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(output_gate, w.output_gate, row);
     PLACE(latent_heads, w.latent_heads, row);
     PLACE(latent_q, w.latent_q, row);
+    lay_out_gates(spec, w.latent_pair, row, layout, memory, a);
     PLACE(index_q, w.index_heads * w.index_dim, row);
     PLACE(index_k, w.index_dim, row);
     PLACE(index_weights, w.index_heads, row);

@@ -16,6 +16,8 @@ typedef struct ln_activations {
     /* latent attention: queries and results of heads [max_tokens][n_heads * max dim], and what q
      * goes through [max_tokens][q_latent] */
     float *latent_heads, *latent_q;
+    float *latent_pair;          /* [max_tokens][2 q_latent] */
+    float *norm_low, *norm_gate; /* [max_tokens][norm_gate_rank], [max_tokens][dim] */
     /* indexers: [max_tokens][n_heads * head_dim], [max_tokens][head_dim], [max_tokens][n_heads],
      * and what the last one chose [max_tokens][top_k] */
     float *index_q, *index_k, *index_weights;

@@ -107,6 +107,10 @@ typedef enum ln_role {
     LN_ROLE_LAUREL_LEFT,
     LN_ROLE_LAUREL_RIGHT,
     LN_ROLE_LAUREL_NORM,
+    LN_ROLE_ATTENTION_NORM_LOW, /* what gates a norm: [rank][dim], [dim][rank] */
+    LN_ROLE_ATTENTION_NORM_GATE,
+    LN_ROLE_FFN_NORM_LOW,
+    LN_ROLE_FFN_NORM_GATE,
     LN_ROLE_HEAD_INPUT, /* a head that drafts: [dim][2 dim], of an embedding and a hidden state */
     LN_ROLE_HEAD_TOKEN_NORM,
     LN_ROLE_HEAD_HIDDEN_NORM,
@@ -134,6 +138,7 @@ typedef enum ln_part {
     LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
+    LN_PART_LATENT_Q_GATE,      /* for each head: its query rows, then those of the output's gate */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 
@@ -300,6 +305,9 @@ struct ln_family {
     bool moe_beside;     /* experts, where there are any, stand beside a dense feed-forward */
     bool shortcut;       /* two layers are one of the checkpoint's: experts read what the first
                             one's dense feed-forward reads, and are added behind the second */
+    bool latent_pairs;   /* q and the output's gate are made of the latent behind its norm and
+                            before */
+    bool gated_norms;    /* norms of attention and of mixtures are gated by a path of low rank */
     bool scales_latents; /* latents are multiplied with the root of the model's width over theirs */
     bool gguf_turning;   /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;   /* the last layer sees all, whatever layer_types says */

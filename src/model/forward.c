@@ -161,6 +161,14 @@ static void choose_positions(recorder *r, const ln_indexer_spec *spec, const ln_
                                                 .positions = a->indices};
 }
 
+/* The latent of the queries, from column `begin` of the pair on. */
+static void copy_latent(recorder *r, const ln_latent_spec *latent, const ln_layer_weights *w,
+                        size_t begin) {
+    norm(r, &w->latent_copy, r->a->latent_q, NULL, r->a->latent_pair);
+    r->ops[r->n_ops - 1].norm.out_stride = 2 * latent->q_latent;
+    r->ops[r->n_ops - 1].norm.out_begin = begin;
+}
+
 /* Latent attention with the up-projections absorbed: the query meets the cached latent itself. */
 static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                            const float *x) {
@@ -168,10 +176,14 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
     const ln_latent_spec *latent = &spec->latent;
     if (latent->q_latent > 0) {
         precise_linear(r, &w->q_a, x, a->latent_q);
+        if (latent->pairs)
+            copy_latent(r, latent, w, latent->q_latent);
         norm(r, &w->q_a_norm, a->latent_q, NULL, a->latent_q);
+        if (latent->pairs)
+            copy_latent(r, latent, w, 0);
         if (spec->indexer.top_k > 0 && !spec->indexer.shared)
             choose_positions(r, &spec->indexer, w, x);
-        precise_linear(r, &w->q_b, a->latent_q, a->latent_heads);
+        precise_linear(r, &w->q_b, latent->pairs ? a->latent_pair : a->latent_q, a->latent_heads);
     } else {
         precise_linear(r, &w->q, x, a->latent_heads);
     }
@@ -185,7 +197,7 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
             .out = a->latent_heads,
         };
     if (spec->gate != LN_GATE_NONE)
-        linear(r, &w->attention_gate, x, a->output_gate);
+        linear(r, &w->attention_gate, latent->pairs ? a->latent_pair : x, a->output_gate);
     precise_linear(r, &w->kv_a, x, a->k);
     push(r, LN_OP_LATENT)->latent = (ln_op_latent){
         .q = a->latent_heads,
@@ -274,6 +286,25 @@ static const float *pre_norm(recorder *r, const ln_norm *weights, float *out) {
     return out;
 }
 
+/* x = x sigmoid(gate silu(low x)), where the norm that gave x has such a gate. */
+static void gate_norm(recorder *r, const ln_weight *low, const ln_weight *gate, float *x) {
+    const ln_activations *a = r->a;
+    if (low->n_rows == 0)
+        return;
+    linear(r, low, x, a->norm_low);
+    r->ops[r->n_ops - 1].linear.activation = LN_ACT_SILU;
+    linear(r, gate, a->norm_low, a->norm_gate);
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_GATE,
+        .n_rows = r->batch->n_tokens,
+        .dim = r->spec->dim,
+        .n_gates = r->spec->dim,
+        .x = x,
+        .gate = a->norm_gate,
+        .out = x,
+    };
+}
+
 /* Attention to the encoder's output, which is in the cache. */
 static void cross_attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                             const float *x) {
@@ -309,6 +340,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
                      : spec->attention.in_dim > 0 ? r->a->pairs
                                                   : pre_norm(r, &w->attention_norm, r->a->normed);
     const float *ffn_x = x;
+    gate_norm(r, &w->attention_norm_low, &w->attention_norm_gate, r->a->normed);
     if (parallel && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     const float *mixer_x = x;
@@ -328,6 +360,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     if (spec->ffn.n_hidden > 0 || spec->ffn.moe.n_experts > 0) {
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
+        gate_norm(r, &w->ffn_norm_low, &w->ffn_norm_gate, r->a->ffn_normed);
         keep_norm(r, &w->ffn_kept);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         after_norm(r, spec, &w->ffn_norm);

@@ -73,17 +73,19 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
                                   ln_layer_weights *w) {
     const ln_latent_spec *latent = &spec->latent;
     size_t dim = l->spec->dim, q_rows = spec->n_heads * (latent->n_plain + latent->n_rope);
+    size_t q_cols = latent->pairs ? 2 * latent->q_latent : latent->q_latent;
     if (latent->q_latent > 0) {
         LN_TRY(ln_load_matrix(l, LN_ROLE_Q_A, i, latent->q_latent, dim, &w->q_a));
         LN_TRY(latent_norm(l, LN_ROLE_Q_A_NORM, i, latent->q_latent, &w->q_a_norm));
         w->q_a_norm.eps = l->spec->latent_norm_eps;
-        LN_TRY(ln_load_matrix(l, LN_ROLE_Q_B, i, q_rows, latent->q_latent, &w->q_b));
+        LN_TRY(ln_load_matrix(l, LN_ROLE_Q_B, i, q_rows, q_cols, &w->q_b));
+        w->latent_copy = (ln_norm){.kind = LN_NORM_NONE, .dim = latent->q_latent};
     } else {
         LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, q_rows, dim, &w->q));
     }
-    if (spec->gate != LN_GATE_NONE) /* which is by head */
-        LN_TRY(
-            ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, spec->n_heads, dim, &w->attention_gate));
+    if (spec->gate != LN_GATE_NONE)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, spec->n_heads * ln_gate_width(spec),
+                              latent->pairs ? q_cols : dim, &w->attention_gate));
     LN_TRY(indexer(l, i, spec, w));
     LN_TRY(ln_load_matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
     LN_TRY(latent_norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
@@ -183,6 +185,20 @@ static ln_status kept_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
     return ln_load_scaled_norm(l, LN_ROLE_FFN_NORM, i, dim, layer->ffn_keep, &w->ffn_kept);
 }
 
+/* What gates the norms before attention and mixtures. */
+static ln_status norm_gates(ln_loader *l, const ln_layer_spec *layer, size_t i,
+                            ln_layer_weights *w) {
+    size_t dim = l->spec->dim, rank = l->spec->norm_gate_rank;
+    if (rank == 0)
+        return LINNET_OK;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_NORM_LOW, i, rank, dim, &w->attention_norm_low));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_NORM_GATE, i, dim, rank, &w->attention_norm_gate));
+    if (layer->ffn.moe.n_experts == 0)
+        return LINNET_OK;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_FFN_NORM_LOW, i, rank, dim, &w->ffn_norm_low));
+    return ln_load_matrix(l, LN_ROLE_FFN_NORM_GATE, i, dim, rank, &w->ffn_norm_gate);
+}
+
 /* The norms before blocks and behind them; layers that have but one kind may have its names for the
  * other. */
 static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
@@ -206,6 +222,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
                                ln_layer_weights *w) {
     *w = (ln_layer_weights){0};
     LN_TRY(block_norms(l, layer, i, w));
+    LN_TRY(norm_gates(l, layer, i, w));
     if (layer->placement == LN_PLACE_NORMED)
         LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)

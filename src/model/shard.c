@@ -331,9 +331,7 @@ static ln_cut cut_attention(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_V: cut.rows = times(kv, a->v_dim); break;
     case LN_ROLE_CROSS_K:
     case LN_ROLE_CROSS_V: cut.rows = times(heads, a->k_dim); break;
-    case LN_ROLE_ATTENTION_GATE:
-        cut.rows = times(heads, a->gate == LN_GATE_BY_ELEMENT ? a->v_dim : 1);
-        break;
+    case LN_ROLE_ATTENTION_GATE: cut.rows = times(heads, ln_gate_width(a)); break;
     case LN_ROLE_O:
     case LN_ROLE_CROSS_O: cut.cols = times(heads, v_width(a)); break;
     case LN_ROLE_SINKS: cut.rows = heads; break;

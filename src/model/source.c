@@ -119,6 +119,16 @@ static bool is_gate_of_ffn(ln_role role) {
     return role == LN_ROLE_GATE || role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_SHARED_GATE;
 }
 
+/* The queries of latent attention, or a gate of its output beside them. */
+static ln_weight_source query_part(const ln_attention_spec *a, ln_role role, size_t n_rows,
+                                   size_t *stored_rows) {
+    size_t q = a->latent.n_plain + a->latent.n_rope, v = a->latent.v_dim;
+    bool is_q = role == LN_ROLE_Q_B;
+    *stored_rows = a->n_heads * (q + v);
+    return (ln_weight_source){
+        .n_rows = n_rows, .row_begin = is_q ? 0 : q, .run_rows = is_q ? q : v, .run_stride = q + v};
+}
+
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
@@ -128,7 +138,6 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
     size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1; /* a recurrent layer has none */
     size_t group_q = q / n_kv_heads;
-    bool is_gate = is_gate_of_ffn(id.role);
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
     *stored_rows = n_rows;
     switch (part) {
@@ -153,11 +162,11 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         break;
     case LN_PART_GATE_UP:
     case LN_PART_UP_GATE:
-        source.row_begin = is_gate == (part == LN_PART_GATE_UP) ? 0 : n_rows;
+        source.row_begin = is_gate_of_ffn(id.role) == (part == LN_PART_GATE_UP) ? 0 : n_rows;
         *stored_rows = 2 * n_rows;
         break;
     case LN_PART_GATE_UP_BY_ROW:
-        source.row_begin = is_gate ? 0 : 1;
+        source.row_begin = is_gate_of_ffn(id.role) ? 0 : 1;
         source.run_rows = 1;
         source.run_stride = 2;
         *stored_rows = 2 * n_rows;
@@ -168,6 +177,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         source.run_stride = 2 * a->k_dim;
         *stored_rows = 2 * n_rows;
         break;
+    case LN_PART_LATENT_Q_GATE: return query_part(a, id.role, n_rows, stored_rows);
     case LN_PART_MIXER_QKV:
     case LN_PART_MIXER_QKV_BY_HEAD:
     case LN_PART_MIXER_QKVZ_BY_HEAD:

@@ -46,6 +46,7 @@ typedef struct ln_latent_spec {
     size_t n_plain, n_rope;
     size_t q_latent; /* q goes through this many dimensions; 0: straight */
     size_t v_dim;    /* of a head's result */
+    bool pairs;      /* q and the gate read the latent behind its norm and before */
 } ln_latent_spec;
 
 /* Sparse attention: an indexer chooses the positions that a token's latent attention reads. */
@@ -84,6 +85,13 @@ typedef struct ln_attention_spec {
     size_t kv_layer;    /* the layer whose cache is read: this one, or an earlier one */
     bool borrows_kv;    /* an earlier one, and no keys and values are made here */
 } ln_attention_spec;
+
+/* How many elements of a gate a head has. */
+static inline size_t ln_gate_width(const ln_attention_spec *attention) {
+    if (attention->gate != LN_GATE_BY_ELEMENT)
+        return 1;
+    return attention->latent.n_latent > 0 ? attention->latent.v_dim : attention->v_dim;
+}
 
 /* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
 typedef enum ln_mixer {
@@ -286,6 +294,7 @@ typedef struct ln_spec {
     ln_aux_layers aux_layers; /* of a model beside which an EAGLE-3 head drafts */
     ln_eagle_spec eagle;
     size_t n_relative_buckets, relative_max_distance;
+    size_t norm_gate_rank;       /* of norms that are gated; 0: none */
     size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */
     size_t laurel_rank;          /* with streams */
     bool scales_stream;          /* with streams: what goes to the layer's embedding is scaled */

@@ -154,7 +154,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     attention->v_dim = attention->k_dim;
     LN_TRY(ln_config_size(config, (ln_key){"v_head_dim", "attention.value_length"}, 1, LN_MAX_DIM,
                           &attention->v_dim, err));
-    LN_TRY(ln_spec_read_latent(config, attention, err));
+    LN_TRY(ln_spec_read_latent(config, spec->family->latent_pairs, attention, err));
     LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;
     LN_TRY(read_gate(config, spec->family, &attention->gate, err));

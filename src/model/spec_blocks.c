@@ -277,7 +277,7 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
     return is_dense_by_type(config, layer, dense, err);
 }
 
-ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attention,
+ln_status ln_spec_read_latent(const ln_config *config, bool pairs, ln_attention_spec *attention,
                               ln_error *err) {
     ln_latent_spec *latent = &attention->latent;
     size_t head = 0;
@@ -305,6 +305,7 @@ ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attent
         LN_TRY(ln_config_need_size(config, (ln_key){"qk_nope_head_dim", ""}, 1, LN_MAX_DIM,
                                    &latent->n_plain, err));
     }
+    latent->pairs = pairs;
     attention->n_kv_heads = 1;
     attention->k_dim = latent->n_latent + latent->n_rope;
     attention->v_dim = latent->n_latent;

@@ -571,6 +571,9 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(ln_config_real(config, (ln_key){"", "attention.latent_layer_norm_rms_epsilon"}, 0, 1,
                           &eps, err));
     spec->latent_norm_eps = (float)eps;
+    if (spec->family->gated_norms)
+        LN_TRY(ln_config_need_size(config, (ln_key){"gated_norm_rank", ""}, 1, LN_MAX_DIM,
+                                   &spec->norm_gate_rank, err));
     LN_TRY(read_tied(config, spec, err));
     LN_TRY(read_vocab(config, spec, err));
     LN_TRY(read_direction(config, spec, err));

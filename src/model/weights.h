@@ -75,6 +75,10 @@ typedef struct ln_layer_weights {
     ln_weight laurel_left, laurel_right;
     ln_weight q_a, q_b, kv_a; /* latent attention */
     ln_norm q_a_norm, kv_a_norm;
+    ln_weight attention_norm_low,
+        attention_norm_gate; /* of gated norms: [rank][dim], [dim][rank] */
+    ln_weight ffn_norm_low, ffn_norm_gate;
+    ln_norm latent_copy;                       /* with pairs of latents: of one as it is */
     ln_weight *k_b;                            /* [n_heads], each [n_latent][n_plain] */
     ln_weight *v_b;                            /* [n_heads], each [v_dim][n_latent] */
     ln_weight index_q, index_k, index_weights; /* of an indexer */

@@ -22,6 +22,7 @@ static const struct {
 } refused[] = {
     {"aria_text", "aria_text"},
     {"axk1", "axk1"},
+    {"axk2", "axk2"},
     {"bailing_hybrid", "bailing_hybrid"},
     {"baichuan", "this kind of positions"},
     {"bart", "bart"},

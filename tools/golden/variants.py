@@ -290,6 +290,12 @@ VARIANTS = {
         "axk1", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
                        moe_intermediate_size=16, n_routed_experts=3, qk_nope_head_dim=8,
                        v_head_dim=8, q_lora_rank=16)),
+    # a dense layer, and mixtures whose norms are gated; the indexer chooses 24 tokens
+    "axk2": lambda: hf.AutoConfig.for_model(
+        "axk2", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
+                       moe_intermediate_size=16, n_routed_experts=4, qk_nope_head_dim=8,
+                       v_head_dim=12, q_lora_rank=16, n_group=None, topk_group=None), index_topk=24, index_n_heads=12,
+        index_head_dim=16, gated_norm_rank=4),
     "aria_text": lambda: hf.AriaTextConfig(
         **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
         moe_num_shared_experts=1),
@@ -399,4 +405,4 @@ VARIANTS = {
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
-         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1}
+         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3}

@@ -53,7 +53,8 @@ typedef struct ln_activations {
     float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
                           what it reads */
     /* of adapters: what their A makes of x for LN_MAX_ADAPTED weights at once, [max_tokens * most
-     * heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without adapters */
+     * heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without adapters
+     */
     float *low[LN_MAX_ADAPTED];
     size_t low_stride;
     float *logits; /* [max_logits][n_vocab]; of several ranks on rank 0 */

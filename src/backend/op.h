@@ -97,7 +97,7 @@ typedef enum ln_op_kind {
     LN_OP_EMBED,
     LN_OP_NORM,
     LN_OP_LINEAR,
-    LN_OP_ADAPT,
+    LN_OP_LORA_SHRINK,
     LN_OP_QKV,
     LN_OP_LATENT,
     LN_OP_INDEX,
@@ -175,7 +175,7 @@ typedef struct ln_op_linear {
     bool precise;  /* what follows magnifies errors: kernels that round x to bf16 keep more of it */
     float *out;    /* [n_rows][n_out] */
     /* Rows with an adapter, or NULL; row r is of token r / rows_per_token (0: of token r /
-     * n_groups, or r without groups). What LN_OP_ADAPT has made of x for weight and gate,
+     * n_groups, or r without groups). What LN_OP_LORA_SHRINK has made of x for weight and gate,
      * [n_rows][low_stride], or NULL. */
     const ln_adapter_rows *adapters;
     const float *low, *gate_low;
@@ -187,19 +187,19 @@ typedef struct ln_op_linear {
  * row's adapter has for weights[i]; rows without one stay as they are. With a matrix for each head
  * rows are (token, head), weights[i] being the first head's; with sorted groups (experts, on the
  * CPU alone) they are those of a linear with the same groups. Linears expand: they add B low. */
-enum { LN_MAX_ADAPTED = 4 };
-typedef struct ln_op_adapt {
+enum { LN_MAX_LORA_WEIGHTS = 4 };
+typedef struct ln_op_lora_shrink {
     const ln_adapter_rows *rows;
     size_t n_weights, n_heads; /* n_heads 0: rows are tokens */
-    const ln_weight *weights[LN_MAX_ADAPTED];
-    float *low[LN_MAX_ADAPTED]; /* [n_rows][low_stride] */
-    size_t low_stride;          /* floats: the greatest rank, whole LN_ADAPTER_ROWS */
-    size_t x_stride;            /* floats from row to row; 0: dense */
-    size_t n_rows;              /* of x, heads included */
+    const ln_weight *weights[LN_MAX_LORA_WEIGHTS];
+    float *low[LN_MAX_LORA_WEIGHTS]; /* [n_rows][low_stride] */
+    size_t low_stride;               /* floats: the greatest rank, whole LN_ADAPTER_ROWS */
+    size_t x_stride;                 /* floats from row to row; 0: dense */
+    size_t n_rows;                   /* of x, heads included */
     const float *x;
     ln_row_groups groups;              /* n_groups 0: there are none */
     size_t rows_per_x, rows_per_token; /* with groups, as in the linear */
-} ln_op_adapt;
+} ln_op_lora_shrink;
 
 /* Whose adapter changes a row of a linear. */
 static inline size_t ln_linear_token(const ln_op_linear *p, size_t row) {
@@ -643,7 +643,7 @@ typedef struct ln_op {
         ln_op_embed embed;
         ln_op_norm norm;
         ln_op_linear linear;
-        ln_op_adapt adapt;
+        ln_op_lora_shrink lora_shrink;
         ln_op_qkv qkv;
         ln_op_latent latent;
         ln_op_index index;

@@ -27,8 +27,9 @@ static places inputs_of(const ln_op *op) {
         return (places){{p->x, p->residual, p->groups.order, p->groups.starts,
                          has_gaps(p) ? p->out : NULL, p->low, p->gate_low}};
     }
-    case LN_OP_ADAPT:
-        return (places){{op->adapt.x, op->adapt.groups.order, op->adapt.groups.starts}};
+    case LN_OP_LORA_SHRINK:
+        return (places){
+            {op->lora_shrink.x, op->lora_shrink.groups.order, op->lora_shrink.groups.starts}};
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k, op->qkv.v}};
     case LN_OP_LATENT: return (places){{op->latent.q, op->latent.latent}};
     case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};
@@ -73,8 +74,8 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_EMBED: return (places){{op->embed.out}};
     case LN_OP_NORM: return (places){{op->norm.out}};
     case LN_OP_LINEAR: return (places){{op->linear.out}};
-    case LN_OP_ADAPT: {
-        float *const *low = op->adapt.low;
+    case LN_OP_LORA_SHRINK: {
+        float *const *low = op->lora_shrink.low;
         return (places){{low[0], low[1], low[2], low[3]}};
     }
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k}};

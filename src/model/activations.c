@@ -119,7 +119,7 @@ static void lay_out_low(const ln_activations_shape *shape, const widths *w, ln_l
                         char *memory, ln_activations *a) {
     size_t n_choices = shape->adapts_experts && w->n_used > 0 ? w->n_used : 1;
     a->low_stride = (shape->adapter_rank + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
-    for (size_t i = 0; i < LN_MAX_ADAPTED; i++) {
+    for (size_t i = 0; i < LN_MAX_LORA_WEIGHTS; i++) {
         size_t n_each = i < 2 ? n_choices : 1; /* at most ups and gates of experts */
         grow(&n_each, i == 0 ? w->rows : 1);
         size_t n_rows = shape->max_tokens * n_each;

@@ -52,10 +52,10 @@ typedef struct ln_activations {
     float *pairs;                           /* [max_tokens][2 dim] what a head reads */
     float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
                           what it reads */
-    /* of adapters: what their A makes of x for LN_MAX_ADAPTED weights at once, [max_tokens * most
-     * heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without adapters
-     */
-    float *low[LN_MAX_ADAPTED];
+    /* of adapters: what their A makes of x for LN_MAX_LORA_WEIGHTS weights at once, [max_tokens *
+     * most heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without
+     * adapters */
+    float *low[LN_MAX_LORA_WEIGHTS];
     size_t low_stride;
     float *logits; /* [max_logits][n_vocab]; of several ranks on rank 0 */
     /* of one rank of several: what it has of a sum [max_tokens][dim], and of logits

@@ -88,7 +88,7 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
                     const float *x) {
     const ln_activations *a = r->a;
     const ln_weight *const all[] = {&w->q, &w->k, &w->v, &w->attention_gate};
-    adapt(r, x, spec->borrows_kv ? 1 : 4, all);
+    lora_shrink(r, x, spec->borrows_kv ? 1 : 4, all);
     score_linear(r, spec, &w->q, x, a->q);
     if (!spec->borrows_kv) {
         score_linear(r, spec, &w->k, x, a->k);
@@ -120,12 +120,12 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
 static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads, const float *x,
                            size_t x_stride, float *out, size_t out_stride) {
     if (r->batch->adapters.n_runs > 0)
-        adapt_rows(r, &r->batch->adapters,
-                   (ln_op_adapt){.n_heads = n_heads,
-                                 .x_stride = x_stride,
-                                 .n_rows = r->batch->n_tokens * n_heads,
-                                 .x = x},
-                   1, &weights);
+        lora_shrink_rows(r, &r->batch->adapters,
+                         (ln_op_lora_shrink){.n_heads = n_heads,
+                                             .x_stride = x_stride,
+                                             .n_rows = r->batch->n_tokens * n_heads,
+                                             .x = x},
+                         1, &weights);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = weights,
         .groups = {.n_groups = n_heads},
@@ -136,7 +136,7 @@ static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads
         .out = out,
         .out_stride = out_stride,
     };
-    let_adapt(r, &r->batch->adapters);
+    let_lora_expand(r, &r->batch->adapters);
 }
 
 /* The positions that the attention is to read, which later layers may share. */
@@ -394,8 +394,8 @@ static void logits(recorder *r) {
     };
     const ln_weight *output = &r->weights->output;
     if (r->batch->logit_adapters.n_runs > 0)
-        adapt_rows(r, &r->batch->logit_adapters, (ln_op_adapt){.n_rows = n_rows, .x = r->a->normed},
-                   1, &output);
+        lora_shrink_rows(r, &r->batch->logit_adapters,
+                         (ln_op_lora_shrink){.n_rows = n_rows, .x = r->a->normed}, 1, &output);
     const float *x = gather(r, output, n_rows, r->a->normed);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = output,
@@ -405,7 +405,7 @@ static void logits(recorder *r) {
         .softcap = r->spec->logit_softcap,
         .out = r->spec->ranks.n > 0 ? r->a->logits_part : r->a->logits,
     };
-    let_adapt(r, &r->batch->logit_adapters);
+    let_lora_expand(r, &r->batch->logit_adapters);
     if (r->spec->ranks.n > 0)
         push(r, LN_OP_RANK_GATHER)->rank_gather = (ln_op_rank_gather){
             .ranks = r->a->stage_ranks,

@@ -193,7 +193,7 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
 }
 
 /* Tables but for the embedding, and what mixes streams, no adapter changes. */
-static bool can_adapt(ln_role role) {
+static bool can_have_adapters(ln_role role) {
     return !is_of_streams(role) && role != LN_ROLE_LEARNED_POSITIONS &&
            role != LN_ROLE_LOOKUP_EMBEDDING && role != LN_ROLE_ALTUP_BEGIN &&
            role != LN_ROLE_ALTUP_END;
@@ -203,7 +203,7 @@ static void add_adapters(ln_loader *l, ln_role role, size_t n_rows, size_t n_col
                          ln_weight *weight) {
     size_t n_slots = l->options.n_adapters;
     weight->adapters = weight->device_adapters = NULL;
-    if (n_slots == 0 || l->options.head || !can_adapt(role))
+    if (n_slots == 0 || l->options.head || !can_have_adapters(role))
         return;
     ln_adapter_lay_out(&l->adapter, l->backend, role, n_rows, n_cols, rank);
     size_t offset = ln_layout_add(&l->table_layout, n_slots, sizeof *weight->adapters);
@@ -278,7 +278,7 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
     return LINNET_OK;
 }
 
-static bool is_adapted_expert(const ln_loader *l, ln_role role) {
+static bool has_expert_adapters(const ln_loader *l, ln_role role) {
     bool is_expert =
         role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
     return is_expert && l->options.adapts_experts && !l->options.only_experts;
@@ -294,7 +294,7 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
         ln_weight *weight = *out != NULL ? &(*out)[i] : &planned;
         LN_TRY(matrix_of(l, id, shape, weight));
         weight->adapters = weight->device_adapters = NULL;
-        if (role == LN_ROLE_K_B || role == LN_ROLE_V_B || is_adapted_expert(l, role))
+        if (role == LN_ROLE_K_B || role == LN_ROLE_V_B || has_expert_adapters(l, role))
             ln_load_adapters_of(l, role, shape->n_rows, shape->n_cols, weight);
     }
     return LINNET_OK;

@@ -17,9 +17,10 @@ typedef struct recorder {
     const ln_batch *batch;
     int32_t layer;
     bool encoder;
-    const ln_layer_spec *layer_spec;          /* the current layer's */
-    const ln_kv_layer *layer_kv;              /* the current layer's; of all, in an encoder */
-    const ln_weight *adapted[LN_MAX_ADAPTED]; /* whose A the last LN_OP_ADAPT multiplied, or NULL */
+    const ln_layer_spec *layer_spec; /* the current layer's */
+    const ln_kv_layer *layer_kv;     /* the current layer's; of all, in an encoder */
+    /* whose A the last LN_OP_LORA_SHRINK multiplied, or NULL */
+    const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
     ln_op *ops;
     size_t n_ops;
 } recorder;
@@ -44,12 +45,12 @@ static inline void norm(recorder *r, const ln_norm *weights, const float *x, con
 }
 
 /* How adapters of the rows change a weight. */
-typedef struct adapted_by {
+typedef struct lora_parts {
     bool low, multiplies; /* by matrices, by vectors */
-} adapted_by;
+} lora_parts;
 
-static inline adapted_by find_adapted(const ln_adapter_rows *rows, const ln_weight *weight) {
-    adapted_by by = {false, false};
+static inline lora_parts find_lora(const ln_adapter_rows *rows, const ln_weight *weight) {
+    lora_parts by = {false, false};
     for (size_t i = 0; weight->adapters != NULL && i < rows->n_runs; i++) {
         const ln_adapter_target *target = &weight->adapters[rows->runs[i].slot];
         by.low |= target->rank > 0;
@@ -60,60 +61,61 @@ static inline adapted_by find_adapted(const ln_adapter_rows *rows, const ln_weig
 
 /* What adapters multiply x with first, for those of n weights (one per head, with n_heads) that
  * they change; linears of these follow. */
-static inline void adapt_rows(recorder *r, const ln_adapter_rows *rows, ln_op_adapt op, size_t n,
-                              const ln_weight *const *weights) {
+static inline void lora_shrink_rows(recorder *r, const ln_adapter_rows *rows, ln_op_lora_shrink op,
+                                    size_t n, const ln_weight *const *weights) {
     op.rows = rows;
     op.low_stride = r->a->low_stride;
-    for (size_t i = 0; i < LN_MAX_ADAPTED; i++)
-        r->adapted[i] = NULL;
+    for (size_t i = 0; i < LN_MAX_LORA_WEIGHTS; i++)
+        r->shrunk[i] = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (!find_adapted(rows, weights[i]).low)
+        if (!find_lora(rows, weights[i]).low)
             continue;
-        r->adapted[op.n_weights] = weights[i];
+        r->shrunk[op.n_weights] = weights[i];
         op.weights[op.n_weights] = weights[i];
         op.low[op.n_weights] = r->a->low[op.n_weights];
         op.n_weights++;
     }
     if (op.n_weights > 0)
-        push(r, LN_OP_ADAPT)->adapt = op;
+        push(r, LN_OP_LORA_SHRINK)->lora_shrink = op;
 }
 
 /* The same for linears of all tokens. */
-static inline void adapt(recorder *r, const float *x, size_t n, const ln_weight *const *weights) {
+static inline void lora_shrink(recorder *r, const float *x, size_t n,
+                               const ln_weight *const *weights) {
     if (r->batch->adapters.n_runs > 0)
-        adapt_rows(r, &r->batch->adapters, (ln_op_adapt){.n_rows = r->batch->n_tokens, .x = x}, n,
-                   weights);
+        lora_shrink_rows(r, &r->batch->adapters,
+                         (ln_op_lora_shrink){.n_rows = r->batch->n_tokens, .x = x}, n, weights);
 }
 
 /* Where A x lies that the weight's adapters made, or NULL. */
-static inline const float *adapted_low(const recorder *r, const ln_weight *weight) {
-    for (size_t i = 0; i < LN_MAX_ADAPTED; i++)
-        if (r->adapted[i] == weight)
+static inline const float *lora_low(const recorder *r, const ln_weight *weight) {
+    for (size_t i = 0; i < LN_MAX_LORA_WEIGHTS; i++)
+        if (r->shrunk[i] == weight)
             return r->a->low[i];
     return NULL;
 }
 
 /* Lets the last operation, a linear, have the adapters of its rows. */
-static inline void let_adapt(recorder *r, const ln_adapter_rows *rows) {
+static inline void let_lora_expand(recorder *r, const ln_adapter_rows *rows) {
     ln_op_linear *p = &r->ops[r->n_ops - 1].linear;
     if (rows->n_runs == 0)
         return;
-    adapted_by by = find_adapted(rows, p->weight), gate = {false, false};
+    lora_parts by = find_lora(rows, p->weight), gate = {false, false};
     if (p->gate != NULL)
-        gate = find_adapted(rows, p->gate);
+        gate = find_lora(rows, p->gate);
     if (!by.low && !by.multiplies && !gate.low && !gate.multiplies)
         return;
     p->adapters = rows;
     p->multiplies = by.multiplies || gate.multiplies;
-    p->low = adapted_low(r, p->weight);
-    p->gate_low = p->gate != NULL ? adapted_low(r, p->gate) : NULL;
+    p->low = lora_low(r, p->weight);
+    p->gate_low = p->gate != NULL ? lora_low(r, p->gate) : NULL;
     p->low_stride = r->a->low_stride;
 }
 
 /* Before a linear of all tokens, unless its adapters have been seen to. */
-static inline void adapt_one(recorder *r, const ln_weight *weight, const float *x) {
-    if (r->batch->adapters.n_runs > 0 && adapted_low(r, weight) == NULL)
-        adapt(r, x, 1, &weight);
+static inline void lora_shrink_one(recorder *r, const ln_weight *weight, const float *x) {
+    if (r->batch->adapters.n_runs > 0 && lora_low(r, weight) == NULL)
+        lora_shrink(r, x, 1, &weight);
 }
 
 /* out = residual + the sum of what the ranks have of rows of x; without residual in x itself */
@@ -147,11 +149,11 @@ static inline const float *gather(recorder *r, const ln_weight *weight, size_t n
 }
 
 static inline void linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
-    adapt_one(r, weight, x);
+    lora_shrink_one(r, weight, x);
     x = gather(r, weight, r->batch->n_tokens, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
-    let_adapt(r, &r->batch->adapters);
+    let_lora_expand(r, &r->batch->adapters);
 }
 
 /* What a softmax follows whose errors it magnifies: choices, and scores of magnifies_scores. */
@@ -209,7 +211,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
         norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
         return;
     }
-    adapt_one(r, weight, x);
+    lora_shrink_one(r, weight, x);
     x = gather(r, weight, r->batch->n_tokens, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = weight,
                                                    .n_rows = r->batch->n_tokens,
@@ -217,7 +219,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
                                                    .residual = r->a->x,
                                                    .scale = r->spec->residual_scale * scale,
                                                    .out = r->a->x};
-    let_adapt(r, &r->batch->adapters);
+    let_lora_expand(r, &r->batch->adapters);
 }
 
 static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,

@@ -200,16 +200,16 @@ static float *run_adapted(side *s, const adapted_case *c, const adapted_data *d,
     float *x = put_rows(s, rows, d->x, n_heads * c->n_in);
     float *out = c->has_residual ? put_rows(s, rows, d->residual, n_heads * c->n_out)
                                  : put(s, NULL, n * c->n_out);
-    ln_op ops[2] = {{.kind = LN_OP_ADAPT, .batch = &batch},
+    ln_op ops[2] = {{.kind = LN_OP_LORA_SHRINK, .batch = &batch},
                     {.kind = LN_OP_LINEAR, .batch = &batch}};
-    ops[0].adapt = (ln_op_adapt){.rows = &batch.adapters,
-                                 .n_weights = c->has_gate ? 2 : 1,
-                                 .n_heads = c->n_heads,
-                                 .weights = {weights[0], weights[1]},
-                                 .low = {low[0], low[1]},
-                                 .low_stride = LOW_STRIDE,
-                                 .n_rows = n,
-                                 .x = x};
+    ops[0].lora_shrink = (ln_op_lora_shrink){.rows = &batch.adapters,
+                                             .n_weights = c->has_gate ? 2 : 1,
+                                             .n_heads = c->n_heads,
+                                             .weights = {weights[0], weights[1]},
+                                             .low = {low[0], low[1]},
+                                             .low_stride = LOW_STRIDE,
+                                             .n_rows = n,
+                                             .x = x};
     ops[1].linear = (ln_op_linear){.weight = weights[0],
                                    .gate = c->has_gate ? weights[1] : NULL,
                                    .groups = {.n_groups = c->n_heads},
@@ -354,7 +354,8 @@ static void adapted_embeddings_are_those_of_scalar(void **state) {
 
 enum { LINEARS = 3 };
 
-/* q, k and v: the first two have adapters, of which LN_OP_ADAPT makes the first half at once. */
+/* q, k and v: the first two have adapters, of which LN_OP_LORA_SHRINK makes the first half at once.
+ */
 static float *run_linears(side *s, const adapted_case *c, const adapted_data *d,
                           const row_choice *rows) {
     static ln_adapter_target targets[PARTS][SLOTS];
@@ -362,7 +363,7 @@ static float *run_linears(side *s, const adapted_case *c, const adapted_data *d,
     float *low[PARTS], *out = put(s, NULL, LINEARS * rows->n * c->n_out);
     ln_batch batch = {.n_tokens = rows->n, .adapters = rows->adapters};
     float *x = put_rows(s, rows, d->x, c->n_in);
-    ln_op ops[1 + LINEARS] = {{.kind = LN_OP_ADAPT, .batch = &batch}};
+    ln_op ops[1 + LINEARS] = {{.kind = LN_OP_LORA_SHRINK, .batch = &batch}};
     for (size_t i = 0; i < LINEARS; i++) {
         bool adapts = i < PARTS;
         weights[i] = put_weight(s, &d->matrices[i % PARTS][0], NULL);
@@ -381,13 +382,13 @@ static float *run_linears(side *s, const adapted_case *c, const adapted_data *d,
                                            .low = adapts ? low[i] : NULL,
                                            .low_stride = LOW_STRIDE};
     }
-    ops[0].adapt = (ln_op_adapt){.rows = &batch.adapters,
-                                 .n_weights = PARTS,
-                                 .weights = {&weights[0], &weights[1]},
-                                 .low = {low[0], low[1]},
-                                 .low_stride = LOW_STRIDE,
-                                 .n_rows = rows->n,
-                                 .x = x};
+    ops[0].lora_shrink = (ln_op_lora_shrink){.rows = &batch.adapters,
+                                             .n_weights = PARTS,
+                                             .weights = {&weights[0], &weights[1]},
+                                             .low = {low[0], low[1]},
+                                             .low_stride = LOW_STRIDE,
+                                             .n_rows = rows->n,
+                                             .x = x};
     run_ops(s, ops, 1 + LINEARS);
     float *result = get(s, out, LINEARS * rows->n * c->n_out);
     free_placed(s);

@@ -21,7 +21,7 @@ static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_GATED_NORM] = ln_cuda_gated_norm,
     [LN_OP_GATHER] = ln_cuda_gather,
     [LN_OP_SAMPLE] = ln_cuda_sample,
-    [LN_OP_ADAPT] = ln_cuda_adapt,
+    [LN_OP_LORA_SHRINK] = ln_cuda_lora_shrink,
     [LN_OP_ALL_REDUCE] = ln_cuda_all_reduce,
     [LN_OP_RANK_GATHER] = ln_cuda_rank_gather,
     [LN_OP_RANK_PASS] = ln_cuda_rank_pass,
@@ -35,12 +35,12 @@ int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
                        const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op *first = &ops[launch->first];
     if (launch->expands)
-        return ln_cuda_adapted(launch, ops, step, stream);
+        return ln_cuda_lora_expand(launch, ops, step, stream);
     switch (launch->kind) {
     case LN_CUDA_FUSED_DECODE: return ln_cuda_fused_decode(plan, launch, ops, step, stream);
     case LN_CUDA_LINEAR_NORM: return ln_cuda_linear_norm(plan, launch, ops, step, stream);
     case LN_CUDA_GEMM: return ln_cuda_gemm(launch, ops, stream);
-    case LN_CUDA_ADAPTED_GEMM: return ln_cuda_adapted_gemm(launch, ops, step, stream);
+    case LN_CUDA_LORA_GEMM: return ln_cuda_lora_gemm(launch, ops, step, stream);
     case LN_CUDA_GROUPED_GEMM: return ln_cuda_grouped_gemm(launch, ops, stream);
     case LN_CUDA_NORM: return ln_cuda_norm_convert(launch, ops, step, stream);
     case LN_CUDA_ATTENTION: return ln_cuda_attention_convert(launch, ops, step, stream);

@@ -21,11 +21,11 @@ int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, 
 int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream);
 int ln_cuda_grouped_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream);
 /* Linears with adapters, of the three kinds of launches that linears have apart. */
-int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
-                    ln_cuda_stream stream);
-/* Linears behind an LN_OP_ADAPT, whose adapters are one more K split. */
-int ln_cuda_adapted_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
-                         ln_cuda_stream stream);
+int ln_cuda_lora_expand(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                        ln_cuda_stream stream);
+/* Linears behind an LN_OP_LORA_SHRINK, whose adapters are one more K split. */
+int ln_cuda_lora_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                      ln_cuda_stream stream);
 /* Two operations. */
 int ln_cuda_linear_pair(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream);

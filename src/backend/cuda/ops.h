@@ -73,7 +73,7 @@ int ln_cuda_copy(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
 int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
-int ln_cuda_adapt(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_lora_shrink(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_latent(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_index(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);

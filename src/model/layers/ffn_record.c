@@ -20,7 +20,7 @@ static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, floa
 static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
                          ln_activation activation, const float *x, float *out) {
     const ln_weight *const both[] = {up, gate};
-    adapt(r, x, gate != NULL ? 2 : 1, both);
+    lora_shrink(r, x, gate != NULL ? 2 : 1, both);
     x = gather(r, up, r->batch->n_tokens, x); /* the gate has the same order */
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = up,
@@ -31,7 +31,7 @@ static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate
         .scale = 1.0f,
         .out = out,
     };
-    let_adapt(r, &r->batch->adapters);
+    let_lora_expand(r, &r->batch->adapters);
 }
 
 /* The same, within the limit that the feed-forward may have. */
@@ -60,13 +60,13 @@ static void adapt_experts(recorder *r, const ln_moe_spec *moe, const float *x, s
                           const ln_weight *first, const ln_weight *second) {
     const ln_weight *const weights[] = {first, second};
     if (r->batch->adapters.n_runs > 0)
-        adapt_rows(r, &r->batch->adapters,
-                   (ln_op_adapt){.groups = rows_by_expert(r),
-                                 .n_rows = r->batch->n_tokens * moe->n_used,
-                                 .rows_per_x = rows_per_x,
-                                 .rows_per_token = moe->n_used,
-                                 .x = x},
-                   second != NULL ? 2 : 1, weights);
+        lora_shrink_rows(r, &r->batch->adapters,
+                         (ln_op_lora_shrink){.groups = rows_by_expert(r),
+                                             .n_rows = r->batch->n_tokens * moe->n_used,
+                                             .rows_per_x = rows_per_x,
+                                             .rows_per_token = moe->n_used,
+                                             .x = x},
+                         second != NULL ? 2 : 1, weights);
 }
 
 /* A linear whose rows (token, choice) meet the expert that was chosen. */
@@ -76,7 +76,7 @@ static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear o
     op.rows_per_token = moe->n_used;
     op.scale = 1.0f;
     push(r, LN_OP_LINEAR)->linear = op;
-    let_adapt(r, &r->batch->adapters);
+    let_lora_expand(r, &r->batch->adapters);
 }
 
 static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,

@@ -14,7 +14,7 @@ typedef struct adapted_plan_case {
 } adapted_plan_case;
 
 static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches) {
-    static float x[1], out[MAX_OPS], bias[1], low[LN_MAX_ADAPTED];
+    static float x[1], out[MAX_OPS], bias[1], low[LN_MAX_LORA_WEIGHTS];
     size_t n_rows = c->n_rows > 0 ? c->n_rows : 64, n = c->n_linears > 0 ? c->n_linears : 3;
     const ln_weight weight = {.dtype = LN_DTYPE_BF16,
                               .layout = (uint32_t)(c->layout != 0 ? c->layout : LN_LAYOUT_BF16),
@@ -23,15 +23,15 @@ static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches)
                               .bias = c->has_bias ? bias : NULL,
                               .data = x};
     ln_batch batch = {.n_tokens = n_rows, .n_seqs = n_rows};
-    ln_op ops[MAX_OPS] = {{.kind = LN_OP_ADAPT, .batch = &batch}};
-    ln_op_adapt *adapt = &ops[0].adapt;
-    *adapt = (ln_op_adapt){.rows = &batch.adapters,
-                           .low_stride = c->low_stride > 0 ? c->low_stride : LOW_STRIDE,
-                           .n_rows = n_rows,
-                           .x = x};
+    ln_op ops[MAX_OPS] = {{.kind = LN_OP_LORA_SHRINK, .batch = &batch}};
+    ln_op_lora_shrink *shrink = &ops[0].lora_shrink;
+    *shrink = (ln_op_lora_shrink){.rows = &batch.adapters,
+                                  .low_stride = c->low_stride > 0 ? c->low_stride : LOW_STRIDE,
+                                  .n_rows = n_rows,
+                                  .x = x};
     for (size_t i = 0; i < n; i++) {
-        adapt->weights[i] = &weight;
-        adapt->low[i] = &low[i];
+        shrink->weights[i] = &weight;
+        shrink->low[i] = &low[i];
         ops[1 + i] = (ln_op){.kind = LN_OP_LINEAR, .batch = &batch};
         ops[1 + i].linear = (ln_op_linear){.weight = &weight,
                                            .n_rows = n_rows,
@@ -41,14 +41,14 @@ static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches)
                                            .out = out + i,
                                            .adapters = &batch.adapters,
                                            .low = &low[i],
-                                           .low_stride = adapt->low_stride,
+                                           .low_stride = shrink->low_stride,
                                            .multiplies = c->multiplies};
         ops[1 + i].in[LN_IN_X] = 1;
         ops[1 + i].out[LN_OUT] = (ln_value)(2 + i);
     }
     ops[0].in[LN_IN_X] = 1;
-    adapt->n_weights = n + c->others_read;
-    adapt->low[n] = &low[n];
+    shrink->n_weights = n + c->others_read;
+    shrink->low[n] = &low[n];
     ln_cuda_plan plan = {0};
     const ln_cuda_step step = {.batch = batch,
                                .adapters.most_runs = c->n_runs > 0 ? c->n_runs : 20,
@@ -86,7 +86,7 @@ static void adapters_are_a_k_split_where_they_can(void **state) {
         const adapted_plan_case *c = &cases[i];
         size_t n_launches, n = c->n_linears > 0 ? c->n_linears : 3;
         ln_cuda_launch first = plan_first(c, &n_launches);
-        if ((first.kind == LN_CUDA_ADAPTED_GEMM) != c->fuses)
+        if ((first.kind == LN_CUDA_LORA_GEMM) != c->fuses)
             fail_msg("%s: %s", c->name, first.apart);
         assert_int_equal(first.n_ops, c->fuses ? n + 1 : 1);
         assert_int_equal(first.expands, false);

@@ -45,8 +45,8 @@ static float gated(ln_activation activation, bool has_gate, float g, float u) {
 }
 
 /* u as the row's adapter makes it; what A gave begins `at` floats into `low`. */
-static float adapted(const ln_adapter_target *target, const float *low, size_t at, size_t column,
-                     float u) {
+static float add_lora(const ln_adapter_target *target, const float *low, size_t at, size_t column,
+                      float u) {
     if (target == NULL)
         return u;
     if (target->rank > 0)
@@ -68,10 +68,10 @@ static void multiply(const ln_op_linear *p, const ln_weight *weight, const ln_we
     const ln_adapter_target *adapter = ln_adapter_of(p->adapters, weight, token);
     float u = ln_scalar_dot(x, w, n_in) + bias_of(weight, column);
     float z = g != NULL ? ln_scalar_dot(x, g, n_in) + bias_of(gate, column) : 0.0f;
-    u = adapted(adapter, p->low, row * p->low_stride, column, u);
+    u = add_lora(adapter, p->low, row * p->low_stride, column, u);
     if (g != NULL)
-        z = adapted(ln_adapter_of(p->adapters, gate, token), p->gate_low, row * p->low_stride,
-                    column, z);
+        z = add_lora(ln_adapter_of(p->adapters, gate, token), p->gate_low, row * p->low_stride,
+                     column, z);
     float y = gated(p->activation, g != NULL, z, u);
     if (adapter != NULL && adapter->multiply_after != NULL)
         y *= adapter->multiply_after[column];
@@ -126,7 +126,7 @@ void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * scale;
         if (is_there || !p->is_part)
-            ln_scalar_adapt_embedding(op, token, is_there ? id : 0, out);
+            ln_scalar_lora_embedding(op, token, is_there ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
             row = load_row(p->types, type < p->types->n_rows ? type : 0, worker->scratch);

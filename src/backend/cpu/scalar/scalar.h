@@ -16,7 +16,7 @@ extern const ln_cpu_kernels ln_scalar_kernels;
 void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_norm(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_linear(const ln_op *op, const ln_cpu_worker *worker);
-void ln_scalar_adapt(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_lora_shrink(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker);
@@ -47,7 +47,7 @@ float ln_scalar_dot(const float *a, const float *b, size_t n);
 /* Column `column` of B low, of low [rank]. */
 float ln_scalar_expand(const ln_adapter_target *target, const float *low, size_t column);
 /* Adds what the token's adapter, if it has one, makes of the embedding of `id`. */
-void ln_scalar_adapt_embedding(const ln_op *op, size_t token, size_t id, float *out);
+void ln_scalar_lora_embedding(const ln_op *op, size_t token, size_t id, float *out);
 
 float ln_scalar_activate(ln_activation activation, float x);
 

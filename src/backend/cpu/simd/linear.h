@@ -10,8 +10,8 @@
 #include "backend/cpu/lazy.h"
 #include "backend/cpu/pack_read.h"
 #include "backend/cpu/scalar/scalar.h"
-#include "backend/cpu/simd/adapt.h"
 #include "backend/cpu/simd/f8.h"
+#include "backend/cpu/simd/lora.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"
 #include "backend/cpu/simd/super.h"
@@ -283,11 +283,10 @@ static void finish(const linear_job *job, size_t row, size_t column, size_t n, v
     const ln_weight *gate = job->gate.weight;
     const ln_adapter_target *adapter = adapter_of(p, job->up.weight, out_row);
     u = vf_add(u, load_bias(job->up.weight, column, n));
-    u = adapt_sums(adapter, p->low, out_row * p->low_stride, column, u);
+    u = lora_add(adapter, p->low, out_row * p->low_stride, column, u);
     if (gate != NULL) {
         g = vf_add(g, load_bias(gate, column, n));
-        g = adapt_sums(adapter_of(p, gate, out_row), p->gate_low, out_row * p->low_stride, column,
-                       g);
+        g = lora_add(adapter_of(p, gate, out_row), p->gate_low, out_row * p->low_stride, column, g);
     }
     vf y = gate != NULL ? vf_gate(p->activation, g, u) : vf_activate(p->activation, u);
     if (adapter != NULL && adapter->multiply_after != NULL)
@@ -466,7 +465,7 @@ static void embed(const ln_op *op, const ln_cpu_worker *worker) {
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * scale;
         if (is_there || !p->is_part)
-            ln_scalar_adapt_embedding(op, token, is_there ? id : 0, out);
+            ln_scalar_lora_embedding(op, token, is_there ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
             row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);

@@ -50,7 +50,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_EMBED] = embed,                                                                 \
             [LN_OP_NORM] = norm,                                                                   \
             [LN_OP_LINEAR] = linear,                                                               \
-            [LN_OP_ADAPT] = adapt,                                                                 \
+            [LN_OP_LORA_SHRINK] = lora_shrink,                                                     \
             [LN_OP_QKV] = qkv,                                                                     \
             [LN_OP_LATENT] = latent,                                                               \
             [LN_OP_INDEX] = index_positions,                                                       \

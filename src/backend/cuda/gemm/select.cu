@@ -55,11 +55,11 @@ static int run_refused(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_s
 }
 
 int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream) {
-    return ln_cuda_gemm_adapted(launch, ops, {NULL, 0}, stream);
+    return ln_cuda_gemm_with_lora(launch, ops, {NULL, 0}, stream);
 }
 
-int ln_cuda_gemm_adapted(const ln_cuda_launch *launch, const ln_op *ops,
-                         const ln_gemm_adapters &adapters, ln_cuda_stream stream) {
+int ln_cuda_gemm_with_lora(const ln_cuda_launch *launch, const ln_op *ops,
+                           const ln_gemm_adapters &adapters, ln_cuda_stream stream) {
     ops += launch->first;
     int layout = (int)ops->linear.weight->layout;
     ln_converted_act x = launch->x;

@@ -22,8 +22,8 @@ int ln_gemm_sm90_fp8(const ln_gemm_args &args, cudaStream_t stream);
 int ln_gemm_sm90_int(int layout, const ln_gemm_args &args, cudaStream_t stream);
 int ln_gemm_sm90_int8_row(const ln_gemm_args &args, cudaStream_t stream);
 /* Runs a planned GEMM whose linears have adapters. */
-int ln_cuda_gemm_adapted(const ln_cuda_launch *launch, const ln_op *ops,
-                         const ln_gemm_adapters &adapters, ln_cuda_stream stream);
+int ln_cuda_gemm_with_lora(const ln_cuda_launch *launch, const ln_op *ops,
+                           const ln_gemm_adapters &adapters, ln_cuda_stream stream);
 /* Hopper, grouped, activations in tiles by slot: all layouts but INT8_ROW and F8_ROW. */
 int ln_gemm_sm90_grouped(int layout, const ln_grouped_args &args, cudaStream_t stream);
 

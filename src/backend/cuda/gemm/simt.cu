@@ -226,31 +226,31 @@ static __global__ void __launch_bounds__(WARPS *LN_WARP)
         multiply<T, ROWS>(p, group, column, i, end - i < ROWS ? end - i : ROWS);
 }
 
-/* Two linears of the same rows of X, of which `narrow` has an N below COLUMNS. */
+/* Two linears of the same rows of X, of which `small_n` has an N below COLUMNS. */
 typedef struct pair_args {
-    linear_args narrow, wide;
+    linear_args small_n, large_n;
 } pair_args;
 
-/* Grid: blocks of WARPS columns, and one of the narrow linear, whose warps have a row each; tiles
- * of MANY rows. */
+/* Grid: blocks of WARPS columns, and one of the linear of small N, whose warps have a row each;
+ * tiles of MANY rows. */
 template <int T, int ROWS>
 static __global__ void __launch_bounds__(WARPS *LN_WARP)
     linear_pair(const __grid_constant__ pair_args p) {
     static_assert((int)WARPS == (int)MANY, "a warp for each row of a tile");
     const unsigned warp = threadIdx.x / LN_WARP;
-    const bool is_narrow = blockIdx.x + 1 == gridDim.x;
+    const bool is_small_n = blockIdx.x + 1 == gridDim.x;
     const size_t first = blockIdx.y * MANY, row = first + warp;
-    size_t column = is_narrow ? 0 : (size_t)blockIdx.x * WARPS + warp;
+    size_t column = is_small_n ? 0 : (size_t)blockIdx.x * WARPS + warp;
     ln_pdl_launch_dependents();
-    if (is_narrow)
-        prefetch_row(p.narrow, 0, min((size_t)warp, p.narrow.n_out - 1));
-    else if (column < p.wide.n_out)
-        prefetch_row(p.wide, 0, column);
+    if (is_small_n)
+        prefetch_row(p.small_n, 0, min((size_t)warp, p.small_n.n_out - 1));
+    else if (column < p.large_n.n_out)
+        prefetch_row(p.large_n, 0, column);
     ln_pdl_wait();
-    if (!is_narrow && column < p.wide.n_out)
-        multiply<T, ROWS>(p.wide, 0, column, first, min((size_t)ROWS, p.wide.n_rows - first));
-    for (; is_narrow && row < p.narrow.n_rows && column < p.narrow.n_out; column++)
-        multiply<T, 1>(p.narrow, 0, column, row, 1);
+    if (!is_small_n && column < p.large_n.n_out)
+        multiply<T, ROWS>(p.large_n, 0, column, first, min((size_t)ROWS, p.large_n.n_rows - first));
+    for (; is_small_n && row < p.small_n.n_rows && column < p.small_n.n_out; column++)
+        multiply<T, 1>(p.small_n, 0, column, row, 1);
 }
 
 /* n_groups groups from args->first_group on. */
@@ -342,8 +342,8 @@ int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream str
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 template <int T> static int launch_pair(const pair_args &args, cudaStream_t stream) {
-    dim3 grid(ln_ceil_div(args.wide.n_out, WARPS) + 1, ln_ceil_div(args.wide.n_rows, MANY));
-    return ln_pdl_launch(args.wide.n_rows == 1 ? linear_pair<T, 1> : linear_pair<T, MANY>, grid,
+    dim3 grid(ln_ceil_div(args.large_n.n_out, WARPS) + 1, ln_ceil_div(args.large_n.n_rows, MANY));
+    return ln_pdl_launch(args.large_n.n_rows == 1 ? linear_pair<T, 1> : linear_pair<T, MANY>, grid,
                          WARPS * LN_WARP, 0, stream, args);
 }
 
@@ -353,8 +353,8 @@ int ln_cuda_linear_pair(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stre
     static_assert((int)COLUMNS == (int)LN_PAIR_NARROW + 1 &&
                       (int)COLUMNS_MIN_ROWS == (int)LN_PAIR_ROWS + 1,
                   "more columns or rows have kernels of their own");
-    (void)ln_describe_matrices(ops[0].linear.weight, 1, &args.narrow.weight);
-    (void)ln_describe_matrices(ops[1].linear.weight, 1, &args.wide.weight);
+    (void)ln_describe_matrices(ops[0].linear.weight, 1, &args.small_n.weight);
+    (void)ln_describe_matrices(ops[1].linear.weight, 1, &args.large_n.weight);
     switch (ops[0].linear.weight->dtype) {
     case LN_DTYPE_F32: return launch_pair<LN_DTYPE_F32>(args, stream);
     case LN_DTYPE_F16: return launch_pair<LN_DTYPE_F16>(args, stream);

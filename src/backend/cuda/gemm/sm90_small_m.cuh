@@ -13,8 +13,8 @@
  * are there. That cannot deadlock: a CTA waits for the few CTAs behind it alone, and these begin as
  * soon as any other CTA ends.
  *
- * Of BF16, rows may have adapters: one more K split, whose K steps ops/adapt_mma.cu lists, so that
- * they are as many as the step's adapters want.
+ * Of BF16, rows may have adapters: one more K split, whose K steps ops/lora_shrink_mma.cu lists, so
+ * that they are as many as the step's adapters want.
  *
  * Grid: a CTA for each SM. Block: two consumer warpgroups, which multiply 64 columns by half of the
  * rows each, or other columns by all of them, and two producer warps, for weights and for

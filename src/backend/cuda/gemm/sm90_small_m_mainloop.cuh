@@ -67,7 +67,7 @@ static __device__ __forceinline__ void mainloop_bf16(const small_m_args &a, unsi
         add_stage<ROWS, PRECISE, 1, IS_PRECISE>(a, stages, bars, at, sum);
 }
 
-/* Adds the K split of adapters: sums of its own first, which are those of gemm/adapted.cu. */
+/* Adds the K split of adapters: sums of its own first, which are those of gemm/lora_expand.cu. */
 template <int ROWS, bool GATE>
 static __device__ __forceinline__ void
 add_adapters(const small_m_args &a, const weight_unit &unit, const char *stages,

@@ -57,17 +57,17 @@ static inline bool ln_describe_adapters(const ln_weight *weights, size_t n_heads
     return true;
 }
 
-/* Where A x of the weights of an LN_OP_ADAPT goes as the x of a GEMM's last K split. */
+/* Where A x of the weights of an LN_OP_LORA_SHRINK goes as the x of a GEMM's last K split. */
 typedef struct ln_adapter_routes {
     bool any;
-    unsigned part[LN_MAX_ADAPTED]; /* list that a weight's ranks are added to */
-    bool is_gate[LN_MAX_ADAPTED];  /* of a gate */
-    int before[LN_MAX_ADAPTED];    /* the weight whose ranks come before in that list, or -1 */
-    bool is_last[LN_MAX_ADAPTED];  /* none come behind */
+    unsigned part[LN_MAX_LORA_WEIGHTS]; /* list that a weight's ranks are added to */
+    bool is_gate[LN_MAX_LORA_WEIGHTS];  /* of a gate */
+    int before[LN_MAX_LORA_WEIGHTS];    /* the weight whose ranks come before in that list, or -1 */
+    bool is_last[LN_MAX_LORA_WEIGHTS];  /* none come behind */
 } ln_adapter_routes;
 
-int ln_cuda_adapt_lists(const ln_op *op, const ln_adapter_routes *routes, const ln_cuda_step *step,
-                        ln_cuda_stream stream);
-int ln_cuda_adapt_mma(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_lora_shrink_lists(const ln_op *op, const ln_adapter_routes *routes,
+                              const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_lora_shrink_mma(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 
 #endif

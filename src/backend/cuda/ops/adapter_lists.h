@@ -1,6 +1,6 @@
 /* Adapters as one more K split of a GEMM: y = x W^T + low B^T, whose K steps are the ranks of all
- * runs of rows, sixteen at a time; low has zeros where a row is of another run. ops/adapt_mma.cu
- * makes it, so a launch does not depend on which adapters a step has. */
+ * runs of rows, sixteen at a time; low has zeros where a row is of another run.
+ * ops/lora_shrink_mma.cu makes it, so a launch does not depend on which adapters a step has. */
 #ifndef LN_BACKEND_CUDA_OPS_ADAPTER_LISTS_H
 #define LN_BACKEND_CUDA_OPS_ADAPTER_LISTS_H
 

@@ -44,7 +44,7 @@ static __device__ void add_row(const table &t, size_t row, size_t dim, float sca
 }
 
 /* Adds scale * B a[id] of the token's adapter. */
-static __device__ void add_adapted(const embed_args &p, size_t token, size_t id, float *out) {
+static __device__ void add_lora(const embed_args &p, size_t token, size_t id, float *out) {
     size_t k = ((size_t)blockIdx.y * EMBED_THREADS + threadIdx.x) * LN_GROUP;
     const ln_adapter_target *target = ln_adapter_target_of(p.targets, p.slots[token]);
     if (target == NULL || target->rank == 0)
@@ -64,7 +64,7 @@ static __global__ void embed(const __grid_constant__ embed_args p) {
     is_there |= !p.is_part;
     add_row(p.tokens_table, id, p.dim, is_there ? p.scale : 0.0f, false, out);
     if (p.targets != NULL && is_there)
-        add_adapted(p, token, id, out);
+        add_lora(p, token, id, out);
     if (p.types_table.data != NULL) {
         size_t type = p.types != NULL ? (size_t)p.types[token] : 0;
         add_row(p.types_table, type < p.types_table.n_rows ? type : 0, p.dim, 1.0f, true, out);

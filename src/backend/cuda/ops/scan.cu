@@ -1,6 +1,6 @@
 /* LN_OP_SCAN: linear attention with a decaying state. Heads that decay as a whole run on tensor
- * cores (scan_chunks.cu, scan_few.cu); here are those whose channels decay by themselves, and what
- * is not done by them.
+ * cores (scan_chunks.cu, scan_decode.cu); here are those whose channels decay by themselves, and
+ * what is not done by them.
  *
  * A block has a head of a sequence and SCAN_COLUMNS columns of its state; columns do not depend on
  * one another. It goes through the tokens in order. Shared memory: the keys, updates and decays of
@@ -21,7 +21,7 @@ enum {
     SCAN_PARTS = 8,
     SCAN_THREADS = SCAN_COLUMNS * SCAN_PARTS,
     KEEP_THREADS = 128,
-    SCAN_FEW = 8
+    SCAN_DECODE_TOKENS = 8
 };
 
 /* The parts of the block's shared memory. */
@@ -275,7 +275,7 @@ static __device__ void keep_decays(const scan_args &args, const state_view &view
 static __global__ void keep_tail(const __grid_constant__ scan_args args) {
     ln_pdl_launch_and_wait();
     state_view view = view_sequence(args.state, (int)blockIdx.y);
-    if (view.end - view.begin <= args.few)
+    if (view.end - view.begin <= args.decode_tokens)
         return;
     keep_decays(args, view, blockIdx.x);
     if (blockIdx.x < args.state.shape.n_k_heads)
@@ -297,9 +297,9 @@ static int scan_by_token(const scan_args &args, unsigned n_seqs, cudaStream_t st
 }
 
 /* Sequences of few tokens, which cannot go round the tail's ring, keep their tails themselves. */
-static int few_tokens(const ln_state_shape *s) {
+static int decode_tokens(const ln_state_shape *s) {
     int n = 1 + (int)s->n_rows - LN_STATE_CHUNK;
-    return n < SCAN_FEW ? n : SCAN_FEW;
+    return n < SCAN_DECODE_TOKENS ? n : SCAN_DECODE_TOKENS;
 }
 
 int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
@@ -312,14 +312,14 @@ int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     args.n_channels = s->n_decays / s->n_heads;
     unsigned n_seqs = (unsigned)step->batch.n_seqs;
     bool by_chunk = args.n_channels == 1 && ln_scan_fits_chunks(args);
-    args.few = by_chunk ? few_tokens(s) : 0;
-    bool is_few = step->most_tokens <= (size_t)args.few;
+    args.decode_tokens = by_chunk ? decode_tokens(s) : 0;
+    bool is_decode = step->most_tokens <= (size_t)args.decode_tokens;
     int code = 0;
     if (!by_chunk)
         code = scan_by_token(args, n_seqs, stream);
-    else if (is_few || n_seqs > 1)
-        code = ln_scan_few(args, n_seqs, stream);
-    if (code != 0 || is_few)
+    else if (is_decode || n_seqs > 1)
+        code = ln_scan_decode(args, n_seqs, stream);
+    if (code != 0 || is_decode)
         return code;
     if (by_chunk)
         code = ln_scan_chunks(args, n_seqs, stream);

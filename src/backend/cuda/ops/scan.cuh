@@ -9,11 +9,11 @@ typedef struct scan_args {
     ln_state_args state;
     ln_op_scan p;
     size_t n_channels; /* decays of a head: 1, or k_dim */
-    int few;           /* sequences of at most so many tokens are those of ln_scan_few */
+    int decode_tokens; /* sequences of at most so many tokens are those of ln_scan_decode */
 } scan_args;
 
 /* Sequences of a few tokens each, whose decays are of heads; keeps their tails, too. */
-int ln_scan_few(const scan_args &args, unsigned n_seqs, cudaStream_t stream);
+int ln_scan_decode(const scan_args &args, unsigned n_seqs, cudaStream_t stream);
 
 /* Those of more, chunk by chunk. False: a head is too large for a block's shared memory. */
 bool ln_scan_fits_chunks(const scan_args &args);

@@ -11,9 +11,10 @@
  *   state     e^{c_C} S0 + sum over s of e^{c_C - c_s} k_s u_s
  *
  * by products of 16 x 8 x 8 elements (ln_mma_f32), whose rows do not depend on one another and
- * which are summed in order of 8 positions or channels. So a token's bits are those of scan_few.cu,
- * and do not depend on how a chunk is cut. Sixteen channels are two steps: lane 4 g + t has the
- * channels 4 t and 4 t + 1 of the first, 4 t + 2 and 4 t + 3 of the second, four that lie together.
+ * which are summed in order of 8 positions or channels. So a token's bits are those of
+ * scan_decode.cu, and do not depend on how a chunk is cut. Sixteen channels are two steps: lane 4 g
+ * + t has the channels 4 t and 4 t + 1 of the first, 4 t + 2 and 4 t + 3 of the second, four that
+ * lie together.
  */
 #include "backend/cuda/ops/scan.cuh"
 #include "backend/cuda/ptx/mma_tf32.cuh"
@@ -526,7 +527,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS, 1)
     const ln_state_shape &s = args.state.shape;
     ln_pdl_launch_and_wait();
     state_view view = view_sequence(args.state, (int)blockIdx.z);
-    if (view.end - view.begin <= args.few)
+    if (view.end - view.begin <= args.decode_tokens)
         return;
     chunk_shared m = place_shared(memory, s.k_dim);
     chunk_span span = {};

@@ -176,7 +176,7 @@ static const char *pass_linears(decode *d, const ln_op *norm, const ln_op *ops, 
 static const char *add_linears(decode *d, bool has_norm, size_t at, size_t n) {
     const ln_op *ops = &d->p->ops[at], *norm = has_norm ? ops - 1 : NULL;
     const ln_op_linear *p = &ops->linear;
-    const char *why = ln_plan_any_adapted(ops, n) ? "rows have adapters" : refuses_kind(d, p);
+    const char *why = ln_plan_any_lora(ops, n) ? "rows have adapters" : refuses_kind(d, p);
     if (why == NULL && norm != NULL)
         why = refuses_norm(norm, ops, n);
     if (why != NULL)

@@ -18,7 +18,7 @@ static const char *refuses_linears(const ln_planner *p, size_t at, size_t n) {
         return "no kernel fuses this operation";
     if (linear->weight->layout != LN_LAYOUT_BF16)
         return "only bf16 weights fuse linears and norms";
-    if (ln_plan_any_adapted(&p->ops[at], n))
+    if (ln_plan_any_lora(&p->ops[at], n))
         return "rows have adapters";
     if (linear->n_rows > LN_SMALL_M_ROWS)
         return "more than 64 rows have no fused kernel";

@@ -48,28 +48,28 @@ bool ln_plan_any_precise(const ln_op *ops, size_t n_ops) {
     return precise;
 }
 
-bool ln_plan_any_adapted(const ln_op *ops, size_t n_ops) {
+bool ln_plan_any_lora(const ln_op *ops, size_t n_ops) {
     bool any = false;
     for (size_t i = 0; i < n_ops; i++)
         any |= ops[i].kind == LN_OP_LINEAR && ops[i].linear.adapters != NULL;
     return any;
 }
 
-/* Whether LN_OP_ADAPT made low, or nobody. */
-static bool is_low_of(const ln_op_adapt *adapt, const float *low) {
+/* Whether LN_OP_LORA_SHRINK made low, or nobody. */
+static bool is_low_of(const ln_op_lora_shrink *shrink, const float *low) {
     bool found = low == NULL;
-    for (size_t i = 0; i < adapt->n_weights; i++)
-        found |= low == adapt->low[i];
+    for (size_t i = 0; i < shrink->n_weights; i++)
+        found |= low == shrink->low[i];
     return found;
 }
 
-/* Whether the n linears behind LN_OP_ADAPT want all that it makes, and nothing else happens between
- * their sums and their adapters. */
-static const char *refuses_adapters(const ln_op *adapt, size_t n) {
-    const ln_op_adapt *of = &adapt->adapt;
+/* Whether the n linears behind LN_OP_LORA_SHRINK want all that it makes, and nothing else happens
+ * between their sums and their adapters. */
+static const char *refuses_adapters(const ln_op *shrink, size_t n) {
+    const ln_op_lora_shrink *of = &shrink->lora_shrink;
     size_t n_weights = 0;
     for (size_t i = 1; i <= n; i++) {
-        const ln_op_linear *p = &adapt[i].linear;
+        const ln_op_linear *p = &shrink[i].linear;
         if (p->weight->bias != NULL || (p->gate != NULL && p->gate->bias != NULL))
             return "linears with adapters have a bias";
         if (p->multiplies)
@@ -83,19 +83,20 @@ static const char *refuses_adapters(const ln_op *adapt, size_t n) {
     return n_weights == of->n_weights ? NULL : "other linears read the adapters' first half, too";
 }
 
-size_t ln_plan_adapted_linears(const ln_planner *p, size_t at, const char **why) {
+size_t ln_plan_lora_linears(const ln_planner *p, size_t at, const char **why) {
     const ln_op *op = &p->ops[at];
-    const ln_op_adapt *adapt = &op->adapt;
-    if (op->kind != LN_OP_ADAPT)
+    const ln_op_lora_shrink *shrink = &op->lora_shrink;
+    if (op->kind != LN_OP_LORA_SHRINK)
         return 0;
     size_t n = ln_plan_linears(p, at + 1, false);
     const ln_op_linear *first = &p->ops[at + 1].linear;
-    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, adapt->rows, p->step);
+    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, shrink->rows, p->step);
     ln_converted_act x = ln_act_none(&p->target->act);
     *why = "adapters have a kernel of their own here";
-    if (n == 0 || adapt->n_heads > 1 || p->step->adapter_scratch == NULL || !p->target->has_sm90a ||
-        first->weight->layout != LN_LAYOUT_BF16 || first->n_rows > LN_SMALL_M_ROWS ||
-        first->rows_per_x > 1 || rows->most_runs > LN_ADAPTER_LIST_ROWS)
+    if (n == 0 || shrink->n_heads > 1 || p->step->adapter_scratch == NULL ||
+        !p->target->has_sm90a || first->weight->layout != LN_LAYOUT_BF16 ||
+        first->n_rows > LN_SMALL_M_ROWS || first->rows_per_x > 1 ||
+        rows->most_runs > LN_ADAPTER_LIST_ROWS)
         return 0;
     *why = "precise linears take adapters apart";
     if (ln_plan_any_precise(&p->ops[at + 1], n))
@@ -104,7 +105,7 @@ size_t ln_plan_adapted_linears(const ln_planner *p, size_t at, const char **why)
     *why = "fewer than 9 rows take adapters apart";
     if (!x.in_tiles)
         return 0;
-    size_t n_steps = rows->most_runs * (adapt->low_stride / LN_ADAPTER_TILE);
+    size_t n_steps = rows->most_runs * (shrink->low_stride / LN_ADAPTER_TILE);
     *why = "adapters have too many ranks for a list";
     if ((first->gate != NULL ? 2 : 1) * n_steps > LN_ADAPTER_MAX_STEPS)
         return 0;
@@ -114,7 +115,7 @@ size_t ln_plan_adapted_linears(const ln_planner *p, size_t at, const char **why)
 
 bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n) {
     const ln_cuda_target *target = p->target;
-    return !ln_plan_any_adapted(&p->ops[at], n) && target->act.blas != NULL &&
+    return !ln_plan_any_lora(&p->ops[at], n) && target->act.blas != NULL &&
            target->blas_takes != NULL && target->blas_takes(target->act.blas, &p->ops[at], n);
 }
 

@@ -86,7 +86,7 @@ static void plan_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch
     launch->converts_x = ln_act_require(&p->ops[at], ln_plan_any_precise(&p->ops[at], n),
                                         launch->by_blas, p->target->has_sm90a, &launch->x);
     launch->leaves_out = false;
-    launch->expands = ln_plan_any_adapted(&p->ops[at], n);
+    launch->expands = ln_plan_any_lora(&p->ops[at], n);
     launch->converts_to = launch->expands ? false
                           : launch->by_blas
                               ? blas_converts(p, at, launch)
@@ -96,16 +96,16 @@ static void plan_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch
 }
 
 /* The first half of adapters with the n linears behind it, which do the other half. */
-static void plan_adapted_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch) {
+static void plan_lora_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch) {
     plan_gemm(p, at + 1, n, launch);
-    launch->kind = LN_CUDA_ADAPTED_GEMM;
+    launch->kind = LN_CUDA_LORA_GEMM;
     launch->n_ops = (uint32_t)(n + 1);
     launch->expands = false;
 }
 
 /* The operation behind `at` that is no first half of adapters. */
 static size_t behind(const ln_planner *p, size_t at) {
-    return at + 1 + (at + 1 < p->n_ops && p->ops[at + 1].kind == LN_OP_ADAPT);
+    return at + 1 + (at + 1 < p->n_ops && p->ops[at + 1].kind == LN_OP_LORA_SHRINK);
 }
 
 /* A norm, whose result n linears from `at_linears` on read. */
@@ -139,7 +139,7 @@ static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
 static void plan_grouped(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     launch->kind = LN_CUDA_GROUPED_GEMM;
     launch->x = p->x;
-    launch->expands = ln_plan_any_adapted(&p->ops[at], 1);
+    launch->expands = ln_plan_any_lora(&p->ops[at], 1);
     launch->converts_x = ln_act_require_groups(&p->ops[at], p->target->has_sm90a, &launch->x);
     p->x = launch->x;
 }
@@ -167,7 +167,7 @@ static bool is_untiled(const ln_op *op) {
            p->groups.n_groups == 0 && p->n_rows > 0 && p->n_rows <= LN_PAIR_ROWS &&
            (p->weight->dtype == LN_DTYPE_F32 || p->weight->dtype == LN_DTYPE_F16 ||
             p->weight->dtype == LN_DTYPE_BF16) &&
-           !ln_plan_any_adapted(op, 1);
+           !ln_plan_any_lora(op, 1);
 }
 
 /* A linear of a few columns and another of the same x, as the shared expert's gate and the router
@@ -201,8 +201,9 @@ static void plan_two(ln_cuda_launch_kind kind, ln_cuda_launch *launch) {
  * begins adapters runs. */
 static void plan_op(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     ln_op_kind kind = p->ops[at].kind;
-    launch->expands = ln_plan_any_adapted(&p->ops[at], 1);
-    if (kind != LN_OP_ROUTE && kind != LN_OP_GROUP && kind != LN_OP_LINEAR && kind != LN_OP_ADAPT)
+    launch->expands = ln_plan_any_lora(&p->ops[at], 1);
+    if (kind != LN_OP_ROUTE && kind != LN_OP_GROUP && kind != LN_OP_LINEAR &&
+        kind != LN_OP_LORA_SHRINK)
         p->x = ln_act_none(&p->x);
 }
 
@@ -211,9 +212,9 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     const ln_op *op = &p->ops[at], *next = op + 1;
     size_t n_linears = ln_plan_linears(p, at, false);
     size_t n_next = ln_plan_linears(p, behind(p, at), false);
-    size_t n_adapted = ln_plan_adapted_linears(p, at, &launch->apart);
-    if (n_adapted > 0) {
-        plan_adapted_gemm(p, at, n_adapted, launch);
+    size_t n_lora = ln_plan_lora_linears(p, at, &launch->apart);
+    if (n_lora > 0) {
+        plan_lora_gemm(p, at, n_lora, launch);
     } else if (n_linears > 0) {
         plan_gemm(p, at, n_linears, launch);
     } else if (op->kind == LN_OP_NORM && n_next > 0) {
@@ -308,7 +309,7 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_SCAN] = "scan",
                                                    [LN_OP_GATED_NORM] = "gated_norm",
                                                    [LN_OP_GATHER] = "gather",
-                                                   [LN_OP_ADAPT] = "adapt",
+                                                   [LN_OP_LORA_SHRINK] = "lora_shrink",
                                                    [LN_OP_COPY] = "copy",
                                                    [LN_OP_SAMPLE] = "sample",
                                                    [LN_OP_ALL_REDUCE] = "all-reduce",
@@ -327,7 +328,7 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
                : launch->converts_to ? "GEMM, converts its result"
                : launch->converts_x  ? "convert x, GEMM"
                                      : "GEMM";
-    case LN_CUDA_ADAPTED_GEMM:
+    case LN_CUDA_LORA_GEMM:
         return launch->converts_x ? "convert x, adapters' A, GEMM with adapters"
                                   : "adapters' A, GEMM with adapters";
     case LN_CUDA_GROUPED_GEMM:

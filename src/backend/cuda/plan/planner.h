@@ -20,10 +20,10 @@ typedef struct ln_planner {
 size_t ln_plan_linears(const ln_planner *p, size_t at, bool may_mix);
 bool ln_plan_any_precise(const ln_op *ops, size_t n_ops);
 /* Whether rows of any of n linears have adapters. */
-bool ln_plan_any_adapted(const ln_op *ops, size_t n_ops);
-/* How many linears behind an LN_OP_ADAPT take their adapters as one more K split; 0: they do not,
- * and *why says so, if `at` is such an operation. */
-size_t ln_plan_adapted_linears(const ln_planner *p, size_t at, const char **why);
+bool ln_plan_any_lora(const ln_op *ops, size_t n_ops);
+/* How many linears behind an LN_OP_LORA_SHRINK take their adapters as one more K split; 0: they do
+ * not, and *why says so, if `at` is such an operation. */
+size_t ln_plan_lora_linears(const ln_planner *p, size_t at, const char **why);
 /* Whether cuBLASLt serves n linears. */
 bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n);
 /* Whether a norm can convert its result. */

@@ -1,6 +1,6 @@
-/* LN_OP_ADAPT on tensor cores: low = A x of the rows with an adapter, by mma.sync m16n8k16 (the
- * shrink half of Punica's and S-LoRA's grouped kernels, SGMV; the other half is
- * gemm/adapted.cu, or one more K split of gemm/sm90_small_m.cuh).
+/* LN_OP_LORA_SHRINK on tensor cores: low = A x of the rows with an adapter, by mma.sync m16n8k16
+ * (the shrink half of Punica's and S-LoRA's grouped kernels, SGMV; the other half is
+ * gemm/lora_expand.cu, or one more K split of gemm/sm90_small_m.cuh).
  *
  * M = 16 rows of an A, N = up to 16 rows of x of a run, in two n8; K in parts of 1024 columns, 128
  * for each of 8 warps, whose sums are added in order, and then those of parts: what a row gets
@@ -29,9 +29,9 @@ static_assert((int)LN_SHRINK_FLOATS == (int)THREADS, "a sum for each thread");
 typedef struct shrink_args {
     ln_adapter_rows rows;
     const int32_t *n_runs;
-    size_t n_heads, first_head, heads_here; /* as those of adapt.cu */
-    ln_adapter_heads weights[LN_MAX_ADAPTED];
-    float *low[LN_MAX_ADAPTED];
+    size_t n_heads, first_head, heads_here; /* as those of lora_shrink.cu */
+    ln_adapter_heads weights[LN_MAX_LORA_WEIGHTS];
+    float *low[LN_MAX_LORA_WEIGHTS];
     size_t low_stride, x_stride, n_in;
     unsigned n_steps, n_parts; /* K steps; parts of them */
     bool shares;               /* a CTA computes one part */
@@ -301,7 +301,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 static shrink_args make_args(const ln_op *op, const ln_cuda_adapter_rows *rows,
                              const ln_cuda_step *step) {
-    const ln_op_adapt *p = &op->adapt;
+    const ln_op_lora_shrink *p = &op->lora_shrink;
     shrink_args args = {};
     args.rows = rows->rows;
     args.n_runs = rows->counts;
@@ -330,19 +330,19 @@ static int run_shrink(shrink_args *args, size_t n_runs, size_t n_weights, cudaSt
     return ln_pdl_launch(shrink_mma, grid, THREADS, 0, stream, *args);
 }
 
-int ln_cuda_adapt_lists(const ln_op *op, const ln_adapter_routes *routes, const ln_cuda_step *step,
-                        ln_cuda_stream stream) {
-    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, op->adapt.rows, step);
+int ln_cuda_lora_shrink_lists(const ln_op *op, const ln_adapter_routes *routes,
+                              const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, op->lora_shrink.rows, step);
     shrink_args args = make_args(op, rows, step);
     args.heads_here = 1;
     args.routes = *routes;
-    for (size_t i = 0; i < op->adapt.n_weights; i++)
-        ln_describe_adapters(op->adapt.weights[i], 1, &args.weights[i]);
-    return run_shrink(&args, rows->most_runs, op->adapt.n_weights, stream);
+    for (size_t i = 0; i < op->lora_shrink.n_weights; i++)
+        ln_describe_adapters(op->lora_shrink.weights[i], 1, &args.weights[i]);
+    return run_shrink(&args, rows->most_runs, op->lora_shrink.n_weights, stream);
 }
 
-int ln_cuda_adapt_mma(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    const ln_op_adapt *p = &op->adapt;
+int ln_cuda_lora_shrink_mma(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_lora_shrink *p = &op->lora_shrink;
     const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, p->rows, step);
     shrink_args args = make_args(op, rows, step);
     bool is_even = true;

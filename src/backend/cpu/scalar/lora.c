@@ -4,7 +4,8 @@
 #include "backend/cpu/scalar/scalar.h"
 
 /* One weight's A for the rows of a run, and of a head. */
-static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t index, size_t head) {
+static void lora_shrink_run(const ln_op_lora_shrink *p, const ln_adapter_run *run, size_t index,
+                            size_t head) {
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1;
     const ln_weight *weight = &p->weights[index][head];
     const ln_adapter_target *target =
@@ -19,7 +20,7 @@ static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t in
 }
 
 /* The rows of one expert, with one weight's A of each row's adapter. */
-static void adapt_group(const ln_op_adapt *p, size_t index, size_t group) {
+static void lora_shrink_group(const ln_op_lora_shrink *p, size_t index, size_t group) {
     const ln_weight *weight = &p->weights[index][group];
     size_t n_in = weight->n_cols;
     for (int32_t i = p->groups.starts[group]; i < p->groups.starts[group + 1]; i++) {
@@ -31,21 +32,22 @@ static void adapt_group(const ln_op_adapt *p, size_t index, size_t group) {
     }
 }
 
-void ln_scalar_adapt(const ln_op *op, const ln_cpu_worker *worker) {
-    const ln_op_adapt *p = &op->adapt;
+void ln_scalar_lora_shrink(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_lora_shrink *p = &op->lora_shrink;
     size_t n_groups = p->groups.n_groups;
     if (n_groups > 0) {
         size_t first, last;
         ln_cpu_share(worker, n_groups * p->n_weights, &first, &last);
         for (size_t item = first; item < last; item++)
-            adapt_group(p, item / n_groups, item % n_groups);
+            lora_shrink_group(p, item / n_groups, item % n_groups);
         return;
     }
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, begin, end;
     ln_cpu_share(worker, p->rows->n_runs * p->n_weights * n_heads, &begin, &end);
     for (size_t item = begin; item < end; item++)
-        adapt_run(p, &p->rows->runs[item % p->rows->n_runs], item / p->rows->n_runs % p->n_weights,
-                  item / p->rows->n_runs / p->n_weights);
+        lora_shrink_run(p, &p->rows->runs[item % p->rows->n_runs],
+                        item / p->rows->n_runs % p->n_weights,
+                        item / p->rows->n_runs / p->n_weights);
 }
 
 float ln_scalar_expand(const ln_adapter_target *target, const float *low, size_t column) {
@@ -57,7 +59,7 @@ float ln_scalar_expand(const ln_adapter_target *target, const float *low, size_t
     return sum;
 }
 
-void ln_scalar_adapt_embedding(const ln_op *op, size_t token, size_t id, float *out) {
+void ln_scalar_lora_embedding(const ln_op *op, size_t token, size_t id, float *out) {
     const ln_op_embed *p = &op->embed;
     const ln_adapter_rows *rows = &op->batch->adapters;
     const ln_adapter_target *target =

@@ -1,16 +1,16 @@
-/* Low-rank updates of adapters (LoRA; ln_op_adapt): shrink, A x as plain float32 rows, 16 rows of A
- * at a time for up to 16 rows of x that have the same adapter; expand, B of that behind the sums of
- * a linear. */
-#ifndef LN_BACKEND_CPU_SIMD_ADAPT_H
-#define LN_BACKEND_CPU_SIMD_ADAPT_H
+/* Low-rank updates of adapters (LoRA; ln_op_lora_shrink): shrink, A x as plain float32 rows, 16
+ * rows of A at a time for up to 16 rows of x that have the same adapter; expand, B of that behind
+ * the sums of a linear. */
+#ifndef LN_BACKEND_CPU_SIMD_LORA_H
+#define LN_BACKEND_CPU_SIMD_LORA_H
 
 #include "backend/cpu/simd/rows.h"
 
 _Static_assert((int)LN_ADAPTER_ROWS == (int)LANES, "rows of A and B that lie together");
 
 /* 16 rows of a weight's A, from `first` on, for the rows of a run. */
-static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t index, size_t head,
-                      size_t first, float *sums) {
+static void lora_shrink_run(const ln_op_lora_shrink *p, const ln_adapter_run *run, size_t index,
+                            size_t head, size_t first, float *sums) {
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, n = (size_t)(run->end - run->begin);
     const ln_weight *weight = &p->weights[index][head];
     const ln_adapter_target *target =
@@ -33,8 +33,8 @@ static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t in
 
 /* 16 rows of a weight's A, from `first` on, for the rows of one expert, up to 16 that follow one
  * another with the same adapter at once. */
-static void adapt_group(const ln_op_adapt *p, size_t index, size_t group, size_t first,
-                        float *sums) {
+static void lora_shrink_group(const ln_op_lora_shrink *p, size_t index, size_t group, size_t first,
+                              float *sums) {
     const ln_weight *weight = &p->weights[index][group];
     const int32_t *order = p->groups.order + p->groups.starts[group];
     size_t n_rows = (size_t)(p->groups.starts[group + 1] - p->groups.starts[group]), n;
@@ -60,32 +60,32 @@ static void adapt_group(const ln_op_adapt *p, size_t index, size_t group, size_t
     }
 }
 
-static void adapt_groups(const ln_op_adapt *p, const ln_cpu_worker *worker) {
+static void lora_shrink_groups(const ln_op_lora_shrink *p, const ln_cpu_worker *worker) {
     size_t n_groups = p->groups.n_groups, n_blocks = p->low_stride / LANES, item;
     while (ln_cpu_take(worker, n_groups * n_blocks * p->n_weights, &item)) {
         size_t matrix = item / n_blocks;
-        adapt_group(p, matrix / n_groups, matrix % n_groups, item % n_blocks * LANES,
-                    worker->scratch);
+        lora_shrink_group(p, matrix / n_groups, matrix % n_groups, item % n_blocks * LANES,
+                          worker->scratch);
     }
 }
 
-static void adapt(const ln_op *op, const ln_cpu_worker *worker) {
-    const ln_op_adapt *p = &op->adapt;
+static void lora_shrink(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_lora_shrink *p = &op->lora_shrink;
     if (p->groups.n_groups > 0) {
-        adapt_groups(p, worker);
+        lora_shrink_groups(p, worker);
         return;
     }
     size_t n_runs = p->rows->n_runs, n_heads = p->n_heads > 0 ? p->n_heads : 1;
     size_t n_blocks = p->low_stride / LANES, item;
     while (ln_cpu_take(worker, n_runs * n_blocks * p->n_weights * n_heads, &item)) {
         size_t block = item / n_runs % n_blocks, matrix = item / n_runs / n_blocks;
-        adapt_run(p, &p->rows->runs[item % n_runs], matrix % p->n_weights, matrix / p->n_weights,
-                  block * LANES, worker->scratch);
+        lora_shrink_run(p, &p->rows->runs[item % n_runs], matrix % p->n_weights,
+                        matrix / p->n_weights, block * LANES, worker->scratch);
     }
 }
 
 /* B low for 16 columns; four sums over the rank, merged in pairs. */
-LN_INLINE vf adapt_expand(const ln_adapter_target *target, const float *low, size_t column) {
+LN_INLINE vf lora_expand(const ln_adapter_target *target, const float *low, size_t column) {
     const float *b = target->b + column * target->rank;
     vf sums[4] = {vf_set(0.0f), vf_set(0.0f), vf_set(0.0f), vf_set(0.0f)};
     size_t k = 0;
@@ -99,12 +99,12 @@ LN_INLINE vf adapt_expand(const ln_adapter_target *target, const float *low, siz
 
 /* The sums of 16 columns, with their bias, as the row's adapter makes them; what A gave begins `at`
  * floats into `low`. */
-LN_INLINE vf adapt_sums(const ln_adapter_target *target, const float *low, size_t at, size_t column,
-                        vf u) {
+LN_INLINE vf lora_add(const ln_adapter_target *target, const float *low, size_t at, size_t column,
+                      vf u) {
     if (target == NULL)
         return u;
     if (target->rank > 0)
-        u = vf_add(u, adapt_expand(target, low + at, column));
+        u = vf_add(u, lora_expand(target, low + at, column));
     if (target->multiply == NULL)
         return u;
     u = vf_mul(u, vf_load(target->multiply + column));

@@ -1,7 +1,7 @@
 /* Linears whose rows have adapters: the linear without its epilogue by the kernels that it has
  * otherwise, and then, for up to three at once, what adapters add and the epilogue: the expand half
- * of grouped low-rank kernels (Punica, S-LoRA); ops/adapt.cu has the other one. Rows without an
- * adapter get the bits of the linear's own epilogue.
+ * of grouped low-rank kernels (Punica, S-LoRA); ops/lora_shrink.cu has the other one. Rows without
+ * an adapter get the bits of the linear's own epilogue.
  *
  * expand, in float32 throughout: a block computes 512 columns of a run, up to LN_ADAPTER_RUN rows
  * with the same adapter or with none, ROWS at a time, so that B is read once for these. Grid
@@ -25,24 +25,25 @@
 enum { THREADS = 128, COLUMNS = 4, ROWS = 8, MAX_PARTS = 3 };
 enum { MMA_THREADS = 256, MMA_COLUMNS = MMA_THREADS / LN_WARP * LN_ADAPTER_TILE, VALUES = 4 };
 
-/* A weight's adapters, with what ln_cuda_adapt made for them, and the sums that they change. */
-typedef struct adapted_sums {
+/* A weight's adapters, with what ln_cuda_lora_shrink made for them, and the sums that they change.
+ */
+typedef struct lora_sums {
     ln_adapter_heads weight;
     const float *low;  /* [n_rows][low_stride] */
     const float *sums; /* [n_rows][stride], with the bias */
     size_t stride;
-} adapted_sums;
+} lora_sums;
 
 typedef struct expand_part {
-    adapted_sums of_weight, of_gate; /* of_gate.sums NULL: there is none */
-    ln_epilogue end;                 /* without biases */
-    bool is_aligned;                 /* float4 are fine */
+    lora_sums of_weight, of_gate; /* of_gate.sums NULL: there is none */
+    ln_epilogue end;              /* without biases */
+    bool is_aligned;              /* float4 are fine */
 } expand_part;
 
 typedef struct expand_args {
     ln_adapter_rows rows;
     const int32_t *n_runs;
-    size_t n_heads, first_head, heads_here; /* as those of ops/adapt.cu */
+    size_t n_heads, first_head, heads_here; /* as those of ops/lora_shrink.cu */
     size_t low_stride;
     expand_part parts[MAX_PARTS];
 } expand_args;
@@ -55,7 +56,7 @@ find_target(const ln_adapter_heads &heads, size_t head, int32_t slot) {
 }
 
 /* low of the run's rows to shared memory [n][rank]. */
-static __device__ __forceinline__ void stage_low(const adapted_sums &of,
+static __device__ __forceinline__ void stage_low(const lora_sums &of,
                                                  const ln_adapter_target *target, size_t low_stride,
                                                  const size_t *at, unsigned n, float *low) {
     unsigned rank = target != NULL ? (unsigned)target->rank : 0;
@@ -89,7 +90,7 @@ static __device__ __forceinline__ void add_low(const ln_adapter_target *target, 
             sum[i][j] += added[i][j];
 }
 
-static __device__ __forceinline__ void load_sums(const expand_part &part, const adapted_sums &of,
+static __device__ __forceinline__ void load_sums(const expand_part &part, const lora_sums &of,
                                                  const size_t *at, size_t column, unsigned n,
                                                  float (&sum)[ROWS][COLUMNS]) {
 #pragma unroll
@@ -156,7 +157,7 @@ static __global__ void __launch_bounds__(THREADS) expand(const __grid_constant__
     const ln_adapter_run run = p.rows.runs[blockIdx.y];
     size_t head = blockIdx.z % p.heads_here;
     const expand_part &part = p.parts[blockIdx.z / p.heads_here];
-    const adapted_sums &of_weight = part.of_weight, &of_gate = part.of_gate;
+    const lora_sums &of_weight = part.of_weight, &of_gate = part.of_gate;
     unsigned n = (unsigned)(run.end - run.begin);
     size_t column = ((size_t)blockIdx.x * THREADS + threadIdx.x) * COLUMNS;
     ln_pdl_launch_and_wait();
@@ -236,7 +237,7 @@ static __device__ __forceinline__ void multiply(const ln_adapter_target *target,
     }
 }
 
-static __device__ __forceinline__ void load_sums(const adapted_sums &of, const lane_results &r,
+static __device__ __forceinline__ void load_sums(const lora_sums &of, const lane_results &r,
                                                  size_t n_out, float (&sum)[VALUES]) {
 #pragma unroll
     for (int i = 0; i < VALUES; i++)
@@ -245,8 +246,8 @@ static __device__ __forceinline__ void load_sums(const adapted_sums &of, const l
 
 /* Adds what a run's adapter makes of eight rows to their sums. */
 static __device__ __forceinline__ void
-adapt(const adapted_sums &of, const ln_adapter_target *target, size_t low_stride, const size_t *at,
-      bool has_row, size_t column, const lane_results &r, size_t n_out, float (&sum)[VALUES]) {
+add_lora(const lora_sums &of, const ln_adapter_target *target, size_t low_stride, const size_t *at,
+         bool has_row, size_t column, const lane_results &r, size_t n_out, float (&sum)[VALUES]) {
     float added[VALUES] = {};
     if (target == NULL)
         return;
@@ -284,7 +285,7 @@ static __global__ void __launch_bounds__(MMA_THREADS)
     __shared__ size_t at[LN_ADAPTER_RUN];
     size_t head = blockIdx.z % p.heads_here;
     const expand_part &part = p.parts[blockIdx.z / p.heads_here];
-    const adapted_sums &of_weight = part.of_weight, &of_gate = part.of_gate;
+    const lora_sums &of_weight = part.of_weight, &of_gate = part.of_gate;
     unsigned lane = threadIdx.x % LN_WARP, first_column = blockIdx.x * MMA_COLUMNS;
     size_t column = first_column + threadIdx.x / LN_WARP * LN_ADAPTER_TILE, n_out = part.end.n_out;
     ln_pdl_launch_dependents();
@@ -316,8 +317,8 @@ static __global__ void __launch_bounds__(MMA_THREADS)
             residual[i] = part.end.residual != NULL && is_there(r, i, n_out)
                               ? part.end.residual[row_of(r, i) * n_out + column_of(r, i)]
                               : 0.0f;
-        adapt(of_weight, target, p.low_stride, own_at, own < n, column, r, n_out, u);
-        adapt(of_gate, gate, p.low_stride, own_at, own < n, column, r, n_out, g);
+        add_lora(of_weight, target, p.low_stride, own_at, own < n, column, r, n_out, u);
+        add_lora(of_gate, gate, p.low_stride, own_at, own < n, column, r, n_out, g);
         finish(part, target != NULL ? target->multiply_after : NULL, r, u, g, residual);
     }
 }
@@ -364,7 +365,7 @@ static bool move_out(raw_linears *raw, const ln_cuda_step *step, ln_op *own) {
 }
 
 static bool describe_sums(const ln_weight *weight, const float *low, const ln_op *own,
-                          size_t n_heads, adapted_sums *of) {
+                          size_t n_heads, lora_sums *of) {
     size_t stride = own->linear.out_stride;
     of->low = low;
     of->sums = own->linear.out;
@@ -446,8 +447,8 @@ static int run_expand(expand_args *args, size_t n_runs, size_t n_parts, cudaStre
     return ln_pdl_launch(expand, grid, THREADS, shared, stream, *args);
 }
 
-int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
-                    ln_cuda_stream stream) {
+int ln_cuda_lora_expand(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                        ln_cuda_stream stream) {
     const ln_op *first = &ops[launch->first];
     size_t n_heads = first->linear.groups.n_groups > 0 ? first->linear.groups.n_groups : 1;
     raw_linears raw = {};
@@ -484,9 +485,9 @@ int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
 
 /* ---- one more K split ------------------------------------------------------------------------ */
 
-/* Where an LN_OP_ADAPT puts A x for the n linears behind it. */
-static ln_adapter_routes find_routes(const ln_op *adapt, size_t n) {
-    const ln_op_adapt *p = &adapt->adapt;
+/* Where an LN_OP_LORA_SHRINK puts A x for the n linears behind it. */
+static ln_adapter_routes find_routes(const ln_op *shrink, size_t n) {
+    const ln_op_lora_shrink *p = &shrink->lora_shrink;
     ln_adapter_routes routes = {};
     routes.any = true;
     for (size_t i = 0; i < p->n_weights; i++) {
@@ -494,7 +495,7 @@ static ln_adapter_routes find_routes(const ln_op *adapt, size_t n) {
         routes.is_last[i] = true;
     }
     for (size_t part = 0; part < n; part++) {
-        const ln_op_linear *linear = &adapt[1 + part].linear;
+        const ln_op_linear *linear = &shrink[1 + part].linear;
         int up = -1;
         for (size_t i = 0; i < p->n_weights; i++) {
             if (linear->low != p->low[i])
@@ -515,19 +516,19 @@ static ln_adapter_routes find_routes(const ln_op *adapt, size_t n) {
     return routes;
 }
 
-int ln_cuda_adapted_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
-                         ln_cuda_stream stream) {
-    const ln_op *adapt = &ops[launch->first];
+int ln_cuda_lora_gemm(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                      ln_cuda_stream stream) {
+    const ln_op *shrink = &ops[launch->first];
     ln_cuda_launch own = *launch;
     own.first++;
     own.n_ops--;
     int code = own.converts_x ? ln_act_convert(&own.x, stream) : 0;
     own.converts_x = false;
-    const ln_adapter_routes routes = find_routes(adapt, own.n_ops);
+    const ln_adapter_routes routes = find_routes(shrink, own.n_ops);
     ln_gemm_adapters adapters = {&((ln_adapter_scratch *)step->adapter_scratch)->lists, 0};
-    for (size_t i = 0; i < adapt->adapt.n_weights; i++)
+    for (size_t i = 0; i < shrink->lora_shrink.n_weights; i++)
         adapters.parts |= 1u << routes.part[i];
     if (code == 0)
-        code = ln_cuda_adapt_lists(adapt, &routes, step, stream);
-    return code != 0 ? code : ln_cuda_gemm_adapted(&own, ops, adapters, stream);
+        code = ln_cuda_lora_shrink_lists(shrink, &routes, step, stream);
+    return code != 0 ? code : ln_cuda_gemm_with_lora(&own, ops, adapters, stream);
 }

@@ -1,6 +1,6 @@
-/* LN_OP_ADAPT in float32 throughout: low = A x of the rows with an adapter (the shrink half of
- * Punica's and S-LoRA's grouped kernels; gemm/adapted.cu has the other one). On tensor cores:
- * adapt_mma.cu.
+/* LN_OP_LORA_SHRINK in float32 throughout: low = A x of the rows with an adapter (the shrink half
+ * of Punica's and S-LoRA's grouped kernels; gemm/lora_expand.cu has the other one). On tensor
+ * cores: lora_shrink_mma.cu.
  *
  * A block computes RANKS rows of one A for a run, up to LN_ADAPTER_RUN rows of x with the same
  * adapter. Thread t takes the groups of four columns t, t + 256, .. in order; then lanes and warps
@@ -18,8 +18,8 @@ typedef struct shrink_args {
     const int32_t *n_runs;
     size_t n_heads, first_head; /* n_heads: of a row in x and low; the first that runs here */
     size_t heads_here;
-    ln_adapter_heads weights[LN_MAX_ADAPTED];
-    float *low[LN_MAX_ADAPTED];
+    ln_adapter_heads weights[LN_MAX_LORA_WEIGHTS];
+    float *low[LN_MAX_LORA_WEIGHTS];
     size_t low_stride, x_stride, n_in;
     bool is_aligned; /* float4 loads are fine */
     const float *x;
@@ -102,12 +102,12 @@ static __global__ void __launch_bounds__(THREADS) shrink(const __grid_constant__
     p.low[index][at[threadIdx.x / RANKS] * p.low_stride + first + threadIdx.x % RANKS] = total;
 }
 
-int ln_cuda_adapt(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    const ln_op_adapt *p = &op->adapt;
+int ln_cuda_lora_shrink(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_lora_shrink *p = &op->lora_shrink;
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, n_in = p->weights[0]->n_cols;
     shrink_args args = {};
     if (step->adapter_scratch != NULL)
-        return ln_cuda_adapt_mma(op, step, stream);
+        return ln_cuda_lora_shrink_mma(op, step, stream);
     const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, p->rows, step);
     args.rows = rows->rows;
     args.n_runs = rows->counts;

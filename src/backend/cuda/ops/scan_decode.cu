@@ -1,6 +1,6 @@
 /* The scan of sequences of a few tokens each, for heads that decay as a whole: what decoding runs.
  *
- * A block has a head of a sequence and FEW_COLUMNS columns of its state, a warp 32 of them. It
+ * A block has a head of a sequence and DECODE_COLUMNS columns of its state, a warp 32 of them. It
  * takes the step's tokens by pieces, which lie in one tile of 16 positions, and computes what
  * scan_chunks.cu does of their rows, by the same products in the same order. Here keys and queries
  * share the rows of a product: rows 0 to 7 are the step's keys, 8 to 15 its queries. States and the
@@ -13,64 +13,64 @@
 #include "backend/cuda/runtime/pdl.cuh"
 
 enum {
-    FEW_TOKENS = 8,
-    FEW_WARPS = 4,
-    FEW_THREADS = FEW_WARPS * LN_WARP,
+    DECODE_TOKENS = 8,
+    DECODE_WARPS = 4,
+    DECODE_THREADS = DECODE_WARPS * LN_WARP,
     WARP_COLUMNS = 32,
-    FEW_COLUMNS = FEW_WARPS * WARP_COLUMNS,
+    DECODE_COLUMNS = DECODE_WARPS * WARP_COLUMNS,
     TILE = 16, /* positions whose updates are found one after the other */
     WEIGHT_STRIDE = LN_STATE_CHUNK + 4,
-    UPDATE_STRIDE = FEW_COLUMNS + 4,
+    UPDATE_STRIDE = DECODE_COLUMNS + 4,
     AT_ONCE = 4,     /* steps of 16 channels whose loads are under way */
     KEYS_AT_ONCE = 8 /* the same of keys */
 };
 
-typedef struct few_shared {
+typedef struct decode_shared {
     double *c;           /* [LN_STATE_CHUNK] the chunk's sums of decays */
-    double *decays;      /* [FEW_TOKENS] of the step's tokens */
-    float *scales;       /* [FEW_TOKENS] of their values */
-    float *x;            /* [2 FEW_TOKENS][x_stride]: keys, then queries */
-    float *weights;      /* [2 FEW_TOKENS][WEIGHT_STRIDE] of updates, for each row of x */
+    double *decays;      /* [DECODE_TOKENS] of the step's tokens */
+    float *scales;       /* [DECODE_TOKENS] of their values */
+    float *x;            /* [2 DECODE_TOKENS][x_stride]: keys, then queries */
+    float *weights;      /* [2 DECODE_TOKENS][WEIGHT_STRIDE] of updates, for each row of x */
     float *updates;      /* [TILE][UPDATE_STRIDE] of the tile at work */
-    float *of_keys;      /* [FEW_TOKENS][UPDATE_STRIDE] what keys find in memory */
+    float *of_keys;      /* [DECODE_TOKENS][UPDATE_STRIDE] what keys find in memory */
     int x_stride, k_dim; /* k_dim: filled up to whole steps with zeros */
-} few_shared;
+} decode_shared;
 
 /* Tokens begin .. end - 1 of the step, in one tile of their chunk. */
-typedef struct few_piece {
+typedef struct decode_piece {
     int chunk, begin, end; /* positions */
     int tile;              /* of the chunk */
     size_t head, k_head;
     size_t column;      /* the first of the warp */
     const float *state; /* of the head; NULL: zero */
-} few_piece;
+} decode_piece;
 
 /* How many floats of rows lie together where four are wanted. */
-typedef struct few_args {
+typedef struct decode_args {
     scan_args scan;
     int of_states, of_keys, of_updates;
-} few_args;
+} decode_args;
 
 static __host__ __device__ int padded_keys(size_t k_dim) {
     return (int)(k_dim + 15) / 16 * 16;
 }
 
 static size_t shared_bytes(size_t k_dim) {
-    size_t floats = FEW_TOKENS + 2 * FEW_TOKENS * ((size_t)padded_keys(k_dim) + 16) +
-                    2 * FEW_TOKENS * WEIGHT_STRIDE + (TILE + FEW_TOKENS) * UPDATE_STRIDE;
-    return (LN_STATE_CHUNK + FEW_TOKENS) * sizeof(double) + floats * sizeof(float);
+    size_t floats = DECODE_TOKENS + 2 * DECODE_TOKENS * ((size_t)padded_keys(k_dim) + 16) +
+                    2 * DECODE_TOKENS * WEIGHT_STRIDE + (TILE + DECODE_TOKENS) * UPDATE_STRIDE;
+    return (LN_STATE_CHUNK + DECODE_TOKENS) * sizeof(double) + floats * sizeof(float);
 }
 
-static __device__ __forceinline__ few_shared place_shared(double *memory, size_t k_dim) {
-    few_shared m;
+static __device__ __forceinline__ decode_shared place_shared(double *memory, size_t k_dim) {
+    decode_shared m;
     m.k_dim = padded_keys(k_dim);
     m.x_stride = m.k_dim % 32 == 0 ? m.k_dim + 16 : m.k_dim;
     m.c = memory;
     m.decays = m.c + LN_STATE_CHUNK;
-    m.scales = (float *)(m.decays + FEW_TOKENS);
-    m.x = m.scales + FEW_TOKENS;
-    m.weights = m.x + 2 * FEW_TOKENS * m.x_stride;
-    m.updates = m.weights + 2 * FEW_TOKENS * WEIGHT_STRIDE;
+    m.scales = (float *)(m.decays + DECODE_TOKENS);
+    m.x = m.scales + DECODE_TOKENS;
+    m.weights = m.x + 2 * DECODE_TOKENS * m.x_stride;
+    m.updates = m.weights + 2 * DECODE_TOKENS * WEIGHT_STRIDE;
     m.of_keys = m.updates + TILE * UPDATE_STRIDE;
     return m;
 }
@@ -91,16 +91,16 @@ static __device__ __forceinline__ float4 load_four(const float *row, size_t i, s
 }
 
 /* The step's keys and queries, a warp a row; zeros behind them. */
-static __device__ void load_rows(const scan_args &args, const few_shared &m, const state_view &view,
-                                 size_t k_head) {
+static __device__ void load_rows(const scan_args &args, const decode_shared &m,
+                                 const state_view &view, size_t k_head) {
     const ln_state_shape &s = args.state.shape;
     int n = view.end - view.begin;
-    for (int at = (int)(threadIdx.x / LN_WARP); at < 2 * FEW_TOKENS; at += FEW_WARPS) {
-        int token = at % FEW_TOKENS;
+    for (int at = (int)(threadIdx.x / LN_WARP); at < 2 * DECODE_TOKENS; at += DECODE_WARPS) {
+        int token = at % DECODE_TOKENS;
         float *to = m.x + at * m.x_stride;
         size_t row = (size_t)(view.row + token);
-        const float *x =
-            at < FEW_TOKENS ? args.p.k + row * args.p.k_stride : args.p.q + row * args.p.q_stride;
+        const float *x = at < DECODE_TOKENS ? args.p.k + row * args.p.k_stride
+                                            : args.p.q + row * args.p.q_stride;
         if (token < n)
             load_head(args, x + k_head * s.k_dim, to);
         for (int i = (token < n ? (int)s.k_dim : 0) + (int)(threadIdx.x % LN_WARP); i < m.k_dim;
@@ -110,7 +110,7 @@ static __device__ void load_rows(const scan_args &args, const few_shared &m, con
 }
 
 /* Decays and scales of the step's tokens. */
-static __device__ void load_controls(const scan_args &args, const few_shared &m,
+static __device__ void load_controls(const scan_args &args, const decode_shared &m,
                                      const state_view &view, size_t head) {
     int token = (int)threadIdx.x;
     if (token >= view.end - view.begin)
@@ -121,8 +121,8 @@ static __device__ void load_controls(const scan_args &args, const few_shared &m,
 
 /* The chunk's sums of decays up to the piece's end, those of its tokens also in the tail; by the
  * first warp. */
-static __device__ void sum_decays(const scan_args &args, const few_shared &m,
-                                  const state_view &view, const few_piece &piece) {
+static __device__ void sum_decays(const scan_args &args, const decode_shared &m,
+                                  const state_view &view, const decode_piece &piece) {
     double *tail = (double *)view.tail;
     for (int t = (int)threadIdx.x; t < view.begin - piece.chunk; t += LN_WARP)
         m.c[t] = tail[tail_row(args.state.shape, piece.head, piece.chunk + t, 1)];
@@ -138,7 +138,7 @@ static __device__ void sum_decays(const scan_args &args, const few_shared &m,
 }
 
 static __device__ __forceinline__ const float *
-tail_update(const scan_args &args, const state_view &view, const few_piece &piece, int t) {
+tail_update(const scan_args &args, const state_view &view, const decode_piece &piece, int t) {
     const ln_state_shape &s = args.state.shape;
     return view.tail + args.state.tail_updates + tail_row(s, piece.head, piece.chunk + t, s.v_dim);
 }
@@ -146,10 +146,11 @@ tail_update(const scan_args &args, const state_view &view, const few_piece &piec
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Two steps of channels of the step's keys and queries, from channel i on. */
-static __device__ __forceinline__ void take_x(const few_shared &m, int i, ln_tf32_pair<4> (&a)[2]) {
+static __device__ __forceinline__ void take_x(const decode_shared &m, int i,
+                                              ln_tf32_pair<4> (&a)[2]) {
     int lane = (int)(threadIdx.x % LN_WARP);
     const float *row = m.x + lane / 4 * m.x_stride + 4 * (lane % 4) + i;
-    float4 key = *(const float4 *)row, query = *(const float4 *)(row + FEW_TOKENS * m.x_stride);
+    float4 key = *(const float4 *)row, query = *(const float4 *)(row + DECODE_TOKENS * m.x_stride);
     ln_tf32_put(a[0], 0, key.x), ln_tf32_put(a[0], 1, query.x);
     ln_tf32_put(a[0], 2, key.y), ln_tf32_put(a[0], 3, query.y);
     ln_tf32_put(a[1], 0, key.z), ln_tf32_put(a[1], 1, query.z);
@@ -169,8 +170,8 @@ static __device__ __forceinline__ float of_column(const float4 &x, int n) {
 }
 
 /* The step's rows times the keys of eight positions of the chunk from `first` on. */
-static __device__ void multiply_keys(const few_args &args, const few_shared &m,
-                                     const state_view &view, const few_piece &piece, int first,
+static __device__ void multiply_keys(const decode_args &args, const decode_shared &m,
+                                     const state_view &view, const decode_piece &piece, int first,
                                      float (&sums)[4]) {
     const ln_state_shape &s = args.scan.state.shape;
     int lane = (int)(threadIdx.x % LN_WARP), position = piece.chunk + first + lane / 4;
@@ -203,8 +204,8 @@ typedef struct state_rows {
 } state_rows;
 
 /* Step `i` of those that are under way, from channel `from` on. */
-static __device__ __forceinline__ void load_state_step(const few_args &args, const few_piece &piece,
-                                                       int from, float4 (&rows)[4]) {
+static __device__ __forceinline__ void
+load_state_step(const decode_args &args, const decode_piece &piece, int from, float4 (&rows)[4]) {
     const ln_state_shape &s = args.scan.state.shape;
     size_t lane = threadIdx.x % LN_WARP, j = piece.column + 4 * (lane / 4);
 #pragma unroll
@@ -216,8 +217,8 @@ static __device__ __forceinline__ void load_state_step(const few_args &args, con
 }
 
 /* The first steps, long before they are wanted. */
-static __device__ __forceinline__ void begin_state(const few_args &args, const few_piece &piece,
-                                                   state_rows &state) {
+static __device__ __forceinline__ void begin_state(const decode_args &args,
+                                                   const decode_piece &piece, state_rows &state) {
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         if (piece.state != NULL)
@@ -225,8 +226,9 @@ static __device__ __forceinline__ void begin_state(const few_args &args, const f
 }
 
 /* The step's rows times the warp's columns of the state. */
-static __device__ __forceinline__ void multiply_state(const few_args &args, const few_shared &m,
-                                                      const few_piece &piece, state_rows &state,
+static __device__ __forceinline__ void multiply_state(const decode_args &args,
+                                                      const decode_shared &m,
+                                                      const decode_piece &piece, state_rows &state,
                                                       float (&sums)[4][4]) {
     for (int from = 0; from < m.k_dim; from += 16 * AT_ONCE) {
 #pragma unroll
@@ -248,13 +250,14 @@ static __device__ __forceinline__ void multiply_state(const few_args &args, cons
 }
 
 /* Adds the rows' weights of eight updates from number s on, which are `near` and `far`. */
-static __device__ __forceinline__ void add_updates(const few_shared &m, int s, const float4 &near,
-                                                   const float4 &far, float (&sums)[4][4]) {
+static __device__ __forceinline__ void add_updates(const decode_shared &m, int s,
+                                                   const float4 &near, const float4 &far,
+                                                   float (&sums)[4][4]) {
     int lane = (int)(threadIdx.x % LN_WARP);
     const float *row = m.weights + lane / 4 * WEIGHT_STRIDE + lane % 4 + s;
     ln_tf32_pair<4> a;
-    ln_tf32_put(a, 0, row[0]), ln_tf32_put(a, 1, row[FEW_TOKENS * WEIGHT_STRIDE]);
-    ln_tf32_put(a, 2, row[4]), ln_tf32_put(a, 3, row[FEW_TOKENS * WEIGHT_STRIDE + 4]);
+    ln_tf32_put(a, 0, row[0]), ln_tf32_put(a, 1, row[DECODE_TOKENS * WEIGHT_STRIDE]);
+    ln_tf32_put(a, 2, row[4]), ln_tf32_put(a, 3, row[DECODE_TOKENS * WEIGHT_STRIDE + 4]);
 #pragma unroll
     for (int n = 0; n < 4; n++)
         ln_mma_f32(sums[n], a, take_two(of_column(near, n), of_column(far, n)));
@@ -263,10 +266,10 @@ static __device__ __forceinline__ void add_updates(const few_shared &m, int s, c
 /* ---- a piece --------------------------------------------------------------------------------- */
 
 /* Weights of all positions up to the end of the piece's tile; a warp has eight of them. */
-static __device__ void intra_chunk_scores(const few_args &args, const few_shared &m,
-                                          const state_view &view, const few_piece &piece) {
+static __device__ void intra_chunk_scores(const decode_args &args, const decode_shared &m,
+                                          const state_view &view, const decode_piece &piece) {
     int lane = (int)(threadIdx.x % LN_WARP), warp = (int)(threadIdx.x / LN_WARP);
-    for (int first = 8 * warp; first < TILE * (piece.tile + 1); first += 8 * FEW_WARPS) {
+    for (int first = 8 * warp; first < TILE * (piece.tile + 1); first += 8 * DECODE_WARPS) {
         float sums[4] = {};
         multiply_keys(args, m, view, piece, first, sums);
 #pragma unroll
@@ -275,7 +278,7 @@ static __device__ void intra_chunk_scores(const few_args &args, const few_shared
             int s = first + 2 * (lane % 4) + i % 2;
             bool counts = position >= piece.begin && position < piece.end;
             counts = counts && (i < 2 ? s < t : s <= t);
-            m.weights[(lane / 4 + FEW_TOKENS * (i / 2)) * WEIGHT_STRIDE + s] =
+            m.weights[(lane / 4 + DECODE_TOKENS * (i / 2)) * WEIGHT_STRIDE + s] =
                 counts ? sums[i] * expf((float)(m.c[t] - m.c[s])) : 0.0f;
         }
     }
@@ -288,8 +291,8 @@ static __device__ __forceinline__ size_t element_column(int i, int n) {
 
 /* What keys find in the state and in updates of earlier tiles, to shared memory; `sums` keeps the
  * latter for queries, `memory` the former. */
-static __device__ void inter_chunk_products(const few_args &args, const few_shared &m,
-                                            const state_view &view, const few_piece &piece,
+static __device__ void inter_chunk_products(const decode_args &args, const decode_shared &m,
+                                            const state_view &view, const decode_piece &piece,
                                             state_rows &state, float (&memory)[4][4],
                                             float (&sums)[4][4]) {
     const ln_state_shape &s = args.scan.state.shape;
@@ -318,11 +321,11 @@ static __device__ void inter_chunk_products(const few_args &args, const few_shar
 
 /* The updates of the piece's tile before it; a thread has a column. What it gives is the value of
  * the piece's first token. */
-static __device__ float load_updates(const few_args &args, const few_shared &m,
-                                     const state_view &view, const few_piece &piece) {
+static __device__ float load_updates(const decode_args &args, const decode_shared &m,
+                                     const state_view &view, const decode_piece &piece) {
     const ln_op_scan &p = args.scan.p;
     const ln_state_shape &s = args.scan.state.shape;
-    size_t j = (size_t)blockIdx.z * FEW_COLUMNS + threadIdx.x;
+    size_t j = (size_t)blockIdx.z * DECODE_COLUMNS + threadIdx.x;
     size_t row = (size_t)(view.row + piece.begin - view.begin);
     int first = piece.chunk + TILE * piece.tile;
     float before[TILE];
@@ -339,11 +342,12 @@ static __device__ float load_updates(const few_args &args, const few_shared &m,
 }
 
 /* The piece's updates, one token after the other, of which the first has `value`. */
-static __device__ void find_updates(const few_args &args, const few_shared &m,
-                                    const state_view &view, const few_piece &piece, float value) {
+static __device__ void find_updates(const decode_args &args, const decode_shared &m,
+                                    const state_view &view, const decode_piece &piece,
+                                    float value) {
     const ln_op_scan &p = args.scan.p;
     const ln_state_shape &s = args.scan.state.shape;
-    size_t j = (size_t)blockIdx.z * FEW_COLUMNS + threadIdx.x;
+    size_t j = (size_t)blockIdx.z * DECODE_COLUMNS + threadIdx.x;
     int first = piece.chunk + TILE * piece.tile;
     float *updates = m.updates + threadIdx.x;
     for (int position = piece.begin; position < piece.end && j < s.v_dim; position++) {
@@ -364,8 +368,8 @@ static __device__ void find_updates(const few_args &args, const few_shared &m,
     }
 }
 
-static __device__ void give_results(const few_args &args, const few_shared &m,
-                                    const state_view &view, const few_piece &piece,
+static __device__ void give_results(const decode_args &args, const decode_shared &m,
+                                    const state_view &view, const decode_piece &piece,
                                     const float (&memory)[4][4], float (&sums)[4][4]) {
     const ln_op_scan &p = args.scan.p;
     const ln_state_shape &s = args.scan.state.shape;
@@ -397,8 +401,8 @@ static __device__ void give_results(const few_args &args, const few_shared &m,
 }
 
 /* Channel i of the key at a position of the chunk. */
-static __device__ __forceinline__ float key_at(const scan_args &args, const few_shared &m,
-                                               const state_view &view, const few_piece &piece,
+static __device__ __forceinline__ float key_at(const scan_args &args, const decode_shared &m,
+                                               const state_view &view, const decode_piece &piece,
                                                int position, int i) {
     const ln_state_shape &s = args.state.shape;
     if (position >= view.begin)
@@ -409,8 +413,8 @@ static __device__ __forceinline__ float key_at(const scan_args &args, const few_
 }
 
 /* The state behind the chunk, of the warp's columns, to `state`. */
-static __device__ void end_chunk(const few_args &args, const few_shared &m, const state_view &view,
-                                 const few_piece &piece, float *state) {
+static __device__ void end_chunk(const decode_args &args, const decode_shared &m,
+                                 const state_view &view, const decode_piece &piece, float *state) {
     const ln_state_shape &shape = args.scan.state.shape;
     int lane = (int)(threadIdx.x % LN_WARP), g = lane / 4, t = lane % 4;
     const double last = m.c[LN_STATE_CHUNK - 1];
@@ -449,8 +453,8 @@ static __device__ void end_chunk(const few_args &args, const few_shared &m, cons
     }
 }
 
-static __device__ __forceinline__ void scan_piece(const few_args &args, const few_shared &m,
-                                                  const state_view &view, const few_piece &piece,
+static __device__ __forceinline__ void scan_piece(const decode_args &args, const decode_shared &m,
+                                                  const state_view &view, const decode_piece &piece,
                                                   state_rows &state) {
     float memory[4][4] = {}, sums[4][4] = {};
     float value = load_updates(args, m, view, piece);
@@ -468,33 +472,34 @@ static __device__ __forceinline__ void scan_piece(const few_args &args, const fe
 }
 
 /* The step's keys go to the tail by the first head that has them. */
-static __device__ void keep_keys(const scan_args &args, const few_shared &m, const state_view &view,
-                                 const few_piece &piece) {
+static __device__ void keep_keys(const scan_args &args, const decode_shared &m,
+                                 const state_view &view, const decode_piece &piece) {
     const ln_state_shape &s = args.state.shape;
     size_t first = args.p.tiled ? piece.k_head : piece.k_head * (s.n_heads / s.n_k_heads);
     if (piece.head != first || blockIdx.z > 0)
         return;
     for (int position = view.begin; position < view.end; position++) {
         float *to = view.tail + args.state.tail_keys + tail_row(s, piece.k_head, position, s.k_dim);
-        for (size_t i = threadIdx.x; i < s.k_dim; i += FEW_THREADS)
+        for (size_t i = threadIdx.x; i < s.k_dim; i += DECODE_THREADS)
             to[i] = m.x[(position - view.begin) * m.x_stride + (int)i];
     }
 }
 
 /* Grid: heads, sequences, blocks of columns. */
-static __global__ void __launch_bounds__(FEW_THREADS, 3)
-    scan_few(const __grid_constant__ few_args args) {
+static __global__ void __launch_bounds__(DECODE_THREADS, 3)
+    scan_decode(const __grid_constant__ decode_args args) {
     extern __shared__ double memory[];
     const ln_state_shape &s = args.scan.state.shape;
     ln_pdl_launch_and_wait();
     state_view view = view_sequence(args.scan.state, (int)blockIdx.y);
-    if (view.begin == view.end || view.end - view.begin > args.scan.few)
+    if (view.begin == view.end || view.end - view.begin > args.scan.decode_tokens)
         return;
-    few_shared m = place_shared(memory, s.k_dim);
-    few_piece piece = {};
+    decode_shared m = place_shared(memory, s.k_dim);
+    decode_piece piece = {};
     piece.head = blockIdx.x;
     piece.k_head = key_head(args.scan, piece.head);
-    piece.column = (size_t)blockIdx.z * FEW_COLUMNS + threadIdx.x / LN_WARP * (size_t)WARP_COLUMNS;
+    piece.column =
+        (size_t)blockIdx.z * DECODE_COLUMNS + threadIdx.x / LN_WARP * (size_t)WARP_COLUMNS;
     piece.chunk = view.begin - view.begin % LN_STATE_CHUNK;
     size_t matrix = piece.head * s.k_dim * s.v_dim;
     if (piece.chunk > 0)
@@ -531,17 +536,19 @@ static int floats_together(const float *start, size_t stride, size_t width) {
     return parts % 4 == 0 ? 4 : parts % 2 == 0 ? 2 : 1;
 }
 
-int ln_scan_few(const scan_args &args, unsigned n_seqs, cudaStream_t stream) {
+int ln_scan_decode(const scan_args &args, unsigned n_seqs, cudaStream_t stream) {
     const ln_state_args &state = args.state;
     const ln_state_shape &s = state.shape;
-    few_args few = {};
-    few.scan = args;
-    few.of_states = floats_together(state.states, state.state_floats, s.v_dim);
-    few.of_keys = floats_together(state.tails + state.tail_keys, state.tail_floats, s.k_dim);
-    few.of_updates = floats_together(state.tails + state.tail_updates, state.tail_floats, s.v_dim);
+    decode_args decode = {};
+    decode.scan = args;
+    decode.of_states = floats_together(state.states, state.state_floats, s.v_dim);
+    decode.of_keys = floats_together(state.tails + state.tail_keys, state.tail_floats, s.k_dim);
+    decode.of_updates =
+        floats_together(state.tails + state.tail_updates, state.tail_floats, s.v_dim);
     size_t bytes = shared_bytes(s.k_dim);
     int code =
-        cudaFuncSetAttribute(scan_few, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    dim3 grid((unsigned)s.n_heads, n_seqs, ln_ceil_div(s.v_dim, FEW_COLUMNS));
-    return code != 0 ? code : ln_pdl_launch(scan_few, grid, FEW_THREADS, bytes, stream, few);
+        cudaFuncSetAttribute(scan_decode, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    dim3 grid((unsigned)s.n_heads, n_seqs, ln_ceil_div(s.v_dim, DECODE_COLUMNS));
+    return code != 0 ? code
+                     : ln_pdl_launch(scan_decode, grid, DECODE_THREADS, bytes, stream, decode);
 }

@@ -359,6 +359,7 @@ typedef struct ln_op_route {
     size_t n_experts, n_used;
     size_t n_groups, n_groups_used; /* n_groups 0: none */
     bool group_by_two;              /* a group's score is the sum of its best two, else its best */
+    bool zero_other_groups;         /* experts of other groups compete with 0 */
     bool normalize;                 /* the chosen weights sum to one */
     float scale;
     float jitter;     /* of the sparse mixer */

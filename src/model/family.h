@@ -252,6 +252,7 @@ struct ln_family {
     bool halves_hidden;       /* a feed-forward has half of the width that is said */
     bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three factors */
     ln_router router;       /* mixture of experts */
+    bool zero_other_groups; /* experts of groups that are not used compete with 0, not -inf */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
     bool normalize_experts; /* when the checkpoint does not say */
     bool keeps_expert_weights; /* folders: they are not normalised, whatever config.json says */

@@ -131,7 +131,7 @@ typedef struct ln_moe_spec {
     size_t n_latent; /* experts read and give so many dimensions instead of the model's; 0: those */
     ln_router router;
     size_t n_groups, n_groups_used; /* 0: no groups */
-    bool group_by_two, normalize;
+    bool group_by_two, zero_other_groups, normalize;
     float scale;
     float jitter;         /* of the sparse mixer */
     float softcap;        /* of the router's logits; 0: none */

@@ -175,6 +175,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                        ln_checkpoint_path(config->checkpoint), moe->n_used);
     moe->scale = scale == 0 ? 1.0f : (float)scale;
     LN_TRY(read_router(config, moe, err));
+    moe->zero_other_groups = family->zero_other_groups;
     moe->group_by_two = moe->router == LN_ROUTER_SIGMOID || family->group_by_two;
     LN_TRY(read_groups(config, moe, err));
     LN_TRY(read_shared(config, family, dense_hidden, moe, err));

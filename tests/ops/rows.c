@@ -114,6 +114,7 @@ typedef struct route_case {
     size_t n_experts, n_used, n_groups, n_groups_used;
     bool group_by_two, normalize, has_bias;
     size_t first, n_sorted; /* experts that are here; 0: all */
+    bool zero_other_groups;
 } route_case;
 
 typedef struct route_result {
@@ -136,6 +137,7 @@ static route_result run_route(side *s, const route_case *c, size_t n_tokens, con
                                  .n_groups = c->n_groups,
                                  .n_groups_used = c->n_groups_used,
                                  .group_by_two = c->group_by_two,
+                                 .zero_other_groups = c->zero_other_groups,
                                  .normalize = c->normalize,
                                  .scale = 1.3f,
                                  .experts = put_ids(s, NULL, n_rows),
@@ -175,12 +177,12 @@ static void free_route(route_result *r) {
 static void experts_are_those_of_scalar(void **state) {
     (void)state;
     static const route_case cases[] = {
-        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false, 0, 0},
-        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false, 0, 0},
-        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 0, 0},
-        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true, 0, 0},
-        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true, 0, 0},
-        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 0, 0},
+        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false, 0, 0, false},
+        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false, 0, 0, false},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 0, 0, false},
+        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true, 0, 0, false},
+        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true, 0, 0, false},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 0, 0, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!ops_takes_case())
@@ -473,10 +475,10 @@ static void rowwise_is_that_of_scalar(void **state) {
 static void few_tokens_find_their_experts(void **state) {
     (void)state;
     static const route_case cases[] = {
-        {LN_ROUTER_SOFTMAX, 256, 8, 0, 0, false, true, false, 0, 0},
-        {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0},
-        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 8, 13},
-        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 3, 2},
+        {LN_ROUTER_SOFTMAX, 256, 8, 0, 0, false, true, false, 0, 0, false},
+        {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0, false},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 8, 13, false},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 3, 2, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t n_tokens = 1; n_tokens <= 4; n_tokens++) {
@@ -494,6 +496,24 @@ static void few_tokens_find_their_experts(void **state) {
             free_route(&want), free_route(&got);
             free(logits), free(bias), free(x);
         }
+}
+
+/* Biases below zero let experts of groups that are not used win with 0. */
+static void experts_of_other_groups_compete(void **state) {
+    (void)state;
+    static const route_case c = {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0, true};
+    float *logits = noise_rows(TOKENS * c.n_experts), *bias = noise_rows(c.n_experts);
+    float *x = noise_rows((size_t)TOKENS * MAX_USED * DIM);
+    for (size_t i = 0; i < c.n_experts; i++)
+        bias[i] = bias[i] * 0.5f - 0.6f;
+    for (size_t n_tokens = 1; n_tokens <= TOKENS; n_tokens += TOKENS - 1) {
+        route_result want = run_route(&oracle, &c, n_tokens, logits, bias, x);
+        route_result got = run_route(&subject, &c, n_tokens, logits, bias, x);
+        assert_memory_equal(got.experts, want.experts, n_tokens * c.n_used * sizeof *got.experts);
+        assert_near("weights of experts", got.weights, want.weights, n_tokens * c.n_used, 2e-6);
+        free_route(&want), free_route(&got);
+    }
+    free(logits), free(bias), free(x);
 }
 
 /* Two linears of x [n_rows][n_in], which are recorded together or apart; malloc'd: what both give,
@@ -564,5 +584,6 @@ const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(pointwise_gates_are_those_of_scalar),
     cmocka_unit_test(few_tokens_find_their_experts),
     cmocka_unit_test(narrow_linears_go_with_wide_ones),
+    cmocka_unit_test(experts_of_other_groups_compete),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -94,6 +94,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
         .n_groups = moe->n_groups,
         .n_groups_used = moe->n_groups_used,
         .group_by_two = moe->group_by_two,
+        .zero_other_groups = moe->zero_other_groups,
         .normalize = moe->normalize,
         .scale = moe->scale,
         .jitter = moe->jitter,

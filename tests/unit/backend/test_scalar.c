@@ -518,6 +518,15 @@ static void groups_limit_the_choice(void **state) {
     assert_int_equal(experts[0], 7);
     assert_int_equal(experts[1], 1);
     assert_int_equal(experts[2], 0);
+    /* group 3 wins by expert 7, group 0 by expert 1; those of others come before expert 0 */
+    static const float bias[8] = {-1, 0, -1, -1, 0, 0, -1, 0};
+    op.route.bias = bias;
+    op.route.zero_other_groups = true;
+    run(&op, 1);
+    assert_int_equal(experts[0], 7);
+    assert_int_equal(experts[1], 1);
+    assert_int_equal(experts[2], 2);
+    assert_near(weights[2], 1 / (1 + exp(3.0)), 1);
 }
 
 static void unknown_names_are_refused(void **state) {

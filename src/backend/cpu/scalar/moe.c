@@ -36,7 +36,7 @@ static size_t best_of(const float *x, size_t n) {
     return best;
 }
 
-/* Takes the experts of all but the best groups out of the contest. */
+/* Takes the experts of all but the best groups out of the contest, or lets them compete with 0. */
 static void drop_groups(const ln_op_route *p, float *contest, float *group_scores) {
     size_t size = p->n_experts / p->n_groups;
     for (size_t group = 0; group < p->n_groups; group++) {
@@ -55,7 +55,7 @@ static void drop_groups(const ln_op_route *p, float *contest, float *group_score
         group_scores[best_of(group_scores, p->n_groups)] = -INFINITY;
     for (size_t group = 0; group < p->n_groups; group++)
         for (size_t i = 0; i < size && group_scores[group] != -INFINITY; i++)
-            contest[group * size + i] = -INFINITY;
+            contest[group * size + i] = p->zero_other_groups ? 0.0f : -INFINITY;
 }
 
 /* From the chosen experts' scores to their routing weights. */

@@ -48,7 +48,7 @@ static __device__ void score_experts(const ln_op_route &p, const float *logits, 
         scores[i] /= total;
 }
 
-/* Limits the choice to the best groups of experts: -infinity for experts of the others.
+/* Limits the choice to the best groups of experts: -infinity, or 0, for experts of the others.
  * group_scores [n_groups] */
 static __device__ void drop_groups(const ln_op_route &p, float *contest, float *group_scores) {
     size_t size = p.n_experts / p.n_groups;
@@ -73,7 +73,7 @@ static __device__ void drop_groups(const ln_op_route &p, float *contest, float *
     }
     for (size_t i = threadIdx.x; i < size * p.n_groups; i += LN_WARP)
         if (group_scores[i / size] != -INFINITY)
-            contest[i] = -INFINITY;
+            contest[i] = p.zero_other_groups ? 0.0f : -INFINITY;
     __syncwarp();
 }
 

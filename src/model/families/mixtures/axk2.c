@@ -56,7 +56,7 @@ const ln_family ln_family_axk2 = {
     .name = "axk2",
     .hf_types = "axk2",
     .defaults = defaults,
-    .refused = "n_group", /* experts of other groups count as 0, not as none */
+    .zero_other_groups = true,
     LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,

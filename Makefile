@@ -19,7 +19,7 @@ CPU           = all
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
               -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'
 # One more than there are jobs, as tests of the server wait most of their time; JOBS=1 means one.
-CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))
+CTEST       = ctest --output-on-failure --timeout 1800 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))
 ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || cmake -DLINNET_CPU=all $(BUILD) >&2
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')

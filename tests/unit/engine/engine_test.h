@@ -126,6 +126,27 @@ static inline size_t receive(linnet_request *request, int32_t *ids, linnet_finis
     return n_ids;
 }
 
+/* A request that scores a golden prompt with an adapter, or NULL; on_logits gets its rows. */
+static inline linnet_request *
+submit_score(linnet_engine *engine, const golden *g, size_t prompt, const char *adapter,
+             void (*on_logits)(void *user, size_t position, const float *row, size_t n_vocab),
+             void *user) {
+    linnet_request_options options = greedy_options(g, prompt);
+    options.kind = LINNET_REQUEST_SCORE;
+    options.on_logits = on_logits;
+    options.user = user;
+    options.adapter = adapter;
+    return submit(engine, &options);
+}
+
+/* Receives the end of such a request and closes it. */
+static inline void finish_score(linnet_request *request) {
+    int32_t ids[MAX_IDS];
+    linnet_finish finish;
+    receive(request, ids, &finish);
+    assert_int_equal(finish, LINNET_FINISH_STOP);
+}
+
 /* The plan is what the engine then has. Greedy ids of all of a golden model's prompts at once, and
  * what the engine counted. */
 static inline linnet_engine_stats answer_as_planned(const golden *g, linnet_engine_options options,

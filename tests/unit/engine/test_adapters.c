@@ -46,25 +46,13 @@ static void hash_row(void *user, size_t position, const float *row, size_t n_voc
 
 static linnet_request *score(linnet_engine *engine, size_t prompt, const char *adapter,
                              uint64_t *sum) {
-    linnet_request_options options = greedy_options(&g, prompt);
-    options.kind = LINNET_REQUEST_SCORE;
-    options.on_logits = hash_row;
-    options.user = sum;
-    options.adapter = adapter;
     *sum = 1;
-    return submit(engine, &options);
-}
-
-static void finish(linnet_request *request) {
-    int32_t ids[MAX_IDS];
-    linnet_finish end;
-    receive(request, ids, &end);
-    assert_int_equal(end, LINNET_FINISH_STOP);
+    return submit_score(engine, &g, prompt, adapter, hash_row, sum);
 }
 
 static uint64_t score_alone(linnet_engine *engine, size_t prompt, const char *adapter) {
     uint64_t sum;
-    finish(score(engine, prompt, adapter, &sum));
+    finish_score(score(engine, prompt, adapter, &sum));
     return sum;
 }
 
@@ -93,7 +81,7 @@ static void check_crowd(const char *cpu, linnet_precision precision) {
         requests[i] =
             score(engine, 1 + i / N_ADAPTERS % 2, i < 64 ? names[i % 32] : NULL, &crowd[i]);
     for (size_t i = 0; i < N; i++)
-        finish(requests[i]);
+        finish_score(requests[i]);
     for (size_t i = 0; i < N; i++) {
         assert_true(crowd[i] == alone[i]);
         assert_true(i >= 64 || alone[i] != base);
@@ -143,7 +131,7 @@ static void logits_are_those_of_peft(void **state) {
             request.on_logits = keep_row;
             request.user = row;
             request.adapter = "a";
-            finish(submit(engine, &request));
+            finish_score(submit(engine, &request));
             for (size_t i = 0; i < N_VOCAB; i++)
                 if (!(fabsf(row[i] - want[prompt][i]) <= 1e-5f))
                     fail_msg("%s: prompt %zu, token %zu: %g, not %g", sets[set], prompt, i,
@@ -179,7 +167,7 @@ static void doras_share_steps(void **state) {
         for (size_t i = 0; i < 4; i++)
             requests[i] = score(engine, 1, names[i], &crowd[i]);
         for (size_t i = 0; i < 4; i++)
-            finish(requests[i]);
+            finish_score(requests[i]);
         for (size_t i = 0; i < 4; i++) {
             assert_true(crowd[i] == alone[i]);
             for (size_t k = 0; k < i; k++)

@@ -68,19 +68,7 @@ static void keep_row(void *user, size_t position, const float *row, size_t n_voc
 
 static linnet_request *score(linnet_engine *engine, size_t prompt, const char *adapter,
                              float *row) {
-    linnet_request_options options = greedy_options(&g, prompt);
-    options.kind = LINNET_REQUEST_SCORE;
-    options.on_logits = keep_row;
-    options.user = row;
-    options.adapter = adapter;
-    return submit(engine, &options);
-}
-
-static void finish(linnet_request *request) {
-    int32_t ids[MAX_IDS];
-    linnet_finish end;
-    receive(request, ids, &end);
-    assert_int_equal(end, LINNET_FINISH_STOP);
+    return submit_score(engine, &g, prompt, adapter, keep_row, row);
 }
 
 static void logits_are_those_of_peft(void **state) {
@@ -97,7 +85,7 @@ static void logits_are_those_of_peft(void **state) {
         linnet_engine *engine = engine_on(&g, options);
         load(engine, "a", peft);
         for (size_t prompt = 0; prompt < GOLDEN_PROMPTS; prompt++) {
-            finish(score(engine, prompt, "a", row));
+            finish_score(score(engine, prompt, "a", row));
             for (size_t i = 0; i < N_VOCAB; i++)
                 if (!(fabsf(row[i] - want[prompt][i]) <= 1e-5f))
                     fail_msg("%s: prompt %zu, token %zu: %g, not %g", sets[set], prompt, i,
@@ -122,18 +110,18 @@ static void check_crowd(const char *cpu, linnet_precision precision) {
         make(&made[i], i);
         load(engine, names[i], made[i].folder);
     }
-    finish(score(plain, 1, NULL, base));
+    finish_score(score(plain, 1, NULL, base));
     for (size_t i = 0; i < N_USERS; i++) {
         size_t number = i % (N_ADAPTERS + 1);
         const char *name = number < N_ADAPTERS ? names[number] : NULL;
-        finish(score(engine, 1, name, alone[i]));
+        finish_score(score(engine, 1, name, alone[i]));
     }
     for (size_t i = 0; i < N_USERS; i++) {
         size_t number = i % (N_ADAPTERS + 1);
         requests[i] = score(engine, 1, number < N_ADAPTERS ? names[number] : NULL, crowd[i]);
     }
     for (size_t i = 0; i < N_USERS; i++)
-        finish(requests[i]);
+        finish_score(requests[i]);
     for (size_t i = 0; i < N_USERS; i++) {
         bool is_base = memcmp(alone[i], base, sizeof base) == 0;
         assert_memory_equal(crowd[i], alone[i], sizeof crowd[i]);

@@ -64,7 +64,7 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
                         : c[1] == 'h' ? id.layer / 2
                         : c[1] == 'p' ? id.layer % 2
                                       : id.expert;
-        if (c[0] != '%' || strchr("dhpe", c[1]) == NULL) {
+        if (c[0] != '%' || c[1] == '\0' || strchr("dhpe", c[1]) == NULL) {
             name[n++] = *c++;
             continue;
         }

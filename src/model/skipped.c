@@ -34,6 +34,8 @@ static const char *const parts[] = {
     "audio_tower",
     "audio_encoder",
     "audio_adapter",
+    "acoustic_tokenizer_encoder",
+    "semantic_tokenizer_encoder",
     "embed_audio",
     "aligner",
     "high_res_vision_alpha",

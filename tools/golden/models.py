@@ -140,6 +140,8 @@ def make(name: str, out: pathlib.Path) -> None:
         auto = hf.AutoModelForImageTextToText
     if config.model_type == "qwen3_omni_moe_thinker":
         auto = hf.Qwen3OmniMoeThinkerForConditionalGeneration
+    if config.model_type == "moss_transcribe_diarize":
+        auto = hf.MossTranscribeDiarizeForConditionalGeneration
     make_model = auto.from_config if hasattr(auto, "from_config") else auto._from_config
     model = make_model(config, attn_implementation="eager").float().eval()
     if name == "t5_untied":

@@ -318,6 +318,10 @@ VARIANTS = {
             "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 1, 1]}),
         vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
                            num_attention_heads=1, max_image_size=32)),
+    "moss_transcribe_diarize": lambda: hf.AutoConfig.for_model(
+        "moss_transcribe_diarize", text_config=dict(TINY, model_type="qwen3", head_dim=8),
+        audio_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                          num_attention_heads=1, num_mel_bins=8, max_source_positions=16)),
     "codegen": lambda: hf.CodeGenConfig(
         vocab_size=40, bos_token_id=1, eos_token_id=2, n_embd=32, n_layer=2, n_head=4, rotary_dim=4,
         n_inner=40, n_positions=512, n_ctx=512),

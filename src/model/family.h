@@ -16,6 +16,8 @@ typedef enum ln_role {
     LN_ROLE_CLASS_NORM,  /* a norm, */
     LN_ROLE_CLASS_OUT,   /* and a row for each label */
     LN_ROLE_OUTPUT_NORM,
+    LN_ROLE_OUTPUT_DENSE, /* [dim][dim] between the last norm and the output, with an activation */
+    LN_ROLE_OUTPUT_DENSE_NORM,
     LN_ROLE_OUTPUT,
     LN_ROLE_LOOKUP_EMBEDDING, /* [n_vocab][n_layers * dim], an embedding for each layer */
     LN_ROLE_LOOKUP_PROJECTION,
@@ -262,6 +264,7 @@ struct ln_family {
     size_t window_kv_factor; /* windowed layers have so many times the KV heads; 0: as many */
     bool chunked;            /* windows are chunks: a query sees its own alone */
     const char *chunk_key;   /* of config.json, of a chunk's tokens */
+    bool halves_window;      /* it has twice as many as a windowed layer sees */
     bool norm_after_rope;
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */
     bool bare_everywhere;         /* of all layers */

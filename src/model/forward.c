@@ -382,6 +382,21 @@ static void altup_layer(recorder *r, const ln_layer_spec *spec, const ln_layer_w
     ln_record_altup_correct(r, spec, w);
 }
 
+/* norm(act(matrix of x)) of rows whose logits are wanted, in place; the residual stream has been
+ * read by then. */
+static void output_dense(recorder *r, size_t n_rows, float *x) {
+    const ln_weight *dense = &r->weights->output_dense;
+    const float *gathered = gather(r, dense, n_rows, x);
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = dense,
+                                                   .activation = r->spec->output_activation,
+                                                   .n_rows = n_rows,
+                                                   .x = gathered,
+                                                   .scale = 1.0f,
+                                                   .out = r->a->x};
+    norm(r, &r->weights->output_dense_norm, r->a->x, NULL, x);
+    r->ops[r->n_ops - 1].norm.n_rows = n_rows;
+}
+
 /* The output norm gathers the rows whose logits are wanted. */
 static void logits(recorder *r) {
     size_t n_rows = r->batch->n_logits;
@@ -392,6 +407,8 @@ static void logits(recorder *r) {
         .x = r->a->x,
         .out = r->a->normed,
     };
+    if (r->spec->output_dense)
+        output_dense(r, n_rows, r->a->normed);
     const ln_weight *output = &r->weights->output;
     if (r->batch->logit_adapters.n_runs > 0)
         lora_shrink_rows(r, &r->batch->logit_adapters,

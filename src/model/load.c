@@ -360,6 +360,16 @@ static ln_status last_norm(ln_loader *l, ln_norm *out) {
     return LINNET_OK;
 }
 
+/* What the output reads instead of the last norm. */
+static ln_status output_dense(ln_loader *l) {
+    ln_weights *w = l->weights;
+    size_t dim = l->spec->dim;
+    if (!l->spec->output_dense)
+        return LINNET_OK;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_OUTPUT_DENSE, 0, dim, dim, &w->output_dense));
+    return ln_load_norm(l, LN_ROLE_OUTPUT_DENSE_NORM, 0, dim, &w->output_dense_norm);
+}
+
 static ln_status learned_positions(ln_loader *l, ln_weight *weight) {
     if (l->spec->positions != LN_POSITIONS_LEARNED)
         return LINNET_OK;
@@ -514,6 +524,7 @@ static ln_status walk(ln_loader *l) {
     if (l->end_layer == spec->n_layers) {
         LN_TRY(last_norm(l, &w->output_norm));
         LN_TRY(ln_load_altup_end(l));
+        LN_TRY(output_dense(l));
         LN_TRY(output(l));
     }
     LN_TRY(ropes(l));

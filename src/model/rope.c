@@ -288,6 +288,17 @@ static void read_listed_theta(const ln_config *config, double *theta) {
     }
 }
 
+/* The base of windowed layers with a table of their own, outside of its parameters. */
+static ln_status read_local_theta(const ln_config *config, const ln_rope_source *source,
+                                  double *theta, ln_error *err) {
+    if (source->local_theta > 0)
+        *theta = source->local_theta;
+    return ln_config_real(
+        config,
+        (ln_key){"rope_local_base_freq|swa_rope_theta|local_rope_theta", "rope.freq_base_swa"},
+        1e-3, 1e15, theta, err);
+}
+
 ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln_arena *arena,
                        ln_rope_spec *rope, ln_error *err) {
     rope_reader r = {config, source->local, err};
@@ -306,21 +317,20 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
         LN_TRY(read_kind(&r, rope));
     LN_TRY(read_dims(&r, source, rope));
     LN_TRY(ln_config_real(
-        config, (ln_key){"rope_theta|rotary_emb_base|attn_config.rope_theta", "rope.freq_base"},
+        config,
+        (ln_key){"rope_theta|rotary_emb_base|attn_config.rope_theta|global_rope_theta",
+                 "rope.freq_base"},
         1e-3, 1e15, &rope->theta, err));
+    if (is_nested && source->local)
+        LN_TRY(read_local_theta(config, source, &rope->theta, err));
     LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
                           err));
     read_listed_theta(config, &rope->theta);
     double ratio = 1; /* ChatGLM */
     LN_TRY(ln_config_real(config, (ln_key){"rope_ratio", ""}, 1e-6, 1e9, &ratio, err));
     rope->theta *= ratio;
-    if (!is_nested) {
-        if (source->local_theta > 0)
-            rope->theta = source->local_theta;
-        return ln_config_real(config,
-                              (ln_key){"rope_local_base_freq|swa_rope_theta", "rope.freq_base_swa"},
-                              1e-3, 1e15, &rope->theta, err);
-    }
+    if (!is_nested)
+        return read_local_theta(config, source, &rope->theta, err);
     LN_TRY(read_alpha(&r, rope));
     LN_TRY(read_sections(&r, rope));
     LN_TRY(read_scaling(&r, rope));

@@ -266,6 +266,8 @@ typedef struct ln_spec {
     bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
                                                    what their results are multiplied with */
     bool tied;         /* the output is the embedding, whatever the file holds */
+    bool output_dense; /* the output reads a norm of an activation of a matrix of the last norm */
+    ln_activation output_activation;
     bool lacks_output; /* the file is of a model that embeds or classifies: nothing is generated */
     ln_positions positions;
     size_t learned_offset, n_learned; /* rows of the table of positions */

@@ -607,6 +607,43 @@ static ln_status read_encoder(const ln_config *config, ln_arena *arena, ln_spec 
     return LINNET_OK;
 }
 
+/* Whether a matrix stands between the last norm and the output, and its activation. */
+static ln_status read_output_dense(const ln_config *config, ln_spec *spec, ln_error *err) {
+    static const ln_key key = {"classifier_activation", ""};
+    ln_tensor_id id = {.role = LN_ROLE_OUTPUT_DENSE};
+    ln_meta_value value;
+    char name[128];
+    spec->output_dense = !spec->lacks_output && !config->is_gguf &&
+                         ln_family_binding(spec->family, LN_FORMAT_HF, id, 0) != NULL;
+    spec->output_activation = LN_ACT_GELU;
+    if (!spec->output_dense || !ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    if (value.kind == LN_META_STRING &&
+        find_activation(value.string.data, value.string.bytes, &spec->output_activation))
+        return LINNET_OK;
+    return unknown_activation(config, name, err);
+}
+
+/* How many tokens a windowed layer sees. */
+static ln_status read_window(const ln_config *config, const ln_spec *spec, size_t *window,
+                             ln_error *err) {
+    const ln_family *family = spec->family;
+    size_t before = 0; /* tokens before its own that one sees, as MiMo's published folders say it */
+    ln_key key = {family->chunk_key != NULL ? family->chunk_key : "sliding_window",
+                  "attention.sliding_window|attention.chunk_size"};
+    *window = family->chunked && config->is_gguf ? 8192 : 0; /* its files do not say it */
+    LN_TRY(ln_config_size(config, key, 0, INT32_MAX, window, err));
+    if (family->halves_window) {
+        *window /= 2;
+        LN_TRY(ln_config_size(config, (ln_key){"sliding_window", ""}, 0, INT32_MAX, window, err));
+    }
+    LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before, err));
+    *window = before > 0 ? before + 1 : *window;
+    if (spec->bidirectional && *window > 0) /* all of it, to both sides */
+        *window = *window / 2 + 1;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec *spec,
                               ln_error *err) {
     ln_layer_spec common;
@@ -622,17 +659,8 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
                        ln_checkpoint_path(config->checkpoint), spec->ropes[0].n_dims, rope_dim);
     if (is_latent)
         common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
-    const ln_family *family = spec->family;
-    ln_key window_key = {family->chunk_key != NULL ? family->chunk_key : "sliding_window",
-                         "attention.sliding_window|attention.chunk_size"};
-    if (family->chunked && config->is_gguf)
-        window = 8192; /* its files do not say it */
-    LN_TRY(ln_config_size(config, window_key, 0, INT32_MAX, &window, err));
-    size_t before = 0; /* tokens before its own that one sees, as MiMo's published folders say it */
-    LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before, err));
-    window = before > 0 ? before + 1 : window;
-    if (spec->bidirectional && window > 0) /* all of it, to both sides */
-        window = window / 2 + 1;
+    LN_TRY(read_window(config, spec, &window, err));
+    LN_TRY(read_output_dense(config, spec, err));
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers + 1, err); /* and a head's */
     if (spec->layers == NULL)

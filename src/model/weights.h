@@ -97,6 +97,8 @@ typedef struct ln_weights {
     ln_weight *altup_begin, *altup_end; /* [n_streams], each [dim][dim] */
     ln_norm copy;                       /* of dim: x as it is */
     ln_norm output_norm;
+    ln_weight output_dense; /* [dim][dim] or absent, with an activation and a norm behind it */
+    ln_norm output_dense_norm;
     ln_weight output;            /* [n_vocab][dim]; the embedding when tied */
     size_t first_layer;          /* those before it are left out, and the embedding with them */
     size_t end_layer;            /* those from it on are left out, and the output with them */

@@ -45,6 +45,7 @@ static const struct {
     {"hyperclovax", "hyperclovax"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
+    {"modernbert_decoder", "modernbert_decoder"},
     {"molmo2", "molmo2"},
     {"lfm3", "lfm3"},
     {"llama_dynamic", "dynamic RoPE"},

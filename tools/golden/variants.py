@@ -318,6 +318,11 @@ VARIANTS = {
             "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 1, 1]}),
         vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
                            num_attention_heads=1, max_image_size=32)),
+    # windows of half of local_attention, and a matrix before the output
+    "modernbert_decoder": lambda: hf.AutoConfig.for_model(
+        "modernbert-decoder", vocab_size=40, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        cls_token_id=1, sep_token_id=2, hidden_size=32, intermediate_size=40, num_hidden_layers=4,
+        num_attention_heads=4, local_attention=32, max_position_embeddings=512),
     "moss_transcribe_diarize": lambda: hf.AutoConfig.for_model(
         "moss_transcribe_diarize", text_config=dict(TINY, model_type="qwen3", head_dim=8),
         audio_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,

@@ -15,6 +15,7 @@ typedef struct widths {
     size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, shortcut, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
+    size_t turned;
     size_t gated, latent_pair;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
@@ -88,6 +89,8 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.index_heads, a->indexer.n_heads);
         grow(&w.index_dim, a->indexer.head_dim);
         grow(&w.top_k, a->indexer.top_k);
+        if (a->indexer.turns_last)
+            grow(&w.turned, a->indexer.n_heads * a->indexer.head_dim);
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
@@ -148,13 +151,26 @@ static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape
     a->rank_scratch = (float *)(void *)(memory + scratch);
 }
 
-/* Pairs of latents, and what gates norms. */
-static void lay_out_gates(const ln_spec *spec, size_t pair, size_t row, ln_layout *layout,
+/* Latents of queries, alone and in pairs, and what gates norms. */
+static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
     size_t rank = spec->norm_gate_rank;
-    a->latent_pair = ln_layout_place(layout, memory, pair, row);
+    a->latent_q = ln_layout_place(layout, memory, w->latent_q, row);
+    a->latent_pair = ln_layout_place(layout, memory, w->latent_pair, row);
     a->norm_low = ln_layout_place(layout, memory, rank, row);
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
+}
+
+/* Several residual streams, and heads of indexers that are turned. */
+static void lay_out_hyper(const ln_spec *spec, size_t turned, size_t row, ln_layout *layout,
+                          char *memory, ln_activations *a) {
+    size_t n = spec->hyper.n;
+    a->index_turned = ln_layout_place(layout, memory, turned, row);
+    a->hyper = ln_layout_place(layout, memory, n * spec->dim, row);
+    a->hyper_rows = ln_layout_place(layout, memory, n * spec->dim, row);
+    a->hyper_mix = ln_layout_place(layout, memory, 2 * n, row);
+    a->hyper_pre = ln_layout_place(layout, memory, n, row);
+    a->hyper_post = ln_layout_place(layout, memory, n, row);
 }
 
 /* Adds every activation to the layout; with memory, points at them. */
@@ -172,8 +188,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(attended, w.attended, row);
     PLACE(output_gate, w.output_gate, row);
     PLACE(latent_heads, w.latent_heads, row);
-    PLACE(latent_q, w.latent_q, row);
-    lay_out_gates(spec, w.latent_pair, row, layout, memory, a);
+    lay_out_gates(spec, &w, row, layout, memory, a);
     PLACE(index_q, w.index_heads * w.index_dim, row);
     PLACE(index_k, w.index_dim, row);
     PLACE(index_weights, w.index_heads, row);
@@ -216,6 +231,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
+    lay_out_hyper(spec, w.turned, row, layout, memory, a);
     lay_out_low(shape, &w, layout, memory, a);
 }
 
@@ -249,6 +265,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
         borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
     if (spec->n_streams > 0)
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
+    if (spec->hyper.n > 0)
+        borders[n++] = (ln_border){activations->hyper, spec->hyper.n * spec->dim};
     if (widths_of(spec).shortcut > 0)
         borders[n++] = (ln_border){activations->shortcut, spec->dim};
     if (spec->n_indexers > 0) /* layers use positions that one before them has chosen */
@@ -379,6 +397,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
     grow(&limits.max_width, spec->n_layers * spec->lookup_dim);
     grow(&limits.max_width, spec->laurel_rank);
+    grow(&limits.max_width, spec->hyper.n * spec->dim);
     grow(&limits.max_width, has_pairs(spec) ? 2 * spec->dim : 0);
     grow(&limits.max_width, aux_hidden_width(spec));
     if (spec->n_streams > 0)

@@ -21,6 +21,7 @@ typedef struct ln_activations {
     /* indexers: [max_tokens][n_heads * head_dim], [max_tokens][head_dim], [max_tokens][n_heads],
      * and what the last one chose [max_tokens][top_k] */
     float *index_q, *index_k, *index_weights;
+    float *index_turned; /* [max_tokens][n_heads * head_dim], where the last dimensions rotate */
     int32_t *indices;
     /* mixture of experts; a row is a token and one of its choices */
     float *router;                         /* [max_tokens][n_experts] */
@@ -47,11 +48,14 @@ typedef struct ln_activations {
      * was predicted, and the path of low rank */
     float *streams, *stream_rows, *stream_router, *stream_coefs;
     float *predicted, *laurel_low, *laurel; /* [max_tokens][dim], [laurel_rank], [dim] */
-    float *sparse_gate;                     /* [max_tokens][max n_hidden] of sparse layers */
-    float *gathered;                        /* [max_tokens][widest weight], if spec.has_order */
-    float *pairs;                           /* [max_tokens][2 dim] what a head reads */
-    float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
-                          what it reads */
+    /* several residual streams, and what is made of them [max_tokens][n * dim]; what makes their
+     * weights [max_tokens][2 n], and these [max_tokens][n] */
+    float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post;
+    float *sparse_gate; /* [max_tokens][max n_hidden] of sparse layers */
+    float *gathered;    /* [max_tokens][widest weight], if spec.has_order */
+    float *pairs;       /* [max_tokens][2 dim] what a head reads */
+    float *aux_hidden;  /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
+                           what it reads */
     /* of adapters: what their A makes of x for LN_MAX_LORA_WEIGHTS weights at once, [max_tokens *
      * most heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without
      * adapters */
@@ -83,7 +87,7 @@ void ln_activations_bind(const ln_spec *spec, const ln_activations_shape *shape,
                          ln_activations *activations);
 
 /* What one backend's or rank's layers hand to the next one's: rows of activations. */
-enum { LN_MAX_BORDERS = 5 };
+enum { LN_MAX_BORDERS = 6 };
 typedef struct ln_border {
     float *at;
     size_t width; /* floats of a token */

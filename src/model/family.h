@@ -113,6 +113,15 @@ typedef enum ln_role {
     LN_ROLE_ATTENTION_NORM_GATE,
     LN_ROLE_FFN_NORM_LOW,
     LN_ROLE_FFN_NORM_GATE,
+    LN_ROLE_ATTENTION_HYPER, /* hyper-connections: what makes weights of all streams, */
+    LN_ROLE_ATTENTION_HYPER_BASE,
+    LN_ROLE_ATTENTION_HYPER_SCALE, /* in this order */
+    LN_ROLE_FFN_HYPER,
+    LN_ROLE_FFN_HYPER_BASE,
+    LN_ROLE_FFN_HYPER_SCALE,
+    LN_ROLE_OUTPUT_HYPER,
+    LN_ROLE_OUTPUT_HYPER_BASE,
+    LN_ROLE_OUTPUT_HYPER_SCALE,
     LN_ROLE_HEAD_INPUT, /* a head that drafts: [dim][2 dim], of an embedding and a hidden state */
     LN_ROLE_HEAD_TOKEN_NORM,
     LN_ROLE_HEAD_HIDDEN_NORM,
@@ -298,20 +307,24 @@ struct ln_family {
     bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
-    bool by_layer;       /* layers differ in heads and sizes, by lists or by what they see */
-    bool lists_alone;    /* by lists alone */
-    bool gguf_lists;     /* GGUF: likewise */
-    bool gguf_half_rope; /* GGUF counts rotary dimensions of layers that see all twice */
-    bool v_norm;         /* values are normalised by head, without weights */
-    bool layer_scales;   /* what a layer gives is multiplied by a number */
-    bool lookup;         /* layers may have embeddings of their own */
-    bool altup;          /* there are several streams, and a path of low rank beside attention */
-    bool moe_beside;     /* experts, where there are any, stand beside a dense feed-forward */
-    bool shortcut;       /* two layers are one of the checkpoint's: experts read what the first
-                            one's dense feed-forward reads, and are added behind the second */
-    bool latent_pairs;   /* q and the output's gate are made of the latent behind its norm and
-                            before */
-    bool gated_norms;    /* norms of attention and of mixtures are gated by a path of low rank */
+    bool index_turns_last; /* the indexer's heads rotate their last dimensions, not the first, and
+                              its norm has the model's epsilon */
+    bool hyper;            /* several residual streams (hyper-connections) */
+    bool limits_before;    /* swiglu_limit is one of experts, of gates before their activation */
+    bool by_layer;         /* layers differ in heads and sizes, by lists or by what they see */
+    bool lists_alone;      /* by lists alone */
+    bool gguf_lists;       /* GGUF: likewise */
+    bool gguf_half_rope;   /* GGUF counts rotary dimensions of layers that see all twice */
+    bool v_norm;           /* values are normalised by head, without weights */
+    bool layer_scales;     /* what a layer gives is multiplied by a number */
+    bool lookup;           /* layers may have embeddings of their own */
+    bool altup;            /* there are several streams, and a path of low rank beside attention */
+    bool moe_beside;       /* experts, where there are any, stand beside a dense feed-forward */
+    bool shortcut;         /* two layers are one of the checkpoint's: experts read what the first
+                              one's dense feed-forward reads, and are added behind the second */
+    bool latent_pairs;     /* q and the output's gate are made of the latent behind its norm and
+                              before */
+    bool gated_norms;      /* norms of attention and of mixtures are gated by a path of low rank */
     bool scales_latents; /* latents are multiplied with the root of the model's width over theirs */
     bool gguf_turning;   /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;   /* the last layer sees all, whatever layer_types says */

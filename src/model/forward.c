@@ -3,6 +3,7 @@
 #include "backend/values.h"
 #include "model/layers/altup.h"
 #include "model/layers/ffn_record.h"
+#include "model/layers/hyper.h"
 #include "model/layers/lookup_record.h"
 #include "model/mixer/record.h"
 #include "model/recorder.h"
@@ -139,6 +140,16 @@ static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads
     let_lora_expand(r, &r->batch->adapters);
 }
 
+/* Rows of heads of an indexer with what rotates first. */
+static float *turn_heads(recorder *r, size_t dim, const float *x, float *out) {
+    push(r, LN_OP_GATHER)->gather = (ln_op_gather){.columns = r->weights->index_columns,
+                                                   .n_rows = r->batch->n_tokens,
+                                                   .dim = dim,
+                                                   .x = x,
+                                                   .out = out};
+    return out;
+}
+
 /* The positions that the attention is to read, which later layers may share. */
 static void choose_positions(recorder *r, const ln_indexer_spec *spec, const ln_layer_weights *w,
                              const float *x) {
@@ -148,12 +159,14 @@ static void choose_positions(recorder *r, const ln_indexer_spec *spec, const ln_
     precise_linear(r, &w->index_k, x, a->index_k);
     norm(r, &w->index_k_norm, a->index_k, NULL, a->index_k);
     precise_linear(r, &w->index_weights, x, a->index_weights);
-    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.q = a->index_q,
-                                          .k = a->index_k,
-                                          .n_heads = spec->n_heads,
-                                          .rope = &r->weights->index_rope,
-                                          .kv = kv};
-    push(r, LN_OP_INDEX)->index = (ln_op_index){.q = a->index_q,
+    float *q = a->index_q, *k = a->index_k;
+    if (spec->turns_last) { /* q's memory is free for k then */
+        q = turn_heads(r, spec->n_heads * spec->head_dim, q, a->index_turned);
+        k = turn_heads(r, spec->head_dim, k, a->index_q);
+    }
+    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
+        .q = q, .k = k, .n_heads = spec->n_heads, .rope = &r->weights->index_rope, .kv = kv};
+    push(r, LN_OP_INDEX)->index = (ln_op_index){.q = q,
                                                 .weights = a->index_weights,
                                                 .kv = kv,
                                                 .n_heads = spec->n_heads,
@@ -336,6 +349,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     r->layer_spec = spec;
     bool after = spec->placement == LN_PLACE_AFTER;
     bool parallel = spec->placement == LN_PLACE_PARALLEL;
+    ln_record_hyper_read(r, &w->attention_hyper);
     const float *x = after                        ? r->a->x
                      : spec->attention.in_dim > 0 ? r->a->pairs
                                                   : pre_norm(r, &w->attention_norm, r->a->normed);
@@ -357,13 +371,16 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         cross_attention(r, &spec->attention, w, x);
         after_norm(r, spec, &w->cross_norm);
     }
+    ln_record_hyper_write(r);
     if (spec->ffn.n_hidden > 0 || spec->ffn.moe.n_experts > 0) {
+        ln_record_hyper_read(r, &w->ffn_hyper);
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
         gate_norm(r, &w->ffn_norm_low, &w->ffn_norm_gate, r->a->ffn_normed);
         keep_norm(r, &w->ffn_kept);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         after_norm(r, spec, &w->ffn_norm);
+        ln_record_hyper_write(r);
     }
     if (spec->takes_shortcut)
         ln_record_shortcut(r);
@@ -634,6 +651,8 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     }
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
+    if (weights->first_layer == 0)
+        ln_record_hyper_begin(&r);
     if (ln_spec_follows(spec))
         pass_borders(&r, false);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
@@ -650,8 +669,10 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     if (ln_spec_leads(spec))
         pass_borders(&r, true);
     bool is_end = weights->end_layer == spec->n_layers;
-    if (is_end && batch->n_logits + batch->n_hidden > 0)
+    if (is_end && batch->n_logits + batch->n_hidden > 0) {
         ln_record_altup_end(&r);
+        ln_record_hyper_end(&r);
+    }
     if (is_end && batch->n_hidden > 0)
         hidden_states(&r);
     if (is_end && batch->n_logits > 0)

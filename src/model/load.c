@@ -6,6 +6,7 @@
 #include "model/family.h"
 #include "model/layers/altup.h"
 #include "model/layers/experts_load.h"
+#include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
 #include "model/layers/sinusoids.h"
 #include "model/load_tensor.h"
@@ -48,7 +49,7 @@ static ln_status indexer(ln_loader *l, size_t i, const ln_attention_spec *spec,
     LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_K, i, index->head_dim, dim, &w->index_k));
     LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_K_NORM, i, index->head_dim, &w->index_k_norm));
     w->index_k_norm.kind = LN_NORM_LAYER;
-    w->index_k_norm.eps = 1e-6f;
+    w->index_k_norm.eps = index->turns_last ? l->spec->norm_eps : 1e-6f;
     return ln_load_matrix(l, LN_ROLE_INDEX_WEIGHTS, i, index->n_heads, dim, &w->index_weights);
 }
 
@@ -232,6 +233,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
         LN_TRY(cross_attention(l, i, &layer->attention, w));
     LN_TRY(ln_load_layer_lookup(l, layer, i, w));
     LN_TRY(ln_load_layer_altup(l, i, w));
+    LN_TRY(ln_load_layer_hyper(l, i, w));
     return feed_forward(l, layer, i, w);
 }
 
@@ -284,6 +286,45 @@ static ln_status ropes(ln_loader *l) {
     l->weights->index_rope = l->weights->ropes[0];
     l->weights->index_rope.style = l->spec->family->index_rope;
     return LINNET_OK;
+}
+
+/* Where each dimension of an indexer's heads comes from, where the last ones rotate. */
+static ln_status index_columns(ln_loader *l) {
+    const ln_attention_spec *attention = &l->spec->layers[0].attention;
+    size_t dim = attention->indexer.head_dim, n = attention->indexer.n_heads * dim;
+    if (!attention->indexer.turns_last)
+        return LINNET_OK;
+    int32_t *columns = calloc(n, sizeof *columns);
+    if (columns == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
+    for (size_t i = 0; i < n; i++) {
+        size_t from = (i % dim + dim - attention->latent.n_rope) % dim;
+        columns[i] = (int32_t)(i - i % dim + from);
+    }
+    size_t offset = ln_layout_add(&l->layout, n, sizeof *columns);
+    if (l->writable != NULL) {
+        l->writable->vtable->upload(l->writable, l->memory + offset, columns, n * sizeof *columns);
+        l->weights->index_columns = (const int32_t *)(const void *)(l->memory + offset);
+    }
+    free(columns);
+    return LINNET_OK;
+}
+
+/* What gates are limited with before their activation. */
+static ln_status zeros(ln_loader *l) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->spec->n_layers; i++) {
+        const ln_moe_spec *moe = &l->spec->layers[i].ffn.moe;
+        n = moe->limits_before && moe->n_hidden > n ? moe->n_hidden : n;
+    }
+    if (n == 0)
+        return LINNET_OK;
+    float *values = calloc(n, sizeof *values);
+    if (values == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for zeros");
+    ln_status status = ln_load_table(l, values, n, &l->weights->zeros);
+    free(values);
+    return status;
 }
 
 /* ALiBi (Press et al., 2021): slopes 2^(-8 i / n) for n heads, n a power of two; for other
@@ -524,10 +565,14 @@ static ln_status walk(ln_loader *l) {
     if (l->end_layer == spec->n_layers) {
         LN_TRY(last_norm(l, &w->output_norm));
         LN_TRY(ln_load_altup_end(l));
+        LN_TRY(ln_load_hyper_end(l));
         LN_TRY(output_dense(l));
         LN_TRY(output(l));
     }
     LN_TRY(ropes(l));
+    LN_TRY(index_columns(l));
+    LN_TRY(zeros(l));
+    LN_TRY(ln_load_hyper(l));
     LN_TRY(alibi(l));
     LN_TRY(relative_bias(l, &w->relative_bias));
     LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));

@@ -101,7 +101,8 @@ ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float
 /* What mixes streams: few rows or columns. */
 static bool is_of_streams(ln_role role) {
     return role == LN_ROLE_ALTUP_ROUTER || role == LN_ROLE_ALTUP_PREDICT ||
-           role == LN_ROLE_ALTUP_CORRECT;
+           role == LN_ROLE_ALTUP_CORRECT || role == LN_ROLE_ATTENTION_HYPER ||
+           role == LN_ROLE_FFN_HYPER || role == LN_ROLE_OUTPUT_HYPER;
 }
 
 /* Matrices that multiply activations; tables and what chooses experts stay as they are. */

@@ -179,17 +179,25 @@ static inline void score_linear(recorder *r, const ln_attention_spec *spec, cons
     r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
 }
 
+/* What a block adds its result to; NULL: nothing, since x is what it gives, of which the streams
+ * take their parts. */
+static inline const float *stream_residual(const recorder *r) {
+    return r->spec->hyper.n > 0 ? NULL : r->a->x;
+}
+
 /* What the ranks have of a block's output, in a->partial, becomes its sum in the residual stream.
  */
 static inline void partial_to_stream(recorder *r, ln_collectives *ranks, const ln_norm *post_norm) {
     const ln_activations *a = r->a;
     size_t dim = r->spec->dim;
-    if (post_norm == NULL || post_norm->dim == 0) {
+    bool has_norm = post_norm != NULL && post_norm->dim > 0;
+    const float *residual = stream_residual(r);
+    if (!has_norm && residual != NULL) {
         all_reduce_rows(r, ranks, dim, a->partial, a->x, a->x);
         return;
     }
     all_reduce_rows(r, ranks, dim, a->partial, NULL, a->partial);
-    norm(r, post_norm, a->partial, a->x, a->x);
+    norm(r, has_norm ? post_norm : &r->weights->copy, a->partial, residual, a->x);
 }
 
 /* The residual stream takes a block's output: directly, or through the norm behind the block. The
@@ -208,7 +216,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
     if (has_norm) {
         linear(r, weight, x, r->a->normed);
         r->ops[r->n_ops - 1].linear.scale = scale;
-        norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
+        norm(r, post_norm, r->a->normed, stream_residual(r), r->a->x);
         return;
     }
     lora_shrink_one(r, weight, x);
@@ -216,7 +224,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = weight,
                                                    .n_rows = r->batch->n_tokens,
                                                    .x = x,
-                                                   .residual = r->a->x,
+                                                   .residual = stream_residual(r),
                                                    .scale = r->spec->residual_scale * scale,
                                                    .out = r->a->x};
     let_lora_expand(r, &r->batch->adapters);

@@ -13,7 +13,7 @@
 #include "backend/op.h"
 #include "dist/mesh.h"
 
-enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4, LN_MAX_AUX_LAYERS = 8 };
+enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4, LN_MAX_AUX_LAYERS = 8, LN_MAX_HYPER = 16 };
 
 /* No tensor of a real model is wider; products of two such numbers fit in 64 bits. */
 enum { LN_MAX_DIM = 1 << 20 };
@@ -53,6 +53,7 @@ typedef struct ln_latent_spec {
 typedef struct ln_indexer_spec {
     size_t top_k; /* 0: all are read */
     size_t n_heads, head_dim;
+    bool turns_last; /* the last dimensions of its heads rotate, not the first */
     bool shared;     /* those that the indexer of an earlier layer has chosen: it has none */
     size_t kv_layer; /* the number of the cache of its keys */
 } ln_indexer_spec;
@@ -139,6 +140,7 @@ typedef struct ln_moe_spec {
     bool shared_gate;
     float shared_scale; /* of what a shared expert gives */
     float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
+    bool limits_before; /* act(min(gate, limit)) * clamp(up, -limit, limit) instead */
     bool scale_inputs;  /* an expert's weight multiplies what it reads, not what it gives */
     bool beside;        /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
     bool shortcut;      /* beside one, and added behind the next layer (LongCat) */
@@ -265,7 +267,11 @@ typedef struct ln_spec {
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
     bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
                                                    what their results are multiplied with */
-    bool tied;         /* the output is the embedding, whatever the file holds */
+    bool tied;                /* the output is the embedding, whatever the file holds */
+    struct {                  /* hyper-connections */
+        size_t n;             /* residual streams; 0: there is one, x */
+        float magnitude, eps; /* of the weights of what streams take; added to all weights */
+    } hyper;
     bool output_dense; /* the output reads a norm of an activation of a matrix of the last norm */
     ln_activation output_activation;
     bool lacks_output; /* the file is of a model that embeds or classifies: nothing is generated */

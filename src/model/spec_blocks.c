@@ -368,6 +368,7 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
                        "qk_rope_head_dim %zu",
                        path, indexer->n_heads, indexer->head_dim, attention->latent.q_latent,
                        attention->latent.n_rope);
+    indexer->turns_last = spec->family->index_turns_last;
     if (indexer->top_k > spec->ctx_tokens)
         indexer->top_k = spec->ctx_tokens;
     LN_TRY(indexer_is_shared(config, layer, &indexer->shared, err));

@@ -8,6 +8,7 @@
 #include "model/layers/altup.h"
 #include "model/layers/by_layer.h"
 #include "model/layers/head_spec.h"
+#include "model/layers/hyper.h"
 #include "model/layers/normed_spec.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
@@ -429,6 +430,19 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
     return adjust_hidden(config, &ffn->n_hidden, err);
 }
 
+/* What gates of experts are limited to before their activation. */
+static ln_status read_limit_before(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    double limit = 10;
+    if (ffn->moe.n_experts == 0)
+        return LINNET_OK;
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
+    if (ffn->activation != LN_ACT_SILU)
+        return unknown_activation(config, "hidden_act", err);
+    ffn->moe.limit = (float)limit;
+    ffn->moe.limits_before = true;
+    return LINNET_OK;
+}
+
 /* What all layers of a stack share. */
 static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder,
                             ln_layer_spec *layer, ln_error *err) {
@@ -446,6 +460,8 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     LN_TRY(ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err));
     if (layer->ffn.slope > 0)
         layer->ffn.moe.limit = layer->ffn.limit;
+    if (spec->family->limits_before)
+        LN_TRY(read_limit_before(config, &layer->ffn, err));
     layer->ffn.out_norm = spec->family->sub_norms;
     if (spec->family->dense_hidden_key == NULL || layer->ffn.moe.n_experts > 0)
         return LINNET_OK;
@@ -661,6 +677,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
         common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
     LN_TRY(read_window(config, spec, &window, err));
     LN_TRY(read_output_dense(config, spec, err));
+    LN_TRY(ln_spec_read_hyper(config, spec, err));
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers + 1, err); /* and a head's */
     if (spec->layers == NULL)

@@ -22,6 +22,12 @@ typedef struct ln_mixer_weights {
     ln_norm in_norm; /* where attention beside it reads a norm of another scale; else dim 0 */
 } ln_mixer_weights;
 
+/* What weights of residual streams are made of: of n or 2 n weights. */
+typedef struct ln_hyper_weights {
+    ln_weight mix;             /* [n or 2 n][n * dim] */
+    const float *scale, *base; /* [n or 2 n] */
+} ln_hyper_weights;
+
 /* A matrix of an expert that stays in the file until somebody reads it. */
 typedef struct ln_stored_matrix {
     ln_weight_source source;
@@ -84,6 +90,7 @@ typedef struct ln_layer_weights {
     ln_weight index_q, index_k, index_weights; /* of an indexer */
     ln_norm index_k_norm;
     ln_mixer_weights mixer;
+    ln_hyper_weights attention_hyper, ffn_hyper;
 } ln_layer_weights;
 
 typedef struct ln_weights {
@@ -105,8 +112,15 @@ typedef struct ln_weights {
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
     ln_rope index_rope;          /* of indexers */
-    const float *alibi_slopes;   /* [n_heads] or NULL */
-    const float *relative_bias;  /* [n_relative_buckets][n_heads] or NULL */
+    const int32_t
+        *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
+    const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */
+    ln_norm hyper_norm; /* with several residual streams: of all of them, */
+    const float *hyper_most, *hyper_eps; /* [2 n], [n]: what sigmoids are multiplied with, and what
+                                            is added */
+    ln_hyper_weights output_hyper;
+    const float *alibi_slopes;  /* [n_heads] or NULL */
+    const float *relative_bias; /* [n_relative_buckets][n_heads] or NULL */
     struct {
         ln_weight learned_positions;
         ln_norm embedding_norm, output_norm;

@@ -42,6 +42,7 @@ static const struct {
     {"gpt_neox_sequential", "activation"},
     {"gpt_oss_limits", "limits of what gate and up give"},
     {"gptj", "gptj"},
+    {"hy_v4", "hy_v4"},
     {"hyperclovax", "hyperclovax"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},

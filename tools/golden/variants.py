@@ -296,6 +296,12 @@ VARIANTS = {
                        moe_intermediate_size=16, n_routed_experts=4, qk_nope_head_dim=8,
                        v_head_dim=12, q_lora_rank=16, n_group=None, topk_group=None), index_topk=24, index_n_heads=12,
         index_head_dim=16, gated_norm_rank=4),
+    # four residual streams; the indexer chooses 24 tokens, and the third layer shares the choice
+    "hy_v4": lambda: hf.AutoConfig.for_model(
+        "hy_v4", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
+                        num_hidden_layers=3, moe_intermediate_size=16, n_routed_experts=4,
+                        qk_nope_head_dim=8, v_head_dim=12, q_lora_rank=16),
+        index_topk=24, index_n_heads=12, index_head_dim=16, swiglu_limit=0.5),
     "aria_text": lambda: hf.AriaTextConfig(
         **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
         moe_num_shared_experts=1),

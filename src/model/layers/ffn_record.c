@@ -16,6 +16,29 @@ static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, floa
     };
 }
 
+static ln_op_pointwise *push_rows(recorder *r, ln_pointwise function, size_t n_rows, size_t dim) {
+    ln_op_pointwise *op = &push(r, LN_OP_POINTWISE)->pointwise;
+    *op = (ln_op_pointwise){
+        .function = function, .n_rows = n_rows, .dim = dim, .n_gates = dim, .scale = 1.0f};
+    return op;
+}
+
+/* out = silu(min(gated, limit)) * clamp(out, -limit, limit) */
+static void limit_before(recorder *r, size_t n_rows, size_t dim, float limit, float *out) {
+    ln_op_pointwise *op = push_rows(r, LN_POINTWISE_CLAMPED_SWIGLU, n_rows, dim);
+    op->x = r->weights->zeros; /* and one is added to it */
+    op->rows_per_x = n_rows;
+    op->gate = op->out = r->a->gated;
+    op->limit = limit;
+    op = push_rows(r, LN_POINTWISE_CLAMP, n_rows, dim);
+    op->x = op->out = out;
+    op->n_gates = 0;
+    op->limit = limit;
+    op = push_rows(r, LN_POINTWISE_SCALE, n_rows, dim);
+    op->x = op->out = out;
+    op->gate = r->a->gated;
+}
+
 /* act(x gate) * (x up), without gate act(x up) */
 static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
                          ln_activation activation, const float *x, float *out) {
@@ -145,8 +168,11 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         up.weight = w->experts_gate;
         up.out = a->gated;
         linear_by_expert(r, moe, up);
-        limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit, spec->slope,
-                   a->expert_hidden);
+        size_t n_rows = r->batch->n_tokens * moe->n_used;
+        if (moe->limits_before)
+            limit_before(r, n_rows, moe->n_hidden, moe->limit, a->expert_hidden);
+        else
+            limit_gate(r, n_rows, moe->n_hidden, moe->limit, spec->slope, a->expert_hidden);
     }
     adapt_experts(r, moe, a->expert_hidden, 1, w->experts_down, NULL);
     linear_by_expert(
@@ -221,7 +247,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
         .dim = r->spec->dim,
         .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
         .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
-        .residual = has_post_norm || is_partial ? NULL : a->x,
+        .residual = has_post_norm || is_partial ? NULL : stream_residual(r),
         .scale = has_post_norm ? 1.0f : r->spec->residual_scale,
         .out = is_partial      ? a->partial
                : has_post_norm ? a->normed
@@ -231,7 +257,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     if (is_partial)
         partial_to_stream(r, a->stage_ranks, &w->ffn_post_norm);
     else if (has_post_norm)
-        norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
+        norm(r, &w->ffn_post_norm, a->normed, stream_residual(r), a->x);
 }
 
 /* A dense feed-forward of x and, beside it, experts of the residual stream, each with norms of its

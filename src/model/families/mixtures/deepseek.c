@@ -236,22 +236,23 @@ const ln_family ln_family_mistral4 = {
 };
 
 /* The lightning indexer of sparse attention. */
-static const ln_binding indexed_bindings[] = {
-    BINDINGS,
-    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
-    {.role = LN_ROLE_INDEX_Q,
-     .hf = "model.layers.%d.self_attn.indexer.wq_b",
-     .gguf = "blk.%d.indexer.attn_q_b"},
-    {.role = LN_ROLE_INDEX_K,
-     .hf = "model.layers.%d.self_attn.indexer.wk",
-     .gguf = "blk.%d.indexer.attn_k"},
-    {.role = LN_ROLE_INDEX_K_NORM,
-     .hf = "model.layers.%d.self_attn.indexer.k_norm",
-     .gguf = "blk.%d.indexer.k_norm"},
-    {.role = LN_ROLE_INDEX_WEIGHTS,
-     .hf = "model.layers.%d.self_attn.indexer.weights_proj",
-     .gguf = "blk.%d.indexer.proj"},
-};
+#define INDEXED                                                                                    \
+    BINDINGS, LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),                                  \
+        {.role = LN_ROLE_INDEX_Q,                                                                  \
+         .hf = "model.layers.%d.self_attn.indexer.wq_b",                                           \
+         .gguf = "blk.%d.indexer.attn_q_b"},                                                       \
+        {.role = LN_ROLE_INDEX_K,                                                                  \
+         .hf = "model.layers.%d.self_attn.indexer.wk",                                             \
+         .gguf = "blk.%d.indexer.attn_k"},                                                         \
+        {.role = LN_ROLE_INDEX_K_NORM,                                                             \
+         .hf = "model.layers.%d.self_attn.indexer.k_norm",                                         \
+         .gguf = "blk.%d.indexer.k_norm"},                                                         \
+    {                                                                                              \
+        .role = LN_ROLE_INDEX_WEIGHTS, .hf = "model.layers.%d.self_attn.indexer.weights_proj",     \
+        .gguf = "blk.%d.indexer.proj"                                                              \
+    }
+
+static const ln_binding indexed_bindings[] = {INDEXED};
 
 static const ln_config_default v32_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
                                                  LN_DEFAULT("q_lora_rank", 1536),
@@ -320,4 +321,63 @@ const ln_family ln_family_glm_moe_dsa = {
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(indexed_bindings),
+};
+
+/* Hy 4: DeepSeek V3.2's attention with sinks and a gate, several residual streams, and experts
+ * whose gates are limited before their activation. The heads of its indexer rotate their last
+ * dimensions. Folders have names of two kinds. */
+#define HYPER(role_of, name)                                                                       \
+    {.role = role_of, .hf = name "fn", .hf_bare = true},                                           \
+        {.role = role_of##_BASE, .hf = name "base", .hf_bare = true}, {                            \
+        .role = role_of##_SCALE, .hf = name "scale", .hf_bare = true                               \
+    }
+
+static const ln_binding hy_v4_bindings[] = {
+    {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
+    {.role = LN_ROLE_SINKS,
+     .hf = "model.layers.%d.self_attn.learnable_sink_param",
+     .hf_bare = true},
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.gate_proj"},
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.linear_gate"},
+    HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.attn_hc."),
+    HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.hc_attn_layer.hc_"),
+    HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.hc_attn_layer.hc_pre.hc_"),
+    HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.hc_pre.hc_attn_layer.hc_"),
+    HYPER(LN_ROLE_FFN_HYPER, "model.layers.%d.ffn_hc."),
+    HYPER(LN_ROLE_FFN_HYPER, "model.layers.%d.hc_mlp_layer.hc_"),
+    HYPER(LN_ROLE_FFN_HYPER, "model.layers.%d.hc_mlp_layer.hc_pre.hc_"),
+    HYPER(LN_ROLE_FFN_HYPER, "model.layers.%d.hc_pre.hc_mlp_layer.hc_"),
+    HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_head.hc_"),
+    HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_head.hc_head_"),
+    HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_pre.hc_head.hc_head_"),
+    {.role = LN_ROLE_GATE, .hf = "model.layers.%d.mlp.linear_gate"},
+    {.role = LN_ROLE_SHARED_GATE, .hf = "model.layers.%d.mlp.shared_experts.linear_gate"},
+    PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "", LN_PART_ALL),
+    INDEXED,
+};
+
+static const ln_config_default hy_v4_defaults[] = {
+    {.key = "first_k_dense_replace", .value = 1, .unless = "mlp_layer_types"},
+    LN_DEFAULT("index_topk_freq", 4),
+    {0}};
+
+const ln_family ln_family_hy_v4 = {
+    .name = "hy_v4",
+    .hf_types = "hy_v4",
+    .defaults = hy_v4_defaults,
+    LN_LLAMA_BLOCK,
+    .hf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .sinks = true,
+    .output_gate = LN_GATE_BY_ELEMENT,
+    .indexer = true,
+    .index_rope = LN_ROPE_HALF,
+    .index_turns_last = true,
+    .hyper = true,
+    .limits_before = true,
+    .latent_eps = 1e-6,
+    LN_BINDINGS(hy_v4_bindings),
 };

@@ -161,10 +161,11 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
 }
 
-/* Several residual streams, and heads of indexers that are turned. */
+/* Several residual streams, heads of indexers that are turned, and scales of queries. */
 static void lay_out_hyper(const ln_spec *spec, size_t turned, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
     size_t n = spec->hyper.n;
+    a->query_scales = ln_layout_place(layout, memory, spec->has_query_scales, row);
     a->index_turned = ln_layout_place(layout, memory, turned, row);
     a->hyper = ln_layout_place(layout, memory, n * spec->dim, row);
     a->hyper_rows = ln_layout_place(layout, memory, n * spec->dim, row);

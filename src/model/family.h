@@ -33,6 +33,7 @@ typedef enum ln_role {
     LN_ROLE_K_NORM,
     LN_ROLE_O,
     LN_ROLE_ATTENTION_GATE,
+    LN_ROLE_ATTENTION_GATE_BIAS, /* [n_heads] */
     LN_ROLE_ATTENTION_OUT_NORM,
     LN_ROLE_FFN_OUT_NORM,
     LN_ROLE_FFN_NORM,
@@ -184,27 +185,30 @@ typedef enum ln_window_rule {
     LN_WINDOW_ROTATED,   /* layers with positions, when a window is given */
     LN_WINDOW_INSIDE,    /* all but the first two, every window_period-th from the second on, and
                             the last */
+    LN_WINDOW_BUT_LAST,  /* all but every window_period-th and the last */
     LN_WINDOW_FROM_LAST  /* all but the last and every window_period-th before it */
 } ln_window_rule;
 
 /* Which layers rotate q and k. */
 typedef enum ln_rope_rule {
     LN_ROPE_ALL_LAYERS = 0,
-    LN_ROPE_WINDOWED_LAYERS,  /* layers that see all have no positions */
-    LN_ROPE_WINDOWED_OR_ALL,  /* the same, but all rotate in a model without windows */
-    LN_ROPE_LISTED_LAYERS,    /* by no_rope_layers; else all but every 4th */
-    LN_ROPE_LISTED_BASES,     /* those whose base in layer_rope_theta is not 0 */
-    LN_ROPE_LISTED,           /* those whose entry in layer_rope_theta is not 0, by one base; else
-                                 all but the last and every fourth before it */
-    LN_ROPE_LISTED_KINDS,     /* those whose kind has parameters in rope_parameters */
-    LN_ROPE_WINDOWED_OR_DENSE /* windowed layers, and dense ones before mixtures */
+    LN_ROPE_WINDOWED_LAYERS,   /* layers that see all have no positions */
+    LN_ROPE_WINDOWED_OR_ALL,   /* the same, but all rotate in a model without windows */
+    LN_ROPE_LISTED_LAYERS,     /* by no_rope_layers; else all but every 4th */
+    LN_ROPE_LISTED_BASES,      /* those whose base in layer_rope_theta is not 0 */
+    LN_ROPE_LISTED,            /* those whose entry in layer_rope_theta is not 0, by one base; else
+                                  all but the last and every fourth before it */
+    LN_ROPE_LISTED_KINDS,      /* those whose kind has parameters in rope_parameters */
+    LN_ROPE_KINDS_OR_WINDOWED, /* the same; without rope_parameters windowed layers */
+    LN_ROPE_WINDOWED_OR_DENSE  /* windowed layers, and dense ones before mixtures */
 } ln_rope_rule;
 
 /* Which layers have queries that grow with their position. */
 typedef enum ln_query_scale_rule {
     LN_QUERY_SCALE_NONE = 0,
     LN_QUERY_SCALE_ALL,
-    LN_QUERY_SCALE_UNROTATED
+    LN_QUERY_SCALE_UNROTATED,
+    LN_QUERY_SCALE_TABLE /* those without positions, by a power (Beam) */
 } ln_query_scale_rule;
 
 struct ln_family {
@@ -279,14 +283,17 @@ struct ln_family {
     bool bare_everywhere;         /* of all layers */
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
-    bool softplus_gate;    /* of it, instead of a sigmoid */
-    bool gating;           /* config.json's "gating" says whether it is by head or by element */
-    bool sub_norms;        /* norms before the last matrices of attention and feed-forward */
-    bool rope_by_fraction; /* rotary_dim does not count */
-    bool sparse_blocks;    /* some layers see the best of all blocks alone: as long as a context
-                              has no more than these, they see all, and longer ones are refused */
-    bool trained_ctx;      /* folders: contexts behind seq_length are computed in other ways, unless
-                              use_logn_attn and use_dynamic_ntk are false; they are refused */
+    bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */
+    bool averages_blocks;   /* what a layer adds counts as one of all before it: block k gives
+                               x sqrt((k - 1) / k) + y / sqrt(k) */
+    bool softplus_gate;     /* of it, instead of a sigmoid */
+    bool gating;            /* config.json's "gating" says whether it is by head or by element */
+    bool sub_norms;         /* norms before the last matrices of attention and feed-forward */
+    bool rope_by_fraction;  /* rotary_dim does not count */
+    bool sparse_blocks;     /* some layers see the best of all blocks alone: as long as a context
+                               has no more than these, they see all, and longer ones are refused */
+    bool trained_ctx; /* folders: contexts behind seq_length are computed in other ways, unless
+                         use_logn_attn and use_dynamic_ntk are false; they are refused */
     const char *output_gate_key; /* a flag that says whether it is there; NULL: it is */
     ln_query_scale_rule query_scale;
     bool xielu; /* the activation when the checkpoint does not say */

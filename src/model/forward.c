@@ -60,6 +60,38 @@ static void norm_whole(recorder *r, const ln_layer_weights *w) {
     norm(r, &w->k_norm, r->a->k, NULL, r->a->k);
 }
 
+/* What queries are multiplied with, by the positions of the batch. */
+static void find_query_scales(recorder *r) {
+    if (r->spec->has_query_scales)
+        push(r, LN_OP_EMBED)->embed = (ln_op_embed){.table = &r->weights->no_tokens,
+                                                    .learned = &r->weights->query_scales,
+                                                    .scale = 1.0f,
+                                                    .out = r->a->query_scales};
+}
+
+/* Norms of q and k by head where q is scaled between its norm and the cache. */
+static void norm_and_scale(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                           ln_qk_norm *qk_norm) {
+    const ln_activations *a = r->a;
+    size_t n_tokens = r->batch->n_tokens;
+    if (!spec->scales_by_table)
+        return;
+    if (*qk_norm == LN_QK_NORM_HEAD) {
+        norm(r, &w->q_norm, a->q, NULL, a->q);
+        r->ops[r->n_ops - 1].norm.n_rows = n_tokens * spec->n_heads;
+        norm(r, &w->k_norm, a->k, NULL, a->k);
+        r->ops[r->n_ops - 1].norm.n_rows = n_tokens * spec->n_kv_heads;
+        *qk_norm = LN_QK_NORM_NONE;
+    }
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
+                                                            .n_rows = n_tokens,
+                                                            .dim = spec->n_heads * spec->k_dim,
+                                                            .n_gates = 1,
+                                                            .x = a->q,
+                                                            .gate = a->query_scales,
+                                                            .out = a->q};
+}
+
 static void clamp(recorder *r, float *x, size_t dim, float limit) {
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_CLAMP,
@@ -102,6 +134,7 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
         linear(r, &w->attention_gate, x, a->output_gate);
     ln_qk_norm qk_norm = spec->qk_norm;
     clip_heads(r, spec, w, &qk_norm);
+    norm_and_scale(r, spec, w, &qk_norm);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
         .q = a->q,
         .k = spec->borrows_kv ? NULL : a->k,
@@ -655,6 +688,7 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         ln_record_hyper_begin(&r);
     if (ln_spec_follows(spec))
         pass_borders(&r, false);
+    find_query_scales(&r);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
         keep_aux_hidden(&r, i);

@@ -98,6 +98,26 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * latent->v_dim, &w->o);
 }
 
+/* A bias of the output's gate that all elements of a head share. */
+static ln_status gate_bias(ln_loader *l, size_t i, const ln_attention_spec *spec, ln_weight *gate) {
+    const ln_slice *part = &l->spec->layers[i].part.heads;
+    size_t n_whole = part->n > 0 ? part->of : spec->n_heads, width = ln_gate_width(spec);
+    bool is_there;
+    if (!l->spec->family->gate_bias_by_head)
+        return LINNET_OK;
+    float *biases = calloc(n_whole + spec->n_heads * width, sizeof *biases);
+    if (biases == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for biases of a gate");
+    ln_status status =
+        ln_load_values(l, LN_ROLE_ATTENTION_GATE_BIAS, i, false, n_whole, biases, &is_there);
+    for (size_t j = 0; j < spec->n_heads * width; j++)
+        biases[n_whole + j] = biases[part->begin + j / width];
+    if (status == LINNET_OK)
+        status = ln_load_table(l, biases + n_whole, spec->n_heads * width, &gate->bias);
+    free(biases);
+    return status;
+}
+
 static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
                            ln_layer_weights *w) {
     size_t dim = l->spec->dim;
@@ -120,6 +140,7 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     size_t n_gates = spec->n_heads * (spec->gate == LN_GATE_BY_ELEMENT ? spec->v_dim : 1);
     if (spec->gate != LN_GATE_NONE)
         LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, n_gates, dim, &w->attention_gate));
+    LN_TRY(gate_bias(l, i, spec, &w->attention_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, in_dim, &w->q));
     LN_TRY(ln_load_matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, in_dim, &w->k));
     if (!spec->k_is_v)
@@ -216,6 +237,11 @@ static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
         LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
     if (has_first && has_ffn)
         LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
+    if (l->spec->family->averages_blocks) { /* x is the sum of all blocks, not divided by the root
+                                               of their number */
+        w->attention_norm.eps *= (float)(2 * i + 1);
+        w->ffn_norm.eps *= (float)(2 * i + 2);
+    }
     return has_post ? ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm) : LINNET_OK;
 }
 
@@ -396,6 +422,8 @@ static ln_status output(ln_loader *l) {
 /* A norm in front of the logits; one that does nothing when the family has none. */
 static ln_status last_norm(ln_loader *l, ln_norm *out) {
     LN_TRY(ln_load_norm(l, LN_ROLE_OUTPUT_NORM, 0, l->spec->dim, out));
+    if (l->spec->family->averages_blocks)
+        out->eps *= (float)(2 * l->spec->n_layers + 1);
     if (out->dim == 0)
         *out = (ln_norm){.kind = LN_NORM_NONE, .dim = l->spec->dim};
     return LINNET_OK;
@@ -572,6 +600,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ropes(l));
     LN_TRY(index_columns(l));
     LN_TRY(zeros(l));
+    LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));
     LN_TRY(alibi(l));
     LN_TRY(relative_bias(l, &w->relative_bias));

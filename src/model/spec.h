@@ -71,8 +71,9 @@ typedef struct ln_attention_spec {
     float v_scale;  /* what values are multiplied with */
     float clip;     /* of q, k and v before they rotate: clamp(x, -clip, clip); 0: none */
     ln_query_scale q_scale;
-    size_t window; /* tokens; 0: all */
-    size_t chunk;  /* tokens; 0: all */
+    bool scales_by_table; /* q by what ln_weights.query_scales has for its position */
+    size_t window;        /* tokens; 0: all */
+    size_t chunk;         /* tokens; 0: all */
     ln_qk_norm qk_norm;
     bool norm_after_rope, bare_qk_norm; /* bare: without weights */
     int rope;                           /* index into ln_spec.ropes; -1: none */
@@ -308,6 +309,7 @@ typedef struct ln_spec {
     bool scales_stream;          /* with streams: what goes to the layer's embedding is scaled */
     size_t lookup_dim, n_lookup; /* an embedding for each layer, and its rows; 0: there is none */
     bool has_order;              /* columns of weights may be in another order than activations */
+    bool has_query_scales;       /* of some layers, by a table */
     bool has_mixers;             /* some layers are recurrent */
     bool unit_output;            /* the output's rows count as of length one */
     struct {                     /* of a rank's spec (shard.h) */

@@ -30,6 +30,12 @@ static ln_status read_groups(const ln_config *config, ln_moe_spec *moe, ln_error
                           MAX_EXPERTS, &moe->n_groups, err));
     LN_TRY(ln_config_size(config, (ln_key){"topk_group", "expert_group_used_count"}, 0, MAX_EXPERTS,
                           &moe->n_groups_used, err));
+    ln_meta_value used;
+    if (!config->is_gguf && moe->n_groups > 0 && moe->n_groups_used == 0 &&
+        ln_config_find(config, (ln_key){"topk_group", ""}, &used, NULL))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key topk_group: none of %zu groups of experts would be used",
+                       ln_checkpoint_path(config->checkpoint), moe->n_groups);
     if (moe->n_groups <= 1 || moe->n_groups_used == 0) {
         moe->n_groups = 0;
         return LINNET_OK;

@@ -174,7 +174,12 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
     }
     if (spec->family->rope_rule == LN_ROPE_LISTED)
         LN_TRY(rotates_by_list(config, spec, layer, &rotates, err));
-    if (spec->family->rope_rule == LN_ROPE_LISTED_KINDS)
+    bool by_kind = spec->family->rope_rule == LN_ROPE_LISTED_KINDS;
+    if (spec->family->rope_rule == LN_ROPE_KINDS_OR_WINDOWED) {
+        by_kind = ln_config_find(config, (ln_key){"rope_parameters", ""}, &list, name);
+        rotates = by_kind ? rotates : rotates && windowed;
+    }
+    if (by_kind)
         rotates = rotates && kind_rotates(config, windowed);
     if (spec->family->rope_rule == LN_ROPE_LISTED_BASES)
         LN_TRY(rotates_by_base(config, spec, layer, &rotates, err));
@@ -221,6 +226,8 @@ static ln_status is_windowed_by_rule(const ln_config *config, const ln_spec *spe
     size_t from_last = spec->n_layers - 1 - layer;
     if (rule == LN_WINDOW_INSIDE)
         *windowed = layer >= 2 && layer % spec->family->window_period != 1 && from_last > 0;
+    if (rule == LN_WINDOW_BUT_LAST)
+        *windowed = (layer + 1) % spec->family->window_period != 0 && from_last > 0;
     if (rule == LN_WINDOW_FROM_LAST)
         *windowed = from_last % spec->family->window_period != 0;
     if (rule == LN_WINDOW_ROTATED) {
@@ -581,6 +588,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     if (dense && spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE)
         LN_TRY(rotate_dense(config, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
+    spec->has_query_scales |= attention->scales_by_table;
     LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
     attention->kv_layer = spec->bidirectional ? 0 : i;
     if (config->by_layer)

@@ -27,6 +27,7 @@ static const struct {
     {"baichuan", "this kind of positions"},
     {"bart", "bart"},
     {"bart_scaled", "bart"},
+    {"beam", "beam"},
     {"biogpt", "biogpt"},
     {"codegen", "codegen"},
     {"cohere_compass", "cohere_compass"},

@@ -302,6 +302,12 @@ VARIANTS = {
                         num_hidden_layers=3, moe_intermediate_size=16, n_routed_experts=4,
                         qk_nope_head_dim=8, v_head_dim=12, q_lora_rank=16),
         index_topk=24, index_n_heads=12, index_head_dim=16, swiglu_limit=0.5),
+    # a windowed layer that rotates, two that see all and whose queries grow; groups of experts
+    "beam": lambda: hf.AutoConfig.for_model(
+        "beam", **dict(TINY, num_hidden_layers=3), head_dim=16, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, n_group=2, topk_group=1,
+        sliding_window=16, mlp_layer_types=["dense", "sparse", "sparse"],
+        layer_types=["sliding_attention", "full_attention", "full_attention"]),
     "aria_text": lambda: hf.AriaTextConfig(
         **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
         moe_num_shared_experts=1),

@@ -38,3 +38,34 @@ ln_status ln_load_sinusoids(ln_loader *l, ln_weight *weight) {
                           .data = table};
     return status;
 }
+
+/* (1 + (position + 1) / 2048)^0.1 */
+static float query_scale(size_t position) {
+    return expf(0.1f * log1pf((float)(position + 1) / 2048.0f));
+}
+
+ln_status ln_load_query_scales(ln_loader *l) {
+    size_t n = l->options.ctx_tokens;
+    const float *table, zero = 0.0f;
+    float *values = NULL;
+    ln_weight column = {.dtype = LN_DTYPE_F32, .n_cols = 1, .row_bytes = sizeof(float)};
+    if (!l->spec->has_query_scales)
+        return LINNET_OK;
+    if (l->writable != NULL) {
+        values = calloc(n + 1, sizeof *values);
+        if (values == NULL)
+            return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of queries");
+        for (size_t i = 0; i < n; i++)
+            values[i] = query_scale(i);
+    }
+    ln_status status = ln_load_table(l, values, n, &table);
+    free(values);
+    LN_TRY(status);
+    l->weights->query_scales = l->weights->no_tokens = column;
+    l->weights->query_scales.n_rows = n;
+    l->weights->query_scales.data = table;
+    LN_TRY(ln_load_table(l, &zero, 1, &table));
+    l->weights->no_tokens.n_rows = 1;
+    l->weights->no_tokens.data = table;
+    return LINNET_OK;
+}

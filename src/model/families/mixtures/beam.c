@@ -1,0 +1,43 @@
+/* Beam: Qwen 3's mixture chosen by sigmoid among groups, norms before and behind blocks,
+ * attention's output gated by element with a bias for each head, and layers that rotate within a
+ * window, or see all, whose queries grow with their position. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_GEMMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.gate_proj"},
+    {.role = LN_ROLE_ATTENTION_GATE_BIAS,
+     .hf = "model.layers.%d.self_attn.gate_bias",
+     .hf_bare = true},
+    LN_LLAMA_FFN,
+    LN_LLAMA_EXPERTS,
+    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
+};
+
+static const ln_config_default defaults[] = {
+    {.key = "first_k_dense_replace", .value = 3, .unless = "mlp_layer_types"}, {0}};
+
+const ln_family ln_family_beam = {
+    .name = "beam",
+    .hf_types = "beam",
+    .defaults = defaults,
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .averages_blocks = true,
+    .output_gate = LN_GATE_BY_ELEMENT,
+    .gate_bias_by_head = true,
+    .hf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .rope_rule = LN_ROPE_KINDS_OR_WINDOWED,
+    .query_scale = LN_QUERY_SCALE_TABLE,
+    .window = LN_WINDOW_BUT_LAST,
+    .window_period = 6,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    LN_BINDINGS(bindings),
+};

@@ -493,11 +493,12 @@ typedef struct ln_op_conv {
 /* How a token's decay g (a logarithm, at most 0) and step size dt follow from its row of `a`, with
  * dt = clamp(softplus(a + a_bias), dt_min, dt_max). */
 typedef enum ln_decay {
-    LN_DECAY_HEAD,     /* g = -rate[head] dt; n_decays is n_heads */
-    LN_DECAY_CHANNEL,  /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
-    LN_DECAY_FIXED,    /* g = -rate[head], whatever the token; no a */
-    LN_DECAY_BOUNDED,  /* g = -bound sigmoid(rate[head] (a + a_bias)), for channels, too */
-    LN_DECAY_SELECTIVE /* of Mamba 1, see below */
+    LN_DECAY_HEAD,    /* g = -rate[head] dt; n_decays is n_heads */
+    LN_DECAY_CHANNEL, /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
+    LN_DECAY_FIXED,   /* g = -rate[head], whatever the token; no a */
+    LN_DECAY_BOUNDED, /* g = -bound sigmoid(rate[head] (a + a_bias)), for channels, too */
+    LN_DECAY_SELECTIVE, /* of Mamba 1, see below */
+    LN_DECAY_LRU        /* of RG-LRU, likewise; the CPU's alone */
 } ln_decay;
 
 /* Linear attention with a decaying state. Per head, from the state S0 where the chunk begins, with
@@ -520,7 +521,15 @@ typedef enum ln_decay {
  *   S_t[i][j] = e^{-rate[i][j] dt_t[j]} S_{t-1}[i][j] + k_t[i] dt_t[j] v_t[j]
  *   o_t[j] = sum_i q_t[i] S_t[i][j] + skip[j] v_t[j]
  *
- * which is computed token by token, from the state or a running state of the tail on. */
+ * which is computed token by token, from the state or a running state of the tail on.
+ *
+ * The real-gated linear recurrent unit (Griffin) is such a scan with k_dim 1, keys and queries of 1
+ * that nobody stores (k and q are NULL), and other steps and updates:
+ *
+ *   dt_t[j] = sigmoid(a_t[j] + a_bias[j])
+ *   S_t[j] = e^{-rate[j] dt_t[j]} S_{t-1}[j] + sqrt(1 - e^{-2 rate[j] dt_t[j]}) v_t[j]
+ *
+ * where the first token of a sequence counts whole: S_0[j] = v_0[j]. */
 typedef struct ln_op_scan {
     const float *q, *k;                  /* rows of n_k_heads * k_dim floats, */
     const float *v;                      /* and of n_heads * v_dim; all parts of the same rows, if

@@ -51,7 +51,7 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_CONV: return (places){{op->conv.x}};
     case LN_OP_SCAN: {
         const ln_op_scan *p = &op->scan;
-        if (p->decay == LN_DECAY_SELECTIVE)
+        if (p->decay == LN_DECAY_SELECTIVE || p->decay == LN_DECAY_LRU)
             return (places){{p->v, p->q, p->k, p->a}};
         const float *x = p->q < p->k ? p->q : p->k; /* all three lie in the same rows */
         return (places){{x < p->v ? x : p->v, NULL, NULL, p->a, p->b}};

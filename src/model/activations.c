@@ -419,8 +419,11 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, attention->n_heads * head_dim);
         grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);
         grow(&limits.max_state_dim, layer->mixer.k_dim);
-        if (layer->mixer.kind != LN_MIXER_SELECTIVE) /* which is computed by a few columns */
+        if (!ln_mixer_state_shape(&layer->mixer, spec->dim, 0).selective) /* by a few columns */
             grow(&limits.max_state_dim, layer->mixer.v_dim);
+        if (layer->mixer.n_gate_blocks > 0)
+            grow_grouped(&limits, layer->mixer.n_gate_blocks,
+                         layer->mixer.v_dim / layer->mixer.n_gate_blocks);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
         grow(&limits.max_width, attention->latent.n_plain);

@@ -163,7 +163,7 @@ typedef struct ln_binding {
     const char *hf, *gguf;
     ln_part hf_part, gguf_part;
     bool optional;      /* norms and vectors: absent is fine */
-    bool hf_bare;       /* the name is complete; a bias adds "_bias" */
+    bool hf_bare;       /* the name is complete; a bias adds "_bias", or has it for "_weight" */
     bool gguf_bare;     /* the name is complete */
     bool hf_transposed; /* stored [in][out] */
     bool hf_either;     /* stored [out][in] or, where that does not fit, [in][out] */
@@ -257,14 +257,15 @@ struct ln_family {
     ln_window_rule window;
     ln_window_rule gguf_window; /* where it is another in GGUF */
     size_t window_period;
-    bool gguf_window_list;    /* GGUF lists which layers these are */
-    size_t gguf_scale_layers; /* GGUF: with so many layers scores are scaled by heads of dim /
-                                 n_heads */
-    bool gguf_half_sections;  /* GGUF: files that divide pairs by axis rotate halves */
-    bool turns_back;          /* rotations are by negative angles */
-    bool scale_embedding;     /* by sqrt(dim) */
-    bool divide_logits;       /* the logit scale divides */
-    bool halves_hidden;       /* a feed-forward has half of the width that is said */
+    bool gguf_window_list;     /* GGUF lists which layers these are */
+    size_t gguf_scale_layers;  /* GGUF: with so many layers scores are scaled by heads of dim /
+                                  n_heads */
+    bool gguf_half_sections;   /* GGUF: files that divide pairs by axis rotate halves */
+    bool turns_back;           /* rotations are by negative angles */
+    bool scale_embedding;      /* by sqrt(dim) */
+    bool bf16_embedding_scale; /* which is rounded to a bf16 */
+    bool divide_logits;        /* the logit scale divides */
+    bool halves_hidden;        /* a feed-forward has half of the width that is said */
     bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three factors */
     ln_router router;       /* mixture of experts */
     bool zero_other_groups; /* experts of groups that are not used compete with 0, not -inf */
@@ -276,7 +277,7 @@ struct ln_family {
     bool window_sinks;       /* only windowed layers have sinks */
     size_t window_kv_factor; /* windowed layers have so many times the KV heads; 0: as many */
     bool chunked;            /* windows are chunks: a query sees its own alone */
-    const char *chunk_key;   /* of config.json, of a chunk's tokens */
+    const char *chunk_key;   /* of config.json, of the tokens of a chunk or window */
     bool halves_window;      /* it has twice as many as a windowed layer sees */
     bool norm_after_rope;
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */

@@ -150,29 +150,6 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     };
 }
 
-/* One matrix per head: rows are (token, head). */
-static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads, const float *x,
-                           size_t x_stride, float *out, size_t out_stride) {
-    if (r->batch->adapters.n_runs > 0)
-        lora_shrink_rows(r, &r->batch->adapters,
-                         (ln_op_lora_shrink){.n_heads = n_heads,
-                                             .x_stride = x_stride,
-                                             .n_rows = r->batch->n_tokens * n_heads,
-                                             .x = x},
-                         1, &weights);
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = weights,
-        .groups = {.n_groups = n_heads},
-        .n_rows = r->batch->n_tokens * n_heads,
-        .x = x,
-        .x_stride = x_stride,
-        .scale = 1.0f,
-        .out = out,
-        .out_stride = out_stride,
-    };
-    let_lora_expand(r, &r->batch->adapters);
-}
-
 /* Rows of heads of an indexer with what rotates first. */
 static float *turn_heads(recorder *r, size_t dim, const float *x, float *out) {
     push(r, LN_OP_GATHER)->gather = (ln_op_gather){.columns = r->weights->index_columns,

@@ -156,6 +156,29 @@ static inline void linear(recorder *r, const ln_weight *weight, const float *x, 
     let_lora_expand(r, &r->batch->adapters);
 }
 
+/* One matrix per head: rows are (token, head). */
+static inline void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads,
+                                  const float *x, size_t x_stride, float *out, size_t out_stride) {
+    if (r->batch->adapters.n_runs > 0)
+        lora_shrink_rows(r, &r->batch->adapters,
+                         (ln_op_lora_shrink){.n_heads = n_heads,
+                                             .x_stride = x_stride,
+                                             .n_rows = r->batch->n_tokens * n_heads,
+                                             .x = x},
+                         1, &weights);
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
+        .weight = weights,
+        .groups = {.n_groups = n_heads},
+        .n_rows = r->batch->n_tokens * n_heads,
+        .x = x,
+        .x_stride = x_stride,
+        .scale = 1.0f,
+        .out = out,
+        .out_stride = out_stride,
+    };
+    let_lora_expand(r, &r->batch->adapters);
+}
+
 /* What a softmax follows whose errors it magnifies: choices, and scores of magnifies_scores. */
 static inline void precise_linear(recorder *r, const ln_weight *weight, const float *x,
                                   float *out) {

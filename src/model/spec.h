@@ -103,13 +103,15 @@ typedef enum ln_mixer {
     LN_MIXER_KDA,       /* the same with a decay for each channel (Kimi Linear) */
     LN_MIXER_SSD,       /* Mamba 2 */
     LN_MIXER_LIGHTNING, /* linear attention with fixed decays */
-    LN_MIXER_SELECTIVE  /* Mamba 1: one head, whose v_dim is all that the layer has inside */
+    LN_MIXER_SELECTIVE, /* Mamba 1: one head, whose v_dim is all that the layer has inside */
+    LN_MIXER_LRU        /* RG-LRU (Griffin): likewise */
 } ln_mixer;
 
 typedef struct ln_mixer_spec {
     ln_mixer kind;
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
+    size_t n_gate_blocks; /* RG-LRU: of the diagonal of the matrices that give its gates */
     size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
     bool is_low;          /* KDA: they do */
     float control_eps;    /* Mamba 1: of norms of what makes steps, keys and queries; 0: none */

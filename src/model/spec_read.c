@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/half.h"
 #include "model/config.h"
 #include "model/family.h"
 #include "model/layers/eagle_spec.h"
@@ -252,6 +253,8 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(
         ln_config_flag(config, (ln_key){"scale_embedding|mup_enabled", ""}, &scale_embedding, err));
     double embedding = scale_embedding ? sqrt((double)spec->dim) : 1.0;
+    if (spec->family->bf16_embedding_scale)
+        embedding = (double)ln_f32_from_bf16(ln_bf16_from_f32((float)embedding));
     bool scale_logits = spec->tied || (spec->family->tied_by_default && !config->is_gguf);
     LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &scale_logits, err));
     scale_logits = scale_logits && spec->family->scale_tied_logits;
@@ -267,8 +270,9 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
         config,
         (ln_key){"logit_scale|logits_scaling|lm_head_multiplier|output_multiplier", "logit_scale"},
         1e-9, 1e9, &logit, err));
-    LN_TRY(ln_config_real(config, (ln_key){"final_logit_softcapping", "final_logit_softcapping"}, 0,
-                          1e9, &softcap, err));
+    LN_TRY(ln_config_real(
+        config, (ln_key){"final_logit_softcapping|logits_soft_cap", "final_logit_softcapping"}, 0,
+        1e9, &softcap, err));
     spec->has_folded_output = config->is_gguf && spec->family->scale_tied_logits;
     spec->has_folded_weights = config->is_gguf && spec->family->gguf_folds_scales;
     spec->embedding_scale = (float)embedding;

@@ -67,6 +67,7 @@ static const struct {
     {"qwen3_moe_mixed", "dense layers"},
     {"qwen3_moe_window", "sliding window"},
     {"qwen3_next", "dense layers"},
+    {"recurrent_gemma", "recurrent_gemma"},
     {"smollm3", "layers without positions"},
     {"vaultgemma", "vaultgemma"},
     {"xglm", "xglm"},

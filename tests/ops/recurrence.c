@@ -65,6 +65,8 @@ static void read_head(const head_state *h, const float *x, double *out) {
 static double step_of(const head_state *h, size_t row, size_t decay) {
     const recurrent_data *d = h->d;
     double a = keep(h, (double)d->a[row * d->n_decays + decay] + (double)d->a_bias[decay]);
+    if (h->c->decay == LN_DECAY_LRU)
+        return keep(h, 1 / keep(h, 1 + keep(h, exp(-a))));
     double dt = keep(h, log1p(keep(h, exp(a))));
     return fmin(fmax(dt, (double)0.05f), 2.5); /* as run_step says */
 }
@@ -94,6 +96,17 @@ static void decay_state(const head_state *h, size_t row) {
     }
 }
 
+/* What an update of column j is multiplied with, before a delta rule's. */
+static double weight_of(const head_state *h, size_t row, size_t j) {
+    if (!is_selective(h->c))
+        return h->c->scales_v ? step_of(h, row, h->head) : 1.0;
+    double dt = step_of(h, row, j);
+    if (h->c->decay != LN_DECAY_LRU)
+        return dt;
+    bool is_first = row == 0 || row == FIRST;
+    return is_first ? 1.0 : keep(h, sqrt(-expm1(-2 * keep(h, (double)h->d->rate[j] * dt))));
+}
+
 /* (x S)[j] */
 static double product(const head_state *h, const double *x, size_t j) {
     double sum = 0;
@@ -109,15 +122,15 @@ static void step_head(const head_state *h, size_t row, double *out) {
     const float *v = k + c->n_k_heads * c->k_dim + h->head * c->v_dim;
     double beta =
         keep(h, (c->doubles_b ? 2 : 1) / (1 + exp(-(double)d->b[row * c->n_heads + h->head])));
-    double dt = c->scales_v && !is_selective(c) ? step_of(h, row, h->head) : 1.0;
     read_head(h, q + h->k_head * c->k_dim, h->q);
     read_head(h, k + h->k_head * c->k_dim, h->k);
+    if (c->decay == LN_DECAY_LRU)
+        h->q[0] = h->k[0] = 1;
     decay_state(h, row);
     for (size_t j = 0; j < c->v_dim; j++) {
         double seen = c->is_delta ? product(h, h->k, j) : 0;
         double left = keep(h, (double)v[j] - seen);
-        dt = is_selective(c) ? step_of(h, row, j) : dt;
-        h->u[j] = keep(h, left * (c->is_delta ? beta : dt));
+        h->u[j] = keep(h, left * (c->is_delta ? beta : weight_of(h, row, j)));
     }
     for (size_t i = 0; i < c->k_dim; i++)
         for (size_t j = 0; j < c->v_dim; j++)

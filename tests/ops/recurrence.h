@@ -31,7 +31,7 @@ typedef struct recurrent_data {
 } recurrent_data;
 
 static inline bool is_selective(const recurrent_case *c) {
-    return c->decay == LN_DECAY_SELECTIVE;
+    return c->decay == LN_DECAY_SELECTIVE || c->decay == LN_DECAY_LRU;
 }
 
 static inline bool has_channels(const recurrent_case *c) {

@@ -223,6 +223,8 @@ static void run_step(layer *l, const step *st, float *convolved, float *scanned)
     scan.q = put_rows(s, st, d->qkv, d->width);
     scan.k = scan.q + keys;
     scan.v = scan.k + keys;
+    if (c->decay == LN_DECAY_LRU)
+        scan.q = scan.k = NULL;
     scan.a = c->decay == LN_DECAY_FIXED ? NULL : put_rows(s, st, d->a, d->n_decays);
     scan.b = c->is_delta ? put_rows(s, st, d->b, c->n_heads) : NULL;
     scan.out = put(s, NULL, st->batch.n_tokens * width);
@@ -385,6 +387,15 @@ static void selective_scans_are_the_recurrence(void **state) {
             check_case(&selective_cases[i]);
 }
 
+static void linear_units_are_the_recurrence(void **state) {
+    (void)state;
+    if (subject.backend->vtable->on_device)
+        return;
+    for (size_t i = 0; i < sizeof lru_cases / sizeof *lru_cases; i++)
+        if (ops_takes_case())
+            check_case(&lru_cases[i]);
+}
+
 static void large_heads_are_the_recurrence(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof large_cases / sizeof *large_cases; i++)
@@ -485,6 +496,7 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(recurrent_layers_are_the_recurrence),
     cmocka_unit_test(gated_norm_is_precise),
     cmocka_unit_test(selective_scans_are_the_recurrence),
+    cmocka_unit_test(linear_units_are_the_recurrence),
     cmocka_unit_test(large_heads_are_the_recurrence),
     cmocka_unit_test(doubled_updates_are_the_recurrence),
 };

@@ -145,6 +145,30 @@ static const recurrent_case selective_cases[] = {
      .rate = 2.0f},
 };
 
+/* Of Griffin, which the CPU scans alone. */
+static const recurrent_case lru_cases[] = {
+    {.name = "linear recurrent unit",
+     .n_heads = 1,
+     .n_k_heads = 1,
+     .k_dim = 1,
+     .v_dim = 192,
+     .conv_dim = 192,
+     .n_taps = 4,
+     .decay = LN_DECAY_LRU,
+     .has_bias = true,
+     .q_scale = 1.0f,
+     .rate = 0.3f},
+    {.name = "linear recurrent unit of an odd size, without drafts",
+     .n_heads = 1,
+     .n_k_heads = 1,
+     .k_dim = 1,
+     .v_dim = 77,
+     .decay = LN_DECAY_LRU,
+     .has_no_drafts = true,
+     .q_scale = 1.0f,
+     .rate = 8.0f},
+};
+
 /* Of the size that heads have in Qwen3-Next and its successors, and with more columns than keys. */
 static const recurrent_case large_cases[] = {
     {.name = "gated delta rule, 128 x 128",

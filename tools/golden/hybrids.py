@@ -112,6 +112,10 @@ VARIANTS = {
         num_local_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
         first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=8,
         v_head_dim=12, layer_group_size=2, max_position_embeddings=1024, num_mtp_layers=0),
+    # gated linear recurrences, of a width of their own, and the attention of every third layer
+    "recurrent_gemma": lambda: hf.RecurrentGemmaConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=40, intermediate_size=64, num_attention_heads=2,
+        num_key_value_heads=1, num_hidden_layers=4, lru_width=48, attention_window_size=16),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
@@ -134,9 +138,11 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.empty_like(p).uniform_(math.log(0.02), math.log(4.0)))
             elif name.endswith(("dt_bias", "dt_proj.bias")):
                 p.copy_(torch.empty_like(p).uniform_(-3.0, 1.0))
+            elif name.endswith("recurrent_param"):
+                p.copy_(torch.empty_like(p).uniform_(-6.0, 0.0))
             elif name.endswith(".D"):
                 p.copy_(torch.randn_like(p))
-            elif name.endswith(("conv1d.weight", "conv.conv.weight")):
+            elif name.endswith(("conv1d.weight", "conv.conv.weight", "conv_1d.weight")):
                 p.copy_(torch.randn_like(p) * 0.4)
             elif adds_one and "norm" in name and "linear_attn" not in name:
                 p.sub_(1.0)

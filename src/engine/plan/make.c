@@ -120,11 +120,27 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
-/* The backend of the last layers. Where "auto" finds no GPU, the CPU runs all. */
-static ln_status create_backend(linnet_engine_options *options,
+/* Whether layers are gated linear recurrences, which only the CPU scans. */
+static bool has_lru(const ln_spec *spec) {
+    bool any = false;
+    for (size_t i = 0; i < spec->n_layers; i++)
+        any |= spec->layers[i].mixer.kind == LN_MIXER_LRU;
+    return any;
+}
+
+/* The backend of the last layers. Where "auto" finds no GPU, or the layers are not for one, the CPU
+ * runs all. */
+static ln_status create_backend(const linnet_model *model, linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    bool on_cpu = options->gpu_layers == 0, is_auto = strcmp(options->backend, "auto") == 0;
+    bool is_auto = strcmp(options->backend, "auto") == 0, is_lru = has_lru(&model->spec);
+    bool on_cpu = options->gpu_layers == 0 || strcmp(options->backend, "cpu") == 0;
+    if (is_lru && !is_auto && !on_cpu)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: the CUDA backend has no linear recurrent unit (RG-LRU): gpu_layers 0 "
+                       "or backend cpu leaves it to the CPU",
+                       ln_checkpoint_path(model->checkpoint));
+    on_cpu |= is_lru;
     LN_TRY(ln_backend_create(on_cpu ? "cpu" : options->backend, backend_options, backend, err));
     if (is_auto && !(*backend)->vtable->on_device)
         options->gpu_layers = 0;
@@ -205,7 +221,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_ranks = ln_mesh_count(&mesh);
     backend_options.n_local = place != NULL ? place->n_local : plan->n_ranks;
     backend_options.local_rank = place != NULL ? place->local_rank : mesh.rank;
-    LN_TRY(create_backend(&own, &backend_options, backend, err));
+    LN_TRY(create_backend(model, &own, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;

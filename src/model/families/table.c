@@ -18,7 +18,7 @@
     X(ministral3) X(mistral) X(mistral4) X(mixtral) X(modernbert) X(modernbert_decoder) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(paddleocr_vl)       \
     X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
-    X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(roberta) X(seed_oss)   \
+    X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(recurrent_gemma) X(roberta) X(seed_oss)   \
     X(smollm3) X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu)
 /* clang-format on */
 
@@ -54,7 +54,8 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
     const char *c = pattern_of(binding, format);
     bool bare = format == LN_FORMAT_HF ? binding->hf_bare : binding->gguf_bare;
     const char *suffix = id.is_bias ? (bare ? "_bias" : ".bias") : (bare ? "" : ".weight");
-    size_t n = 0, n_layers = sizeof layers - 1;
+    static const char weight[] = "_weight";
+    size_t n = 0, n_layers = sizeof layers - 1, n_weight = sizeof weight - 1;
     if (format == LN_FORMAT_HF && id.stem != NULL && strncmp(c, layers, n_layers) == 0) {
         n = (size_t)snprintf(name, LN_TENSOR_NAME_BYTES, "%s", id.stem);
         c += n_layers;
@@ -71,6 +72,8 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
         n += (size_t)snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%zu", number);
         c += 2;
     }
+    if (bare && id.is_bias && n > n_weight && memcmp(name + n - n_weight, weight, n_weight) == 0)
+        n -= n_weight;
     snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%s", suffix);
 }
 

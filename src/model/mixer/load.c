@@ -197,6 +197,22 @@ static ln_status load_selective(ln_loader *l, size_t layer, const ln_mixer_spec 
     return ln_load_matrix(l, LN_ROLE_MIXER_A, layer, v, rank, &w->a);
 }
 
+/* 8 softplus(x) */
+static float lru_rate(float x) {
+    return 8.0f * (x > 20.0f ? x : log1pf(expf(x)));
+}
+
+static ln_status load_lru(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                          ln_mixer_weights *w) {
+    size_t width = spec->v_dim / spec->n_gate_blocks;
+    ln_source_shape shape = {spec->n_gate_blocks, width, width};
+    LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->v_dim, lru_rate, &w->rate));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_MIXER_A, layer, &shape, &w->a_blocks));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_MIXER_IN_GATE, layer, &shape, &w->in_gate_blocks));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, spec->v_dim, l->spec->dim, &w->gate));
+    return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, l->spec->dim, spec->v_dim, &w->out);
+}
+
 static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec, ln_norm *norm) {
     size_t dim = spec->n_heads * spec->v_dim;
     *norm = (ln_norm){.kind = LN_NORM_NONE, .dim = dim};
@@ -224,6 +240,8 @@ ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, dim, dim, &w->gate));
         return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, dim, &w->out);
     }
+    if (spec->kind == LN_MIXER_LRU)
+        return load_lru(l, layer, spec, w);
     if (spec->kind == LN_MIXER_SELECTIVE) {
         LN_TRY(load_selective(l, layer, spec, w));
         LN_TRY(load_norm(l, layer, spec, &w->norm));

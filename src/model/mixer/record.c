@@ -10,7 +10,7 @@ static void conv(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights 
         .x = x,
         .weight = w->conv,
         .bias = w->conv_bias,
-        .silu = spec->kind != LN_MIXER_CONV,
+        .silu = spec->kind != LN_MIXER_CONV && spec->kind != LN_MIXER_LRU,
         .cache = state_cache(r),
         .out = r->a->conv_out,
     };
@@ -138,12 +138,52 @@ static ln_op_scan selective_scan_of(const recorder *r, const ln_mixer_spec *spec
     };
 }
 
+/* Griffin's block: what its convolution gives makes decays, and a gate of what the scan reads; what
+ * that gives is multiplied with the activation of another branch. */
+static void lru(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *w, const float *x) {
+    const ln_activations *a = r->a;
+    const ln_mixer_weights *m = &w->mixer;
+    size_t n = spec->n_gate_blocks, width = spec->v_dim;
+    linear(r, &m->gate, x, a->mixer_gate);
+    r->ops[r->n_ops - 1].linear.activation = r->layer_spec->ffn.activation;
+    precise_linear(r, &m->in, x, a->conv_in);
+    conv(r, spec, m, a->conv_in);
+    linear_by_head(r, m->a_blocks, n, a->conv_out, 0, a->decay, 0);
+    r->ops[r->n_ops - 1].linear.precise = true;
+    linear_by_head(r, m->in_gate_blocks, n, a->conv_out, 0, a->mixer_out, 0);
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_GATE,
+        .n_rows = r->batch->n_tokens,
+        .dim = width,
+        .n_gates = width,
+        .x = a->conv_out,
+        .gate = a->mixer_out,
+        .out = a->conv_out,
+    };
+    push(r, LN_OP_SCAN)->scan = (ln_op_scan){
+        .v = a->conv_out,
+        .v_stride = width,
+        .a = a->decay,
+        .decay = LN_DECAY_LRU,
+        .rate = m->rate,
+        .q_scale = 1.0f,
+        .cache = state_cache(r),
+        .out = a->mixer_out,
+    };
+    multiply(r, a->mixer_out, a->mixer_gate, width, a->mixer_out);
+    linear_to_stream(r, &m->out, &w->attention_post_norm, a->mixer_out);
+}
+
 void ln_record_mixer(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *w,
                      const float *x) {
     const ln_activations *a = r->a;
     const ln_mixer_weights *m = &w->mixer;
     if (spec->kind == LN_MIXER_CONV) {
         gated_conv(r, spec, w, x);
+        return;
+    }
+    if (spec->kind == LN_MIXER_LRU) {
+        lru(r, spec, w, x);
         return;
     }
     precise_linear(r, &m->in, x, a->conv_in);

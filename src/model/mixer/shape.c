@@ -3,7 +3,7 @@
 size_t ln_mixer_conv_dim(const ln_mixer_spec *m, size_t dim) {
     if (m->kind == LN_MIXER_CONV)
         return dim;
-    if (m->kind == LN_MIXER_SELECTIVE)
+    if (m->kind == LN_MIXER_SELECTIVE || m->kind == LN_MIXER_LRU)
         return m->v_dim;
     return 2 * m->n_k_heads * m->k_dim + m->n_heads * m->v_dim;
 }
@@ -22,7 +22,7 @@ ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t d
     shape.v_dim = m->v_dim;
     shape.n_decays = m->n_heads * (m->kind == LN_MIXER_KDA ? m->k_dim : 1);
     shape.n_rows = LN_STATE_CHUNK + draft_tokens;
-    if (m->kind == LN_MIXER_SELECTIVE) {
+    if (m->kind == LN_MIXER_SELECTIVE || m->kind == LN_MIXER_LRU) {
         shape.selective = true;
         shape.n_decays = m->v_dim;
         shape.n_rows = 2 * draft_tokens;

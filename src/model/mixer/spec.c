@@ -179,6 +179,22 @@ static ln_status read_lightning(const ln_config *config, const ln_spec *spec, ln
     return LINNET_OK;
 }
 
+/* RG-LRU: one head as wide as all of the layer; its gates have a block for each of attention's. */
+static ln_status read_lru(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
+                          ln_error *err) {
+    mixer->n_heads = mixer->n_k_heads = mixer->k_dim = 1;
+    mixer->v_dim = spec->dim;
+    mixer->n_taps = 4;
+    LN_TRY(ln_config_size(config, (ln_key){"lru_width", ""}, 1, LN_MAX_DIM, &mixer->v_dim, err));
+    LN_TRY(ln_config_size(config, (ln_key){"conv1d_width", ""}, 1, MAX_TAPS, &mixer->n_taps, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"num_attention_heads", ""}, 1, MAX_MIXER_HEADS,
+                               &mixer->n_gate_blocks, err));
+    if (mixer->v_dim % mixer->n_gate_blocks == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not share lru_width %zu",
+                   ln_checkpoint_path(config->checkpoint), mixer->n_gate_blocks, mixer->v_dim);
+}
+
 /* Folders write an infinite limit as a string or an object. */
 static float number_of(const ln_meta_value *value, float otherwise) {
     return value->kind == LN_META_FLOAT ? (float)value->real
@@ -267,6 +283,8 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
         return read_selective(config, spec, mixer, err);
     if (mixer->kind == LN_MIXER_LIGHTNING)
         return read_lightning(config, spec, mixer, err);
+    if (mixer->kind == LN_MIXER_LRU)
+        return read_lru(config, spec, mixer, err);
     ln_tensor_id low = {.role = LN_ROLE_MIXER_A_LOW};
     mixer->is_low =
         ln_family_binding(family, config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF, low, 0) != NULL;
@@ -285,8 +303,9 @@ ln_status ln_spec_check_mixer_activation(const ln_config *config, ln_mixer kind,
     static const ln_key key = {"mamba_hidden_act|hidden_act", ""};
     ln_meta_value activation;
     char name[128];
-    if (kind == LN_MIXER_CONV || !ln_config_find(config, key, &activation, name) ||
-        ln_config_is(config, key, "silu") || ln_config_is(config, key, "swish"))
+    if (kind == LN_MIXER_CONV || kind == LN_MIXER_LRU ||
+        !ln_config_find(config, key, &activation, name) || ln_config_is(config, key, "silu") ||
+        ln_config_is(config, key, "swish"))
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: recurrent layers take silu alone",
                    ln_checkpoint_path(config->checkpoint), name);
@@ -312,6 +331,19 @@ static ln_status is_listed(const ln_config *config, const ln_family *family, siz
               : item.kind == LN_META_BOOL ? item.boolean
                                           : item.kind == LN_META_INT && item.integer == 0;
     return LINNET_OK;
+}
+
+/* By a list of words that goes on from its beginning where it ends; false: there is none. */
+static bool is_in_cycle(const ln_config *config, const ln_family *family, size_t layer,
+                        bool *listed) {
+    ln_meta_value list, item;
+    if (!ln_config_find(config, (ln_key){"block_types", ""}, &list, NULL) ||
+        list.kind != LN_META_ARRAY || list.array.count == 0)
+        return false;
+    *listed = ln_meta_item(&list, layer % (size_t)list.array.count, &item) &&
+              item.kind == LN_META_STRING &&
+              ln_list_has(family->mixer_word, item.string.data, item.string.bytes);
+    return true;
 }
 
 /* Whether config.json's list of layers, counted from `first` on, has this one. */
@@ -415,6 +447,8 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
         *has_mixer = is_numbered(&list, layer, 1);
         return LINNET_OK;
     }
+    if (is_in_cycle(config, family, layer, has_mixer))
+        return LINNET_OK;
     LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));
     if (has_list)
         return LINNET_OK;

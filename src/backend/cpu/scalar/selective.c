@@ -78,7 +78,7 @@ static void keep_shared(const ln_op_scan *p, const ln_state_view *view) {
     if (view->begin == view->end)
         return;
     for (size_t position = view->begin; position < view->end; position++)
-        if (s->n_rows > 0 && is_kept(view, position))
+        if (s->n_rows > 0 && p->k != NULL && is_kept(view, position))
             memcpy(tail_row(view, ln_tail_keys(s), position, s->k_dim),
                    p->k + (view->row + position - view->begin) * p->k_stride,
                    s->k_dim * sizeof(float));
@@ -87,12 +87,15 @@ static void keep_shared(const ln_op_scan *p, const ln_state_view *view) {
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
+/* Keys and queries that nobody stores. */
+static const float one[] = {1.0f};
+
 static void take_tail(const ln_selective_columns *c, const ln_selective_kernel *kernel,
                       size_t position) {
     const ln_state_view *view = c->view;
     const ln_state_shape *s = c->s;
     ln_selective_token t = {
-        .k = tail_row(view, ln_tail_keys(s), position, s->k_dim),
+        .k = c->p->k != NULL ? tail_row(view, ln_tail_keys(s), position, s->k_dim) : one,
         .dt = tail_row(view, ln_tail_steps(s), position, s->v_dim) + c->first,
         .u = tail_row(view, ln_tail_updates(s), position, s->v_dim) + c->first,
     };
@@ -107,10 +110,10 @@ static void take_token(const ln_selective_columns *c, const ln_selective_kernel 
     size_t row = view->row + position - view->begin, v_dim = s->v_dim;
     float dt[LN_SELECTIVE_COLUMNS], u[LN_SELECTIVE_COLUMNS];
     ln_selective_token t = {
-        .k = p->k + row * p->k_stride,
+        .k = p->k != NULL ? p->k + row * p->k_stride : one,
         .dt = dt,
         .u = u,
-        .q = p->q + row * p->q_stride,
+        .q = p->q != NULL ? p->q + row * p->q_stride : one,
         .v = p->v + row * p->v_stride + c->first,
         .out = p->out + row * v_dim + c->first,
     };
@@ -180,6 +183,17 @@ void ln_selective_scan(const ln_op *op, const ln_cpu_worker *worker,
     }
 }
 
+void ln_lru_update(const ln_selective_columns *c, size_t row, const float *v, float *dt, float *u) {
+    const ln_op_scan *p = c->p;
+    bool is_first = c->view->begin == 0 && row == c->view->row;
+    for (size_t j = 0; j < c->n; j++) {
+        size_t i = c->first + j;
+        float a = p->a[row * c->s->v_dim + i] + (p->a_bias != NULL ? p->a_bias[i] : 0.0f);
+        dt[j] = 1.0f / (1.0f + expf(-a));
+        u[j] = is_first ? v[j] : sqrtf(-expm1f(-2.0f * (p->rate[i] * dt[j]))) * v[j];
+    }
+}
+
 /* ---- the scalar kernel ----------------------------------------------------------------------- */
 
 static void update(const ln_selective_columns *c, size_t row, const float *v, float *dt, float *u) {
@@ -206,5 +220,6 @@ static void take(const ln_selective_columns *c, const ln_selective_token *t) {
 
 void ln_scalar_selective(const ln_op *op, const ln_cpu_worker *worker) {
     static const ln_selective_kernel kernel = {.update = update, .take = take};
-    ln_selective_scan(op, worker, &kernel);
+    static const ln_selective_kernel lru = {.update = ln_lru_update, .take = take};
+    ln_selective_scan(op, worker, op->scan.decay == LN_DECAY_LRU ? &lru : &kernel);
 }

@@ -1,5 +1,6 @@
-/* The selective scan of Mamba 1 on the CPU: an item is some columns of a sequence's state, which do
- * not depend on one another and stay in the worker's scratch from token to token. */
+/* The selective scans of Mamba 1 and of RG-LRU on the CPU: an item is some columns of a sequence's
+ * state, which do not depend on one another and stay in the worker's scratch from token to token.
+ */
 #ifndef LN_BACKEND_CPU_SCALAR_SELECTIVE_H
 #define LN_BACKEND_CPU_SCALAR_SELECTIVE_H
 
@@ -26,11 +27,14 @@ typedef struct ln_selective_token {
 
 /* What an instruction set computes. */
 typedef struct ln_selective_kernel {
-    /* dt of the columns of a row, and u = dt v */
+    /* dt of the columns of a row, and u: dt v, or as LN_DECAY_LRU has it */
     void (*update)(const ln_selective_columns *c, size_t row, const float *v, float *dt, float *u);
     /* The state takes the token, and gives its results. */
     void (*take)(const ln_selective_columns *c, const ln_selective_token *t);
 } ln_selective_kernel;
+
+/* dt and u of LN_DECAY_LRU. */
+void ln_lru_update(const ln_selective_columns *c, size_t row, const float *v, float *dt, float *u);
 
 void ln_selective_scan(const ln_op *op, const ln_cpu_worker *worker,
                        const ln_selective_kernel *kernel);

@@ -336,23 +336,6 @@ static ln_status index_columns(ln_loader *l) {
     return LINNET_OK;
 }
 
-/* What gates are limited with before their activation. */
-static ln_status zeros(ln_loader *l) {
-    size_t n = 0;
-    for (size_t i = 0; i < l->spec->n_layers; i++) {
-        const ln_moe_spec *moe = &l->spec->layers[i].ffn.moe;
-        n = moe->limits_before && moe->n_hidden > n ? moe->n_hidden : n;
-    }
-    if (n == 0)
-        return LINNET_OK;
-    float *values = calloc(n, sizeof *values);
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for zeros");
-    ln_status status = ln_load_table(l, values, n, &l->weights->zeros);
-    free(values);
-    return status;
-}
-
 /* ALiBi (Press et al., 2021): slopes 2^(-8 i / n) for n heads, n a power of two; for other
  * numbers every other slope of twice that power follows. */
 static ln_status alibi(ln_loader *l) {
@@ -599,7 +582,7 @@ static ln_status walk(ln_loader *l) {
     }
     LN_TRY(ropes(l));
     LN_TRY(index_columns(l));
-    LN_TRY(zeros(l));
+    LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));
     LN_TRY(alibi(l));

@@ -104,7 +104,8 @@ static bool is_here(const ln_cpu_experts *cpu, const ln_activations *a, const ln
     if (op->kind == LN_OP_LINEAR)
         return op->linear.groups.order == a->expert_order;
     return op->kind == LN_OP_POINTWISE &&
-           (op->pointwise.out == a->expert_out || op->pointwise.out == a->expert_hidden);
+           (op->pointwise.out == a->expert_out || op->pointwise.out == a->expert_hidden ||
+            (op->pointwise.out == a->gated && cpu->weights.zeros != NULL));
 }
 
 /* Where the host has rows of the backend; what the experts read first is x. */
@@ -117,7 +118,8 @@ static float *on_host(const ln_expert_rows *rows, const ln_activations *a, const
 }
 
 /* The same operation on the host's rows. */
-static ln_op moved(const ln_expert_rows *rows, const ln_activations *a, const ln_op *op) {
+static ln_op moved(const ln_cpu_experts *cpu, const ln_activations *a, const ln_op *op) {
+    const ln_expert_rows *rows = &cpu->rows;
     ln_op own = *op;
     if (op->kind == LN_OP_GROUP) {
         own.group.experts = rows->experts;
@@ -129,8 +131,11 @@ static ln_op moved(const ln_expert_rows *rows, const ln_activations *a, const ln
         own.linear.x = on_host(rows, a, op->linear.x);
         own.linear.out = on_host(rows, a, op->linear.out);
     } else {
-        own.pointwise.x = on_host(rows, a, op->pointwise.x);
-        own.pointwise.gate = on_host(rows, a, op->pointwise.gate);
+        bool reads_zeros =
+            op->pointwise.function == LN_POINTWISE_CLAMPED_SWIGLU && op->pointwise.out == a->gated;
+        own.pointwise.x = reads_zeros ? cpu->weights.zeros : on_host(rows, a, op->pointwise.x);
+        if (op->pointwise.gate != NULL)
+            own.pointwise.gate = on_host(rows, a, op->pointwise.gate);
         own.pointwise.out = on_host(rows, a, op->pointwise.out);
     }
     return own;
@@ -194,9 +199,9 @@ static ln_status compute(ln_cpu_experts *cpu, ln_backend *backend, const ln_acti
     if (moe->scale_inputs)
         LN_TRY(fetch(backend, rows->weights, a->expert_weights, n_rows * sizeof *a->expert_weights,
                      err));
-    rows->ops[n_ops++] = moved(rows, a, &ops[at->group]);
+    rows->ops[n_ops++] = moved(cpu, a, &ops[at->group]);
     for (size_t i = begin; i < end; i++)
-        rows->ops[n_ops++] = moved(rows, a, &ops[i]);
+        rows->ops[n_ops++] = moved(cpu, a, &ops[i]);
     own->profile = backend->profile;
     own->explainer = backend->explainer;
     bool can_start = backend->vtable->start != NULL && own != backend;

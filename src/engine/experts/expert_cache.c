@@ -183,7 +183,7 @@ static ln_status run_part(ln_expert_cache *cache, layer_run *run, ln_error *err)
     for (size_t i = 1; i < run->n_ops; i++) {
         ln_op op = run->ops[i];
         if (op.kind == LN_OP_POINTWISE && op.pointwise.function == LN_POINTWISE_SCALE &&
-            !run->is_first)
+            op.pointwise.n_gates == 1 && !run->is_first)
             continue;
         if (op.kind == LN_OP_LINEAR) {
             op.linear.weight = part_matrices(cache, w, op.linear.weight);

@@ -1,5 +1,7 @@
 #include "model/layers/experts_load.h"
 
+#include <stdlib.h>
+
 #include "base/checked.h"
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
@@ -114,6 +116,22 @@ ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln
     return shared_expert(l, i, &layer->ffn, w);
 }
 
+ln_status ln_load_zeros(ln_loader *l) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->spec->n_layers; i++) {
+        const ln_moe_spec *moe = &l->spec->layers[i].ffn.moe;
+        n = moe->limits_before && moe->n_hidden > n ? moe->n_hidden : n;
+    }
+    if (n == 0)
+        return LINNET_OK;
+    float *values = calloc(n, sizeof *values);
+    if (values == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for zeros");
+    ln_status status = ln_load_table(l, values, n, &l->weights->zeros);
+    free(values);
+    return status;
+}
+
 ln_status ln_load_only_experts(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_layer_weights planned = {0};
@@ -128,6 +146,7 @@ ln_status ln_load_only_experts(ln_loader *l) {
             LN_TRY((l->options.expert_slots > 0 ? stored_experts : experts)(l, i, &spec->layers[i],
                                                                             w));
     }
+    LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_layout_check(&l->table_layout, "table of the experts", l->err));
     return ln_layout_check(&l->layout, "experts", l->err);
 }

@@ -18,12 +18,12 @@
 
 enum {
     LN_IPC_RANKS = 16,  /* that can exchange so */
-    LN_IPC_BLOCKS = 32, /* of threads that run a collective */
+    LN_IPC_BLOCKS = 64, /* of threads that run a collective */
     LN_IPC_GROUPS = 2,  /* a stage's ranks; those of them that divide attention */
     LN_IPC_CHANNELS = 2,
     LN_IPC_SLOTS = 4,
-    LN_IPC_HEAD_BYTES = 1 << 14,
-    LN_IPC_PART_BYTES = 4 << 20, /* of a collective at once */
+    LN_IPC_HEAD_BYTES = 1 << 15,
+    LN_IPC_PART_BYTES = 8 << 20, /* of a collective at once */
     LN_IPC_SLOT_BYTES = 2 << 20  /* of a message at once */
 };
 

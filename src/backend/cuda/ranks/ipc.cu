@@ -3,7 +3,12 @@
 
 #include <cuda_runtime.h>
 
-enum { THREADS = 512, LOOK_EVERY = 1024 /* polls between two looks at trouble and clock */ };
+enum {
+    THREADS = 512,
+    COPIES = 4,       /* elements that a thread has under way */
+    SUMS = 2,         /* the same, of all ranks */
+    LOOK_EVERY = 1024 /* polls between two looks at trouble and clock */
+};
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
@@ -61,6 +66,36 @@ static __device__ bool is_last(unsigned *n_ended) {
     }
     __syncthreads();
     return last;
+}
+
+/* Elements [begin, end) of n that this block has. */
+static __device__ void find_elements(size_t n, size_t *begin, size_t *end) {
+    *begin = ln_ipc_share(n, blockIdx.x, gridDim.x);
+    *end = ln_ipc_share(n, blockIdx.x + 1, gridDim.x);
+}
+
+/* A block's store(i, load(i)) for i in [begin, end), of which a thread has N under way: a load from
+ * another GPU takes microseconds, and none may pass a store that might be to the same place. */
+template <typename T, int N, typename Load, typename Store>
+static __device__ __forceinline__ void move(size_t begin, size_t end, Load load, Store store) {
+    size_t i = begin + threadIdx.x;
+    for (; i + (N - 1) * THREADS < end; i += N * THREADS) {
+        T values[N];
+#pragma unroll
+        for (int u = 0; u < N; u++)
+            values[u] = load(i + u * THREADS);
+#pragma unroll
+        for (int u = 0; u < N; u++)
+            store(i + u * THREADS, values[u]);
+    }
+    for (; i < end; i += THREADS)
+        store(i, load(i));
+}
+
+template <typename T>
+static __device__ __forceinline__ void copy(const T *from, T *to, size_t begin, size_t end) {
+    move<T, COPIES>(
+        begin, end, [=](size_t i) { return from[i]; }, [=](size_t i, T value) { to[i] = value; });
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -132,22 +167,23 @@ template <typename T> struct sum_args {
 };
 
 template <typename T>
-static __device__ __forceinline__ void store(const sum_args<T> &p, size_t i, T sum) {
-    p.out[i] = p.residual != NULL ? add(p.residual[i], sum) : sum;
+static __device__ __forceinline__ T add_residual(const sum_args<T> &p, size_t i, T sum) {
+    return p.residual != NULL ? add(p.residual[i], sum) : sum;
 }
 
 /* Every rank reads all that the others have. Bytes moved: n_ranks + 1 (2 with residual) times the
  * data read, twice written. */
-template <typename T> static __global__ void sum_at_once(const __grid_constant__ sum_args<T> p) {
+template <typename T>
+static __global__ void __launch_bounds__(THREADS)
+    sum_at_once(const __grid_constant__ sum_args<T> p) {
     unsigned number = begin_number(p.g);
-    size_t begin = ln_ipc_share(p.n, blockIdx.x, gridDim.x) + threadIdx.x;
-    size_t end = ln_ipc_share(p.n, blockIdx.x + 1, gridDim.x);
-    T *own = data_of<T>(p.g, p.g.rank, number);
-    for (size_t i = begin; i < end; i += THREADS)
-        own[i] = p.x[i];
+    size_t begin, end;
+    find_elements(p.n, &begin, &end);
+    copy(p.x, data_of<T>(p.g, p.g.rank, number), begin, end);
     if (meet(p.g, 0, number))
-        for (size_t i = begin; i < end; i += THREADS)
-            store(p, i, sum_of<T>(p.g, number, i));
+        move<T, SUMS>(
+            begin, end, [&](size_t i) { return add_residual(p, i, sum_of<T>(p.g, number, i)); },
+            [&](size_t i, T sum) { p.out[i] = sum; });
     end_number(p.g, number);
 }
 
@@ -161,26 +197,31 @@ static __device__ void find_share(size_t n, const ln_ipc_group &g, unsigned rank
 }
 
 /* Every rank sums a part, and reads the sums of the others. */
-template <typename T> static __global__ void sum_in_two(const __grid_constant__ sum_args<T> p) {
+template <typename T>
+static __global__ void __launch_bounds__(THREADS)
+    sum_in_two(const __grid_constant__ sum_args<T> p) {
     unsigned number = begin_number(p.g), n_ranks = p.g.n_ranks;
     size_t begin, end, first = ln_ipc_share(p.n, p.g.rank, n_ranks);
     T *own = data_of<T>(p.g, p.g.rank, number), *sums = sums_of<T>(p.g, p.g.rank, number);
     for (unsigned rank = 0; rank < n_ranks; rank++) {
         find_share(p.n, p.g, rank, &begin, &end);
-        for (size_t i = begin + threadIdx.x; i < end; i += THREADS)
-            own[i] = p.x[i];
+        copy(p.x, own, begin, end);
     }
     bool has_met = meet(p.g, 0, number);
     find_share(p.n, p.g, p.g.rank, &begin, &end);
-    for (size_t i = begin + threadIdx.x; i < end && has_met; i += THREADS)
-        sums[i - first] = sum_of<T>(p.g, number, i);
+    if (has_met)
+        move<T, SUMS>(
+            begin, end, [&](size_t i) { return sum_of<T>(p.g, number, i); },
+            [&](size_t i, T sum) { sums[i - first] = sum; });
     has_met = has_met && meet(p.g, 1, number);
-    for (unsigned rank = 0; rank < n_ranks && has_met; rank++) {
+    for (unsigned turn = 0; turn < n_ranks && has_met; turn++) {
+        unsigned rank = (p.g.rank + turn) % n_ranks; /* no two begin at the same one */
         const T *theirs = sums_of<T>(p.g, rank, number);
         first = ln_ipc_share(p.n, rank, n_ranks);
         find_share(p.n, p.g, rank, &begin, &end);
-        for (size_t i = begin + threadIdx.x; i < end; i += THREADS)
-            store(p, i, theirs[i - first]);
+        move<T, COPIES>(
+            begin, end, [&](size_t i) { return add_residual(p, i, theirs[i - first]); },
+            [&](size_t i, T sum) { p.out[i] = sum; });
     }
     end_number(p.g, number);
 }
@@ -223,26 +264,26 @@ struct gather_args {
 };
 
 /* Bytes moved: what each rank has, once to its arena and once from there. */
-static __global__ void gather_columns(const __grid_constant__ gather_args p) {
-    unsigned number = begin_number(p.g), n_ranks = p.g.n_ranks;
-    float *own = data_of<float>(p.g, p.g.rank, number);
-    for (unsigned rank = 0; rank < n_ranks; rank++) {
-        size_t first = ln_ipc_share(p.n_cols, rank, n_ranks);
-        size_t n = p.n_rows * (ln_ipc_share(p.n_cols, rank + 1, n_ranks) - first);
-        size_t end = ln_ipc_share(n, blockIdx.x + 1, gridDim.x);
-        size_t begin = ln_ipc_share(n, blockIdx.x, gridDim.x) + threadIdx.x;
-        for (size_t i = begin; i < end && rank == p.g.rank; i += THREADS)
-            own[i] = p.x[i];
-    }
+static __global__ void __launch_bounds__(THREADS)
+    gather_columns(const __grid_constant__ gather_args p) {
+    unsigned number = begin_number(p.g), n_ranks = p.g.n_ranks, own = p.g.rank;
+    size_t begin, end;
+    size_t own_width =
+        ln_ipc_share(p.n_cols, own + 1, n_ranks) - ln_ipc_share(p.n_cols, own, n_ranks);
+    find_elements(p.n_rows * own_width, &begin, &end);
+    copy(p.x, data_of<float>(p.g, own, number), begin, end);
     bool has_met = meet(p.g, 0, number);
-    for (unsigned rank = 0; rank < n_ranks && has_met && p.g.rank == 0; rank++) {
+    for (unsigned rank = 0; rank < n_ranks && has_met && own == 0; rank++) {
         const float *theirs = data_of<float>(p.g, rank, number);
         size_t first = ln_ipc_share(p.n_cols, rank, n_ranks);
-        size_t width = ln_ipc_share(p.n_cols, rank + 1, n_ranks) - first, n = p.n_rows * width;
-        size_t end = ln_ipc_share(n, blockIdx.x + 1, gridDim.x);
-        size_t begin = ln_ipc_share(n, blockIdx.x, gridDim.x) + threadIdx.x;
-        for (size_t i = begin; i < end; i += THREADS)
-            p.out[i / width * p.n_cols + first + i % width] = theirs[i];
+        /* Divisions of 32 bits, which hold LN_IPC_PART_BYTES. */
+        unsigned width = (unsigned)(ln_ipc_share(p.n_cols, rank + 1, n_ranks) - first);
+        find_elements((size_t)p.n_rows * width, &begin, &end);
+        move<float, COPIES>(
+            begin, end, [=](size_t i) { return theirs[i]; },
+            [&](size_t i, float x) {
+                p.out[(unsigned)i / width * p.n_cols + first + (unsigned)i % width] = x;
+            });
     }
     end_number(p.g, number);
 }
@@ -277,9 +318,9 @@ static __device__ bool wait_all(const unsigned *flag, unsigned number, const ln_
 }
 
 static __device__ void copy_floats(const pass_args &p, const float *from, float *to) {
-    size_t end = ln_ipc_share(p.n, blockIdx.x + 1, gridDim.x);
-    for (size_t i = ln_ipc_share(p.n, blockIdx.x, gridDim.x) + threadIdx.x; i < end; i += THREADS)
-        to[i] = from[i];
+    size_t begin, end;
+    find_elements(p.n, &begin, &end);
+    copy(from, to, begin, end);
 }
 
 static __global__ void send_floats(const __grid_constant__ pass_args p) {

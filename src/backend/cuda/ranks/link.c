@@ -176,7 +176,7 @@ static void look(ln_cuda_link *link) {
 }
 
 int ln_cuda_link_wait(ln_cuda_link *link, ln_cuda_event event) {
-    enum { SPIN_NS = 2000000, NAP_NS = 50000, N_POLLS = 64 };
+    enum { SPIN_NS = 20000000 /* a step's time */, NAP_NS = 50000, N_POLLS = 64 };
     if (link->vtable == NULL)
         return ln_cuda_event_synchronize(event);
     uint64_t begin_ns = ln_clock_ns();

@@ -20,15 +20,19 @@ ln_collectives ln_collectives_group(ln_collectives *all, size_t first, size_t n)
                             .timeout_ns = all->timeout_ns};
 }
 
-/* c: all ranks, as e counts them. */
-static ln_status fail(ln_collectives *c, ln_transport_status status, const ln_message *e,
-                      ln_error *err) {
-    size_t other = e->from != LN_NO_RANK ? e->from : e->to;
+/* c: all ranks, as messages [n] to ranks in turn, or from one, count them. */
+static ln_status fail(ln_collectives *c, ln_transport_status status, const ln_message *messages,
+                      size_t n, ln_error *err) {
+    size_t other = messages->from != LN_NO_RANK ? messages->from : messages->to;
     const char *what = status == LN_TRANSPORT_TIMEOUT ? "does not answer" : "is lost";
     size_t lost =
         c->transport->find_lost != NULL ? c->transport->find_lost(c->transport) : LN_NO_RANK;
     other = lost != LN_NO_RANK ? lost : other;
-    ln_fail(&c->failure, LINNET_ERR_COMPUTE, "rank %zu of %zu %s", other, c->n_ranks, what);
+    if (n > 1 && lost == LN_NO_RANK)
+        ln_fail(&c->failure, LINNET_ERR_COMPUTE, "one of ranks %zu to %zu of %zu %s", other,
+                other + n - 1, c->n_ranks, what);
+    else
+        ln_fail(&c->failure, LINNET_ERR_COMPUTE, "rank %zu of %zu %s", other, c->n_ranks, what);
     if (err != NULL)
         *err = c->failure;
     return c->failure.status;
@@ -38,7 +42,7 @@ void ln_collectives_lose(ln_collectives *group, size_t rank) {
     ln_collectives *c = group->all != NULL ? group->all : group;
     const ln_message e = {.to = LN_NO_RANK, .from = group->first + rank};
     if (c->failure.status == LINNET_OK)
-        (void)fail(c, LN_TRANSPORT_TIMEOUT, &e, NULL);
+        (void)fail(c, LN_TRANSPORT_TIMEOUT, &e, 1, NULL);
 }
 
 ln_status ln_collectives_check(ln_collectives *c, ln_error *err) {
@@ -46,7 +50,7 @@ ln_status ln_collectives_check(ln_collectives *c, ln_error *err) {
     bool has_watch = c->transport != NULL && c->transport->find_lost != NULL;
     if (c->failure.status == LINNET_OK && has_watch &&
         c->transport->find_lost(c->transport) != LN_NO_RANK)
-        return fail(c, LN_TRANSPORT_FAILED, &none, err);
+        return fail(c, LN_TRANSPORT_FAILED, &none, 1, err);
     if (c->failure.status != LINNET_OK && err != NULL)
         *err = c->failure;
     return c->failure.status;
@@ -57,17 +61,20 @@ void ln_collectives_watch(ln_collectives *c, void (*on_lost)(void *user), void *
         c->transport->watch(c->transport, on_lost, user);
 }
 
-static ln_status pass_on(ln_collectives *group, ln_message e, ln_error *err) {
+/* messages [n], with ranks as the group counts them; changes them. */
+static ln_status pass_on(ln_collectives *group, ln_message *messages, size_t n, ln_error *err) {
     ln_collectives *c = group->all != NULL ? group->all : group;
-    e.to += e.to != LN_NO_RANK ? group->first : 0;
-    e.from += e.from != LN_NO_RANK ? group->first : 0;
+    for (size_t i = 0; i < n; i++) {
+        messages[i].to += messages[i].to != LN_NO_RANK ? group->first : 0;
+        messages[i].from += messages[i].from != LN_NO_RANK ? group->first : 0;
+    }
     if (c->failure.status != LINNET_OK) {
         if (err != NULL)
             *err = c->failure;
         return c->failure.status;
     }
-    ln_transport_status status = c->transport->exchange(c->transport, &e);
-    return status == LN_TRANSPORT_OK ? LINNET_OK : fail(c, status, &e, err);
+    ln_transport_status status = c->transport->exchange(c->transport, messages, n);
+    return status == LN_TRANSPORT_OK ? LINNET_OK : fail(c, status, messages, n, err);
 }
 
 /* An exchange of any size; both sides cut it alike. */
@@ -80,7 +87,8 @@ static ln_status exchange(ln_collectives *c, const ln_message *whole, ln_error *
         e.in_bytes = in_left < MESSAGE_BYTES ? in_left : MESSAGE_BYTES;
         e.to = out_left > 0 ? whole->to : LN_NO_RANK;
         e.from = in_left > 0 ? whole->from : LN_NO_RANK;
-        LN_TRY(pass_on(c, e, err));
+        ln_message part = e;
+        LN_TRY(pass_on(c, &part, 1, err));
         if (e.out_bytes > 0) /* else it may be NULL */
             e.out = (const char *)e.out + e.out_bytes;
         if (e.in_bytes > 0)
@@ -240,17 +248,35 @@ ln_status ln_all_gather(ln_collectives *c, const void *x, size_t bytes, void *ou
     return LINNET_OK;
 }
 
+/* To all others at once: a receiver may be asleep. */
+static ln_status send_to_all(ln_collectives *c, const void *data, size_t bytes, ln_error *err) {
+    for (size_t first = 1; first < c->n_ranks;) {
+        ln_message messages[LN_MAX_MESSAGES];
+        size_t n = 0;
+        for (; n < LN_MAX_MESSAGES && first + n < c->n_ranks; n++)
+            messages[n] = (ln_message){.to = first + n,
+                                       .from = LN_NO_RANK,
+                                       .out = data,
+                                       .out_bytes = bytes,
+                                       .timeout_ns = c->timeout_ns};
+        LN_TRY(pass_on(c, messages, n, err));
+        first += n;
+    }
+    return LINNET_OK;
+}
+
 ln_status ln_broadcast(ln_collectives *c, void *data, size_t bytes, bool is_idle, ln_error *err) {
-    for (size_t rank = 1; rank < c->n_ranks && c->rank == 0; rank++)
-        LN_TRY(ln_send(c, rank, data, bytes, err));
-    if (c->rank == 0)
-        return LINNET_OK;
-    ln_message e = {.to = LN_NO_RANK,
-                    .from = 0,
-                    .in = data,
-                    .in_bytes = bytes,
-                    .timeout_ns = is_idle ? 0 : c->timeout_ns};
-    return exchange(c, &e, err);
+    for (size_t begin = 0; begin < bytes; begin += MESSAGE_BYTES) {
+        size_t n = bytes - begin < MESSAGE_BYTES ? bytes - begin : MESSAGE_BYTES;
+        ln_message e = {.to = LN_NO_RANK,
+                        .from = 0,
+                        .in = (char *)data + begin,
+                        .in_bytes = n,
+                        .timeout_ns = is_idle ? 0 : c->timeout_ns};
+        LN_TRY(c->rank == 0 ? send_to_all(c, (char *)data + begin, n, err)
+                            : pass_on(c, &e, 1, err));
+    }
+    return LINNET_OK;
 }
 
 ln_status ln_barrier(ln_collectives *c, ln_error *err) {

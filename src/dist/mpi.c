@@ -22,7 +22,8 @@
 enum {
     TAG = 77,
     TAG_HEARTBEAT = 78,
-    SPIN_NS = 100000, /* a partner that computes the same is mostly that near */
+    SPIN_NS = 100000,       /* a partner that computes the same is mostly that near */
+    IDLE_SPIN_NS = 5000000, /* the next step mostly comes that soon */
     LONGEST_NAP_NS = 1000000,
     HEARTBEAT_MS = 250,
     START_S = 30,
@@ -56,8 +57,8 @@ static uint64_t now_ns(void) {
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Yields at first; then sleeps, an eighth of what it has waited. */
-static void pause_for(uint64_t waited_ns) {
-    if (waited_ns < SPIN_NS) {
+static void pause_for(uint64_t waited_ns, bool is_idle) {
+    if (waited_ns < (is_idle ? IDLE_SPIN_NS : SPIN_NS)) {
         sched_yield();
         return;
     }
@@ -67,7 +68,7 @@ static void pause_for(uint64_t waited_ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
 }
 
-static int post(const ln_message *e, MPI_Request requests[2], int *n) {
+static int post(const ln_message *e, MPI_Request *requests, int *n) {
     int code = MPI_SUCCESS;
     if (e->from != LN_NO_RANK)
         code = MPI_Irecv(e->in, (int)e->in_bytes, MPI_BYTE, (int)e->from, TAG, MPI_COMM_WORLD,
@@ -78,13 +79,15 @@ static int post(const ln_message *e, MPI_Request requests[2], int *n) {
     return code;
 }
 
-static ln_transport_status exchange(ln_transport *base, const ln_message *e) {
+static ln_transport_status exchange(ln_transport *base, const ln_message *messages,
+                                    size_t n_messages) {
     mpi_transport *self = (mpi_transport *)base;
-    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    int n = 0, done = 0;
-    uint64_t begin_ns = now_ns();
+    MPI_Request requests[2 * LN_MAX_MESSAGES];
+    int n = 0, done = 0, code = MPI_SUCCESS;
+    uint64_t begin_ns = now_ns(), timeout_ns = messages[0].timeout_ns;
     pthread_mutex_lock(&self->calls);
-    int code = post(e, requests, &n);
+    for (size_t i = 0; i < n_messages && code == MPI_SUCCESS; i++)
+        code = post(&messages[i], requests, &n);
     pthread_mutex_unlock(&self->calls);
     while (code == MPI_SUCCESS) {
         bool is_lost = atomic_load(&self->lost) != LN_NO_RANK; /* what came before counts */
@@ -94,9 +97,9 @@ static ln_transport_status exchange(ln_transport *base, const ln_message *e) {
         if (code != MPI_SUCCESS || is_lost || done)
             break;
         uint64_t waited_ns = now_ns() - begin_ns;
-        if (e->timeout_ns > 0 && waited_ns > e->timeout_ns)
+        if (timeout_ns > 0 && waited_ns > timeout_ns)
             return LN_TRANSPORT_TIMEOUT;
-        pause_for(waited_ns);
+        pause_for(waited_ns, timeout_ns == 0);
     }
     return code == MPI_SUCCESS && done ? LN_TRANSPORT_OK : LN_TRANSPORT_FAILED;
 }

@@ -14,6 +14,7 @@ typedef enum ln_transport_status {
 } ln_transport_status;
 
 #define LN_NO_RANK ((size_t)-1)
+enum { LN_MAX_MESSAGES = 16 };
 
 /* Messages of one exchange: to one rank, from one, or both at once. */
 typedef struct ln_message {
@@ -21,15 +22,17 @@ typedef struct ln_message {
     const void *out;
     void *in;
     size_t out_bytes, in_bytes; /* below 2 GiB; what comes has just this size */
-    uint64_t timeout_ns;        /* 0: waits for ever, and mostly asleep */
+    uint64_t timeout_ns;        /* 0: waits for ever, after some time mostly asleep */
 } ln_message;
 
 typedef struct ln_transport {
     const char *name;
     size_t rank, n_ranks;
     size_t n_local, local_rank; /* ranks on this machine, and which of them this one is */
-    /* Messages between two ranks arrive in the order in which they were sent. */
-    ln_transport_status (*exchange)(struct ln_transport *self, const ln_message *exchange);
+    /* Messages [n], all under way at once; n is at most LN_MAX_MESSAGES, and the first one's time
+     * counts for all. Those between two ranks arrive in the order in which they were sent. */
+    ln_transport_status (*exchange)(struct ln_transport *self, const ln_message *messages,
+                                    size_t n);
     /* The first rank that is known to have ended or to be silent, or LN_NO_RANK; then exchanges
      * fail. Any thread; NULL: nobody knows. */
     size_t (*find_lost)(struct ln_transport *self);

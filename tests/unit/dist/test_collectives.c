@@ -27,7 +27,7 @@ typedef struct thread_transport {
     world *world;
 } thread_transport;
 
-static ln_transport_status exchange(ln_transport *base, const ln_message *m) {
+static ln_transport_status exchange_one(ln_transport *base, const ln_message *m) {
     thread_transport *self = (thread_transport *)base;
     world *w = self->world;
     bool sends = m->to != LN_NO_RANK, takes = m->from != LN_NO_RANK;
@@ -54,6 +54,13 @@ static ln_transport_status exchange(ln_transport *base, const ln_message *m) {
         }
     }
     pthread_mutex_unlock(&w->mutex);
+    return status;
+}
+
+static ln_transport_status exchange(ln_transport *base, const ln_message *messages, size_t n) {
+    ln_transport_status status = LN_TRANSPORT_OK;
+    for (size_t i = 0; i < n && status == LN_TRANSPORT_OK; i++)
+        status = exchange_one(base, &messages[i]);
     return status;
 }
 

@@ -114,6 +114,10 @@ typedef enum ln_role {
     LN_ROLE_ATTENTION_NORM_GATE,
     LN_ROLE_FFN_NORM_LOW,
     LN_ROLE_FFN_NORM_GATE,
+    LN_ROLE_ATTENTION_BLEND, /* [dim] of what stays of the residual stream, and joins it */
+    LN_ROLE_FFN_BLEND,
+    LN_ROLE_EXPERT_IN_NORM,  /* of what latent experts read, */
+    LN_ROLE_EXPERT_OUT_NORM, /* and of what each gives */
     LN_ROLE_ATTENTION_HYPER, /* hyper-connections: what makes weights of all streams, */
     LN_ROLE_ATTENTION_HYPER_BASE,
     LN_ROLE_ATTENTION_HYPER_SCALE, /* in this order */
@@ -285,16 +289,18 @@ struct ln_family {
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
     bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */
-    bool averages_blocks;   /* what a layer adds counts as one of all before it: block k gives
-                               x sqrt((k - 1) / k) + y / sqrt(k) */
-    bool softplus_gate;     /* of it, instead of a sigmoid */
-    bool gating;            /* config.json's "gating" says whether it is by head or by element */
-    bool sub_norms;         /* norms before the last matrices of attention and feed-forward */
-    bool rope_by_fraction;  /* rotary_dim does not count */
-    bool sparse_blocks;     /* some layers see the best of all blocks alone: as long as a context
-                               has no more than these, they see all, and longer ones are refused */
-    bool trained_ctx; /* folders: contexts behind seq_length are computed in other ways, unless
-                         use_logn_attn and use_dynamic_ntk are false; they are refused */
+    bool blends; /* the residual stream and what a block gives are weighed by element; norms behind
+                    feed-forwards and experts scale before they normalise (Muse Spark) */
+    bool averages_blocks;  /* what a layer adds counts as one of all before it: block k gives
+                              x sqrt((k - 1) / k) + y / sqrt(k) */
+    bool softplus_gate;    /* of it, instead of a sigmoid */
+    bool gating;           /* config.json's "gating" says whether it is by head or by element */
+    bool sub_norms;        /* norms before the last matrices of attention and feed-forward */
+    bool rope_by_fraction; /* rotary_dim does not count */
+    bool sparse_blocks;    /* some layers see the best of all blocks alone: as long as a context
+                              has no more than these, they see all, and longer ones are refused */
+    bool trained_ctx;      /* folders: contexts behind seq_length are computed in other ways, unless
+                              use_logn_attn and use_dynamic_ntk are false; they are refused */
     const char *output_gate_key; /* a flag that says whether it is there; NULL: it is */
     ln_query_scale_rule query_scale;
     bool xielu; /* the activation when the checkpoint does not say */

@@ -292,6 +292,10 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
     };
     if (is_latent)
         linear_by_head(r, w->v_b, spec->n_heads, a->attended, 0, a->latent_heads, 0);
+    if (spec->head_norm) {
+        norm(r, &w->head_norm, a->attended, NULL, a->attended);
+        r->ops[r->n_ops - 1].norm.n_rows = r->batch->n_tokens * spec->n_heads;
+    }
     if (spec->gate != LN_GATE_NONE)
         gate_output(r, spec, w);
     if (spec->out_norm)
@@ -349,10 +353,13 @@ static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *we
         norm(r, weights, r->a->x, NULL, r->a->x);
 }
 
-/* Where blocks read the norm of x and add to it, x becomes what stays of the norm. */
-static void keep_norm(recorder *r, const ln_norm *weights) {
+/* Where blocks read the norm of x and add to it, x becomes what stays of the norm; where x is
+ * weighed, what stays of it. */
+static void keep(recorder *r, const ln_norm *weights, const float *stays) {
     if (weights->dim > 0)
         norm(r, weights, r->a->x, NULL, r->a->x);
+    if (stays != NULL)
+        scale_rows(r, r->batch->n_tokens, r->spec->dim, r->a->x, stays);
 }
 
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
@@ -370,7 +377,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     const float *mixer_x = x;
     if (w->mixer.in_norm.dim > 0)
         mixer_x = pre_norm(r, &w->mixer.in_norm, r->a->ffn_normed);
-    keep_norm(r, &w->attention_kept);
+    keep(r, &w->attention_kept, w->attention_stays);
     if (spec->attention.n_heads > 0)
         attention(r, &spec->attention, w, x);
     if (spec->mixer.kind != LN_MIXER_NONE)
@@ -387,7 +394,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
         gate_norm(r, &w->ffn_norm_low, &w->ffn_norm_gate, r->a->ffn_normed);
-        keep_norm(r, &w->ffn_kept);
+        keep(r, &w->ffn_kept, w->ffn_stays);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         after_norm(r, spec, &w->ffn_norm);
         ln_record_hyper_write(r);

@@ -5,6 +5,7 @@
 
 #include "model/family.h"
 #include "model/layers/altup.h"
+#include "model/layers/blend.h"
 #include "model/layers/experts_load.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
@@ -230,7 +231,7 @@ static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
     bool has_block = layer->attention.n_heads > 0 || layer->mixer.kind != LN_MIXER_NONE;
     bool has_ffn = layer->ffn.n_hidden > 0 || layer->ffn.moe.n_experts > 0;
     bool has_first = !differs || layer->placement == LN_PLACE_PRE;
-    bool has_post = !differs || layer->placement == LN_PLACE_POST;
+    bool has_post = (!differs || layer->placement == LN_PLACE_POST) && !l->spec->family->blends;
     if (has_first && has_block)
         LN_TRY(first_norms(l, layer, i, w));
     if (has_post)
@@ -250,6 +251,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     *w = (ln_layer_weights){0};
     LN_TRY(block_norms(l, layer, i, w));
     LN_TRY(norm_gates(l, layer, i, w));
+    LN_TRY(ln_load_blend(l, layer, i, w));
     if (layer->placement == LN_PLACE_NORMED)
         LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)

@@ -186,6 +186,19 @@ static inline void precise_linear(recorder *r, const ln_weight *weight, const fl
     r->ops[r->n_ops - 1].linear.precise = true;
 }
 
+/* Rows of x times a weight of `dim` elements, in place. */
+static inline void scale_rows(recorder *r, size_t n_rows, size_t dim, float *x,
+                              const float *weight) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
+                                                            .n_rows = n_rows,
+                                                            .dim = dim,
+                                                            .n_gates = dim,
+                                                            .x = x,
+                                                            .gate = weight,
+                                                            .one_gate = true,
+                                                            .out = x};
+}
+
 /* Whether scores are more than q k over the root of a head's dimension. */
 static inline bool magnifies_scores(const recorder *r, const ln_attention_spec *spec) {
     double rotated = spec->rope >= 0 ? (double)r->weights->ropes[spec->rope].magnitude : 1.0;

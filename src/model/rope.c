@@ -325,7 +325,8 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
         LN_TRY(read_local_theta(config, source, &rope->theta, err));
     LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
                           err));
-    read_listed_theta(config, &rope->theta);
+    if (!source->lists_flags)
+        read_listed_theta(config, &rope->theta);
     double ratio = 1; /* ChatGLM */
     LN_TRY(ln_config_real(config, (ln_key){"rope_ratio", ""}, 1e-6, 1e9, &ratio, err));
     rope->theta *= ratio;

@@ -81,6 +81,7 @@ typedef struct ln_attention_spec {
     bool sees_all;      /* in an encoder: not causal */
     bool softplus_gate; /* instead of the sigmoid */
     bool out_norm;      /* of what attention gives, over all heads, before its matrix */
+    bool head_norm;     /* of what each head gives, without weights, before the output's gate */
     bool k_is_v;        /* values are what keys are before their norm */
     bool v_norm;        /* values are normalised by head, without weights */
     size_t kv_group;    /* index into ln_spec.kv_groups */
@@ -139,6 +140,7 @@ typedef struct ln_moe_spec {
     float scale;
     float jitter;         /* of the sparse mixer */
     float softcap;        /* of the router's logits; 0: none */
+    float logit_scale;    /* of these */
     size_t shared_hidden; /* 0: no shared expert */
     bool shared_gate;
     float shared_scale; /* of what a shared expert gives */
@@ -305,6 +307,7 @@ typedef struct ln_spec {
     ln_aux_layers aux_layers; /* of a model beside which an EAGLE-3 head drafts */
     ln_eagle_spec eagle;
     size_t n_relative_buckets, relative_max_distance;
+    double blend_temperature;    /* 0: the residual stream is not weighed */
     size_t norm_gate_rank;       /* of norms that are gated; 0: none */
     size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */
     size_t laurel_rank;          /* with streams */

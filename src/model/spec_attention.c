@@ -160,6 +160,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(read_gate(config, spec->family, &attention->gate, err));
     attention->softplus_gate = spec->family->softplus_gate;
     attention->out_norm = spec->family->sub_norms;
+    attention->head_norm = spec->family->blends;
     attention->norm_after_rope = spec->family->norm_after_rope;
     attention->rope = -1;
     double v_scale = 1.0;

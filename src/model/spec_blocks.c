@@ -91,8 +91,8 @@ static ln_status read_expert_size(const ln_config *config, const ln_family *fami
     } else {
         LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
     }
-    return ln_config_size(config, (ln_key){"moe_latent_size", "moe_latent_size"}, 1, LN_MAX_DIM,
-                          &moe->n_latent, err);
+    return ln_config_size(config, (ln_key){"moe_latent_size|moe_hidden_size", "moe_latent_size"}, 1,
+                          LN_MAX_DIM, &moe->n_latent, err);
 }
 
 /* Whether the weights of the chosen add up to one: by a flag, or as DBRX says it, by the order of
@@ -135,6 +135,19 @@ static ln_status read_used(const ln_config *config, const ln_family *family, ln_
                                1, moe->n_experts + moe->n_zero, &moe->n_used, err);
 }
 
+/* What happens to the router's logits first. */
+static ln_status read_logits(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
+                             ln_error *err) {
+    double softcap = 0, scale = 1;
+    LN_TRY(ln_config_real(config, (ln_key){"moe_router_logit_softcapping", ""}, 0, 1e9, &softcap,
+                          err));
+    if (family->blends) /* the model's */
+        LN_TRY(ln_config_real(config, (ln_key){"output_multiplier", ""}, 1e-9, 1e9, &scale, err));
+    moe->softcap = (float)softcap;
+    moe->logit_scale = (float)scale;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,
                            ln_moe_spec *moe, ln_error *err) {
     *moe = (ln_moe_spec){.router = family->router,
@@ -167,10 +180,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
             "moe_routed_scaling_factor",
             "expert_weights_scale"},
         0, 1e9, &scale, err));
-    double softcap = 0;
-    LN_TRY(ln_config_real(config, (ln_key){"moe_router_logit_softcapping", ""}, 0, 1e9, &softcap,
-                          err));
-    moe->softcap = (float)softcap;
+    LN_TRY(read_logits(config, family, moe, err));
     double jitter = 0.01;
     LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
     moe->jitter = (float)jitter;

@@ -300,6 +300,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
                                  .is_half = config->is_gguf && family->gguf_half_rope && i == 0,
                                  .local = i == 1,
                                  .by_fraction = family->rope_by_fraction,
+                                 .lists_flags = family->rope_rule == LN_ROPE_LISTED,
                                  .local_theta = family->local_theta};
         if (family->lists_alone && !config->is_gguf)
             source.local_theta = 0; /* a list has it */

@@ -22,7 +22,8 @@ static const char wrappers[] =
     "hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
     "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|"
     "llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|minimax_m3_vl|mistral3|"
-    "molmo2|moss_transcribe_diarize|muse_glimmer|nemotron_h_omni|ovis2|paddleocr_vl|paligemma|"
+    "molmo2|moss_transcribe_diarize|muse_glimmer|muse_spark|nemotron_h_omni|ovis2|paddleocr_vl|"
+    "paligemma|"
     "perception_lm|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|"
     "qwen3_5_moe|qwen3_asr|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|shieldgemma2|smolvlm|"
     "step3p7|vibevoice_asr|video_llama_3|video_llava|vipllava|voxtral";
@@ -572,6 +573,10 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(ln_config_real(config, (ln_key){"", "attention.latent_layer_norm_rms_epsilon"}, 0, 1,
                           &eps, err));
     spec->latent_norm_eps = (float)eps;
+    if (spec->family->blends)
+        spec->blend_temperature = 0.3;
+    LN_TRY(ln_config_real(config, (ln_key){"residual_gate_temperature", ""}, 1e-9, 1e9,
+                          &spec->blend_temperature, err));
     if (spec->family->gated_norms)
         LN_TRY(ln_config_need_size(config, (ln_key){"gated_norm_rank", ""}, 1, LN_MAX_DIM,
                                    &spec->norm_gate_rank, err));

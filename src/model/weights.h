@@ -50,6 +50,11 @@ typedef struct ln_expert_store {
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
+    /* [dim], where the residual stream is weighed, or NULL: what stays of it, and what norms behind
+     * the feed-forward [dim] and experts [n_latent] multiply first */
+    const float *attention_stays, *ffn_stays, *ffn_post_scale, *expert_post_scale;
+    ln_norm head_norm;                       /* of heads of attention's output; dim 0: none */
+    ln_norm expert_in_norm, expert_out_norm; /* of latent experts; dim 0: none */
     ln_norm attention_kept, ffn_kept; /* of LN_PLACE_NORMED: these norms times what stays of them */
     ln_norm q_norm, k_norm, v_norm;
     ln_norm attention_out_norm, ffn_out_norm; /* before the last matrices */

@@ -56,6 +56,7 @@ static const struct {
     {"minimax", "minimax"},
     {"minimax_m3", "minimax_m3"},
     {"muse_glimmer", "muse_glimmer"},
+    {"muse_spark", "muse_spark"},
     {"nanochat", "nanochat"},
     {"olmo_hybrid", "olmo_hybrid"},
     {"olmoe_clip", "limits of queries"},

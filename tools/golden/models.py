@@ -92,7 +92,7 @@ VARIANTS |= variants.VARIANTS | gemmas.VARIANTS | hybrids.VARIANTS
 
 def randomize(model: torch.nn.Module) -> None:
     """Weights of a size that makes logits differ clearly, exact in bf16."""
-    adds_one = ("gemma", "step3", "nemotron", "minimax_m3", "muse_glimmer")  # families whose norms do
+    adds_one = ("gemma", "step3", "nemotron", "minimax_m3", "muse_glimmer", "muse_spark")  # families whose norms do
     model_type = model.config.model_type
     usual = 0.0 if any(n in model_type for n in adds_one) and model_type != "nemotron_h" else 1.0
     with torch.no_grad():

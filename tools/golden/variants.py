@@ -275,6 +275,19 @@ VARIANTS = {
                            num_attention_heads=1, patch_size=2, pos_emb_height=4,
                            pos_emb_width=4, max_position_embeddings=16),
         out_hidden_size=8, projector_hidden_size=8),
+    # experts in fewer dimensions than the model's
+    "muse_spark": lambda: hf.AutoConfig.for_model(
+        "muse_spark",
+        text_config=dict(TINY, num_hidden_layers=4, head_dim=8, sliding_window=16,
+                         output_multiplier=2.0, qk_scale_factor=2.5, num_local_experts=4,
+                         num_experts_per_tok=2, moe_intermediate_size=16, moe_hidden_size=24,
+                         mlp_layer_types=["dense", "sparse", "sparse", "dense"]),
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                           num_attention_heads=1, patch_size=2, pos_emb_height=4,
+                           pos_emb_width=4, max_position_embeddings=16),
+        audio_config=dict(patch_sizes=[4], hidden_sizes=[8], depths=[1], num_hidden_layers=1,
+                          out_hidden_size=32),
+        out_hidden_size=8, projector_hidden_size=8),
     "cohere_compass": lambda: hf.AutoConfig.for_model(
         "cohere_compass",
         text_config=dict(TINY, num_hidden_layers=3, head_dim=8, sliding_window=16, logit_scale=0.25,

@@ -118,6 +118,9 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
         any |= spec->layers[i].ffn.moe.n_experts > 0;
         has_zero |= spec->layers[i].ffn.moe.n_zero > 0;
     }
+    if (spec->blend_temperature > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s is given, but %s normalises what each expert gives", name, path);
     if (has_zero)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s is given, but %s has experts that give what they read", name, path);

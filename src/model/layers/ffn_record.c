@@ -107,6 +107,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
     const ln_activations *a = r->a;
     precise_linear(r, &w->router, x, a->router);
     r->ops[r->n_ops - 1].linear.softcap = moe->softcap;
+    r->ops[r->n_ops - 1].linear.scale = moe->logit_scale;
     push(r, LN_OP_ROUTE)->route = (ln_op_route){
         .logits = a->router,
         .bias = w->router_bias,
@@ -197,6 +198,30 @@ static void combine(recorder *r, const ln_moe_spec *moe, ln_op_combine op) {
     push(r, LN_OP_COMBINE)->combine = op;
 }
 
+/* The residual stream takes a feed-forward's output through a norm that scales before it
+ * normalises. `ranks`: those that have columns of the weight, or NULL. */
+static void scaled_to_stream(recorder *r, const ln_weight *weight, const ln_layer_weights *w,
+                             const float *x, ln_collectives *ranks) {
+    const ln_activations *a = r->a;
+    float *out = ranks != NULL ? a->partial : a->normed;
+    linear(r, weight, x, out);
+    if (ranks != NULL)
+        all_reduce_rows(r, ranks, r->spec->dim, out, NULL, out);
+    scale_rows(r, r->batch->n_tokens, r->spec->dim, out, w->ffn_post_scale);
+    norm(r, &w->ffn_post_norm, out, a->x, a->x);
+}
+
+/* Norms of what each expert gives. */
+static void norm_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w) {
+    float *out = r->a->expert_out;
+    size_t n_rows = r->batch->n_tokens * moe->n_used;
+    if (w->expert_out_norm.dim == 0)
+        return;
+    scale_rows(r, n_rows, moe->n_latent, out, w->expert_post_scale);
+    norm(r, &w->expert_out_norm, out, NULL, out);
+    r->ops[r->n_ops - 1].norm.n_rows = n_rows;
+}
+
 /* Experts that read a projection of x, whose sum goes through another to the residual stream, as
  * the shared expert's result does. */
 static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
@@ -205,7 +230,10 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
     const ln_moe_spec *moe = &spec->moe;
     choose_experts(r, moe, w, x);
     precise_linear(r, &w->latent_in, x, a->expert_latent);
+    if (w->expert_in_norm.dim > 0)
+        norm(r, &w->expert_in_norm, a->expert_latent, NULL, a->expert_latent);
     run_experts(r, spec, w, a->expert_latent);
+    norm_experts(r, moe, w);
     combine(r, moe, (ln_op_combine){.dim = moe->n_latent, .scale = 1.0f, .out = a->expert_latent});
     if (are_divided(r))
         all_reduce_rows(r, a->stage_ranks, moe->n_latent, a->expert_latent, NULL, a->expert_latent);
@@ -213,7 +241,10 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear_to_stream(r, &w->shared_down, NULL, a->hidden);
     }
-    linear_to_stream(r, &w->latent_out, NULL, a->expert_latent);
+    if (w->ffn_post_scale != NULL)
+        scaled_to_stream(r, &w->latent_out, w, a->expert_latent, NULL);
+    else
+        linear_to_stream(r, &w->latent_out, NULL, a->expert_latent);
 }
 
 static void shared_expert(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
@@ -359,6 +390,10 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
         };
     if (spec->out_norm)
         norm(r, &w->ffn_out_norm, r->a->hidden, NULL, r->a->hidden);
-    scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
-                            r->layer_spec->part.hidden.n > 0 ? r->a->stage_ranks : NULL);
+    ln_collectives *ranks = r->layer_spec->part.hidden.n > 0 ? r->a->stage_ranks : NULL;
+    if (w->ffn_post_scale != NULL)
+        scaled_to_stream(r, &w->down, w, r->a->hidden, ranks);
+    else
+        scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
+                                ranks);
 }

@@ -154,6 +154,7 @@ typedef enum ln_part {
     LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
+    LN_PART_BEFORE_EMBEDDED,    /* rows before those of tokens that are embedded alone */
     LN_PART_LATENT_Q_GATE,      /* for each head: its query rows, then those of the output's gate */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
@@ -342,10 +343,14 @@ struct ln_family {
     bool scales_latents; /* latents are multiplied with the root of the model's width over theirs */
     bool gguf_turning;   /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;   /* the last layer sees all, whatever layer_types says */
-    bool window_unlisted;     /* a window is that of all attention, whatever layer_types says */
-    ln_mixer mixer;           /* of its recurrent layers */
-    bool mixers_beside;       /* every layer has one beside attention */
-    const char *mixer_word;   /* for them in a list of layers; NULL: all layers are recurrent */
+    size_t n_only_embedded; /* tokens behind the vocabulary, which are read but never written */
+    const char *idle_layers_key; /* of config.json: a list of layers that read pictures, and do
+                                    nothing with text; every fifth from the fourth on, to the 39th,
+                                    where there is none. NULL: all read text */
+    bool window_unlisted;        /* a window is that of all attention, whatever layer_types says */
+    ln_mixer mixer;              /* of its recurrent layers */
+    bool mixers_beside;          /* every layer has one beside attention */
+    const char *mixer_word;      /* for them in a list of layers; NULL: all layers are recurrent */
     bool least_time_step;     /* folders limit steps by time_step_min alone, not time_step_limit */
     bool mixers_normed_first; /* layers that are recurrent have norms before the blocks, others
                                  behind them */

@@ -10,6 +10,7 @@
  * the next token. */
 static const char *const parts[] = {
     "vision_tower",
+    "vision_embed_tokens",
     "vision_model",
     "vision_encoder",
     "vision_backbone",
@@ -126,6 +127,9 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
                    : NULL;
     if (layer_of(spec, name, &layer) && is_of_pictures(spec, layer, name))
         return "experts of pictures";
+    if (spec->family->idle_layers_key != NULL && layer_of(spec, name, &layer) &&
+        layer < spec->n_layers && spec->layers[layer].attention.n_heads == 0)
+        return "layers that read pictures";
     if (spec->family->sparse_blocks && strstr(name, ".self_attn.indexer.") != NULL)
         return "indexers";
     if (layer_of(spec, name, &layer))

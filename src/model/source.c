@@ -129,11 +129,14 @@ static ln_weight_source query_part(const ln_attention_spec *a, ln_role role, siz
         .n_rows = n_rows, .row_begin = is_q ? 0 : q, .run_rows = is_q ? q : v, .run_stride = q + v};
 }
 
+static const ln_layer_spec *layer_of(const ln_spec *spec, ln_tensor_id id) {
+    return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
+}
+
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
-    const ln_layer_spec *layer =
-        id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
+    const ln_layer_spec *layer = layer_of(spec, id);
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
     size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1; /* a recurrent layer has none */
@@ -141,7 +144,9 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
     *stored_rows = n_rows;
     switch (part) {
-    case LN_PART_ALL: break;
+    case LN_PART_ALL:
+    case LN_PART_KV_BY_HEAD: break; /* see latent_part */
+    case LN_PART_BEFORE_EMBEDDED: *stored_rows = n_rows + spec->family->n_only_embedded; break;
     case LN_PART_QKV:
         source.row_begin = id.role == LN_ROLE_Q ? 0 : id.role == LN_ROLE_K ? q : q + k;
         *stored_rows = q + k + v;
@@ -186,7 +191,6 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     case LN_PART_MIXER_HALVES:
     case LN_PART_MIXER_CONTROLS:
     case LN_PART_MIXER_THIRDS: return mixer_part(&layer->mixer, part, id.role, n_rows, stored_rows);
-    case LN_PART_KV_BY_HEAD: break; /* see latent_part */
     }
     return source;
 }

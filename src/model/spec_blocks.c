@@ -211,6 +211,15 @@ static bool lists_layer(const ln_meta_value *list, size_t layer) {
     return false;
 }
 
+bool ln_spec_layer_is_idle(const ln_config *config, const ln_family *family, size_t layer) {
+    ln_meta_value list;
+    if (family->idle_layers_key == NULL)
+        return false;
+    if (ln_config_find(config, (ln_key){family->idle_layers_key, ""}, &list, NULL))
+        return lists_layer(&list, layer);
+    return layer % 5 == 3 && layer < 40;
+}
+
 /* Whether numbers with commas between them hold this one. */
 static bool text_lists_layer(const ln_meta_value *text, size_t layer) {
     size_t number = 0;

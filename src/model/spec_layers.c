@@ -569,6 +569,10 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     ln_attention_spec *attention = &layer->attention;
     bool windowed, dense;
     ln_meta_value list;
+    if (ln_spec_layer_is_idle(config, spec->family, i)) {
+        *layer = (ln_layer_spec){.placement = layer->placement, .attention.rope = -1};
+        return LINNET_OK;
+    }
     LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, &dense, err));
     ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = i};
     bool is_listed = ln_config_find(config, (ln_key){"mlp_layer_types", ""}, &list, NULL);

@@ -16,12 +16,13 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aria|aya_vision|cohere2_vision|cohere_compass|deepseek_vl|deepseek_vl_hybrid|"
-    "ernie4_5_vl_moe|exaone4_5|fast_vlm|fun_asr_nano|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|"
-    "glm4v|glm4v_moe|glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|"
+    "aria|aya_vision|cohere2_vision|cohere_compass|deepseek_vl|deepseek_vl_hybrid|emu3|"
+    "ernie4_5_vl_moe|exaone4_5|fast_vlm|fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|"
+    "glm46v|glm4v|glm4v_moe|glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|"
     "hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
     "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|"
     "llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|minimax_m3_vl|mistral3|"
+    "mllama|"
     "molmo2|moss_transcribe_diarize|muse_glimmer|muse_spark|nemotron_h_omni|ovis2|paddleocr_vl|"
     "paligemma|"
     "perception_lm|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|"
@@ -219,6 +220,8 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
     if (spec->family->drafts) /* which is that of what it drafts */
         return read_table_rows(config, spec, LN_ROLE_OUTPUT, &spec->n_vocab, err);
     LN_TRY(read_table_rows(config, spec, LN_ROLE_EMBEDDING, &spec->n_vocab, err));
+    if (spec->n_vocab > spec->family->n_only_embedded)
+        spec->n_vocab -= spec->family->n_only_embedded;
     size_t claimed = spec->n_vocab;
     LN_TRY(ln_config_size(config, (ln_key){"padded_vocab_size|vocab_size", ""}, 1, MAX_VOCAB,
                           &claimed, err));

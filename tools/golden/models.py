@@ -138,6 +138,8 @@ def make(name: str, out: pathlib.Path) -> None:
     auto = hf.AutoModelForSeq2SeqLM if encoder_decoder else hf.AutoModelForCausalLM
     if hasattr(config, "text_config"):
         auto = hf.AutoModelForImageTextToText
+    if config.model_type in ("mllama_text_model", "emu3_text_model"):  # no AutoModel knows these
+        auto = hf.MllamaForCausalLM if name == "mllama" else hf.Emu3ForCausalLM
     if config.model_type == "qwen3_omni_moe_thinker":
         auto = hf.Qwen3OmniMoeThinkerForConditionalGeneration
     if config.model_type == "moss_transcribe_diarize":

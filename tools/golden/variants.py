@@ -366,6 +366,20 @@ VARIANTS = {
                          rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
                                           "mrope_section": [1, 1, 2]}),
         vision_config=dict(depth=1, hidden_size=8, num_heads=1, intermediate_size=8, patch_size=2)),
+    # layers that read pictures do nothing, and more tokens are embedded than written
+    "mllama": lambda: hf.MllamaTextConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=48, num_hidden_layers=4,
+        num_attention_heads=4, num_key_value_heads=2, cross_attention_layers=[1, 3],
+        rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+                         "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 64}),
+    "fuyu": lambda: hf.FuyuConfig(
+        text_config=dict(COMMON, vocab_size=96, model_type="persimmon", hidden_size=32,
+                         intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+                         max_position_embeddings=512), patch_size=4, num_channels=1),
+    "emu3": lambda: hf.Emu3TextConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2),
     "paligemma": lambda: hf.PaliGemmaConfig(
         text_config=dict(TINY, model_type="gemma2", head_dim=8, query_pre_attn_scalar=8,
                          sliding_window=16),

@@ -17,7 +17,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT_OF("internlm3", "head_di
 
 const ln_family ln_family_llama = {
     .name = "llama",
-    .hf_types = "llama|internlm3|iquestcoder",
+    .hf_types = "llama|internlm3|iquestcoder|emu3_text_model",
     .gguf = "llama",
     .hf_prefix = "model.",
     .defaults = defaults,

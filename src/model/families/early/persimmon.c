@@ -28,7 +28,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT_FLAG("qk_layernorm", tru
 
 const ln_family ln_family_persimmon = {
     .name = "persimmon",
-    .hf_types = "persimmon",
+    .hf_types = "persimmon|fuyu",
     .defaults = defaults,
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PRE,

@@ -83,6 +83,7 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.latent_heads, a->n_heads * (a->latent.n_plain + a->latent.n_rope));
             grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
             grow(&w.latent_q, a->latent.q_latent);
+            grow(&w.v, a->latent.n_rope);
             grow(&w.latent_pair, a->latent.pairs ? 2 * a->latent.q_latent : 0);
             grow(&w.rows, a->n_heads);
         }

@@ -65,6 +65,8 @@ typedef enum ln_role {
     LN_ROLE_Q_B,
     LN_ROLE_KV_A,
     LN_ROLE_KV_A_NORM,
+    LN_ROLE_K_ROPE, /* where it has a norm of its own: the rows of KV_A that rotate */
+    LN_ROLE_K_ROPE_NORM,
     LN_ROLE_K_B, /* one per head, or packed [head][rows][columns] */
     LN_ROLE_V_B,
     LN_ROLE_INDEX_Q, /* the indexer of sparse attention */
@@ -156,6 +158,7 @@ typedef enum ln_part {
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
     LN_PART_BEFORE_EMBEDDED,    /* rows before those of tokens that are embedded alone */
     LN_PART_LATENT_Q_GATE,      /* for each head: its query rows, then those of the output's gate */
+    LN_PART_KV_ROPE,            /* what rotates, behind the latent */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 
@@ -190,6 +193,8 @@ typedef enum ln_window_rule {
     LN_WINDOW_ROTATED,   /* layers with positions, when a window is given */
     LN_WINDOW_INSIDE,    /* all but the first two, every window_period-th from the second on, and
                             the last */
+    LN_WINDOW_AFTER_TWO, /* all but the first two and every window_period-th from the second on,
+                            unless use_sliding_window is false */
     LN_WINDOW_BUT_LAST,  /* all but every window_period-th and the last */
     LN_WINDOW_FROM_LAST  /* all but the last and every window_period-th before it */
 } ln_window_rule;
@@ -340,6 +345,9 @@ struct ln_family {
     bool latent_pairs;     /* q and the output's gate are made of the latent behind its norm and
                               before */
     bool gated_norms;      /* norms of attention and of mixtures are gated by a path of low rank */
+    bool latents_by_kind; /* windowed layers have latents and heads of their own, by keys of theirs;
+                             others have an indexer, where use_dsa is not false; the key that
+                             rotates has a norm */
     bool scales_latents; /* latents are multiplied with the root of the model's width over theirs */
     bool gguf_turning;   /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;   /* the last layer sees all, whatever layer_types says */

@@ -192,6 +192,19 @@ static void copy_latent(recorder *r, const ln_latent_spec *latent, const ln_laye
     r->ops[r->n_ops - 1].norm.out_begin = begin;
 }
 
+/* The latent and, behind it, the key that rotates, in whose place its norm comes. */
+static void project_kv(recorder *r, const ln_latent_spec *latent, const ln_layer_weights *w,
+                       const float *x) {
+    const ln_activations *a = r->a;
+    precise_linear(r, &w->kv_a, x, a->k);
+    if (!latent->k_norm)
+        return;
+    precise_linear(r, &w->k_rope, x, a->v);
+    norm(r, &w->k_rope_norm, a->v, NULL, a->k);
+    r->ops[r->n_ops - 1].norm.out_stride = latent->n_latent + latent->n_rope;
+    r->ops[r->n_ops - 1].norm.out_begin = latent->n_latent;
+}
+
 /* Latent attention with the up-projections absorbed: the query meets the cached latent itself. */
 static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                            const float *x) {
@@ -221,7 +234,7 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
         };
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, latent->pairs ? a->latent_pair : x, a->output_gate);
-    precise_linear(r, &w->kv_a, x, a->k);
+    project_kv(r, latent, w, x);
     push(r, LN_OP_LATENT)->latent = (ln_op_latent){
         .q = a->latent_heads,
         .latent = a->k,

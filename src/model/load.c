@@ -90,6 +90,10 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
                               latent->pairs ? q_cols : dim, &w->attention_gate));
     LN_TRY(indexer(l, i, spec, w));
     LN_TRY(ln_load_matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
+    if (latent->k_norm) {
+        LN_TRY(ln_load_matrix(l, LN_ROLE_K_ROPE, i, latent->n_rope, dim, &w->k_rope));
+        LN_TRY(ln_load_norm(l, LN_ROLE_K_ROPE_NORM, i, latent->n_rope, &w->k_rope_norm));
+    }
     LN_TRY(latent_norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
     w->kv_a_norm.eps = l->spec->latent_norm_eps;
     ln_source_shape k = {spec->n_heads, latent->n_latent, latent->n_plain};

@@ -24,8 +24,9 @@ static ln_key rope_key(const rope_reader *r, const char *hf, const char *gguf,
                  hf);
     else
         snprintf(names, NAMES_BYTES,
-                 "rope_scaling.%s|rope_parameters.full_attention.%s|rope_parameters.%s", hf, hf,
-                 hf);
+                 "rope_scaling.%s|rope_parameters.full_attention.%s|"
+                 "rope_parameters.indexed_attention.%s|rope_parameters.%s",
+                 hf, hf, hf, hf);
     return (ln_key){names, gguf};
 }
 
@@ -86,6 +87,7 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
                  {"mrope", LN_ROPE_PLAIN},   {"proportional", LN_ROPE_PROPORTIONAL}};
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
+         "rope_parameters.indexed_attention.rope_type|"
          "rope_parameters.rope_type|rope_parameters.full_attention.type|rope_parameters.type",
          "rope.scaling.type"},
         {"rope_parameters.sliding_attention.rope_type|rope_parameters.rope_type|"

@@ -133,14 +133,20 @@ static const ln_layer_spec *layer_of(const ln_spec *spec, ln_tensor_id id) {
     return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
 }
 
+/* The key of latent attention that rotates. */
+static ln_weight_source key_part(const ln_attention_spec *a, size_t n_rows, size_t *stored_rows) {
+    *stored_rows = a->latent.n_latent + a->latent.n_rope;
+    return (ln_weight_source){
+        .n_rows = n_rows, .row_begin = a->latent.n_latent, .run_rows = n_rows};
+}
+
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
     const ln_layer_spec *layer = layer_of(spec, id);
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
-    size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1; /* a recurrent layer has none */
-    size_t group_q = q / n_kv_heads;
+    size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1, group_q = q / n_kv_heads;
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
     *stored_rows = n_rows;
     switch (part) {
@@ -182,6 +188,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         source.run_stride = 2 * a->k_dim;
         *stored_rows = 2 * n_rows;
         break;
+    case LN_PART_KV_ROPE: return key_part(a, n_rows, stored_rows);
     case LN_PART_LATENT_Q_GATE: return query_part(a, id.role, n_rows, stored_rows);
     case LN_PART_MIXER_QKV:
     case LN_PART_MIXER_QKV_BY_HEAD:

@@ -46,6 +46,7 @@ typedef struct ln_latent_spec {
     size_t n_plain, n_rope;
     size_t q_latent; /* q goes through this many dimensions; 0: straight */
     size_t v_dim;    /* of a head's result */
+    bool k_norm;     /* the key that rotates is normalised */
     bool pairs;      /* q and the gate read the latent behind its norm and before */
 } ln_latent_spec;
 

@@ -59,6 +59,16 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
                   "expert_shared_count"};
     n_shared = family->n_shared_experts;
     LN_TRY(ln_config_size(config, key, 0, MAX_EXPERTS, &n_shared, err));
+    if (family->latents_by_kind) { /* a size of each */
+        size_t each = 1536;
+        LN_TRY(ln_config_size(config,
+                              (ln_key){"moe_shared_expert_intermediate_size|"
+                                       "shared_experts_intermediate_size",
+                                       ""},
+                              1, LN_MAX_DIM, &each, err));
+        moe->shared_hidden = n_shared * each;
+        return LINNET_OK;
+    }
     if (config->is_gguf && family->shared_gate)
         moe->shared_hidden = dense_hidden;
     if (n_shared > 0)
@@ -378,8 +388,6 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
                                ln_attention_spec *attention, ln_error *err) {
     ln_indexer_spec *indexer = &attention->indexer;
     const char *path = ln_checkpoint_path(config->checkpoint);
-    if (!spec->family->indexer)
-        return LINNET_OK;
     LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
                                INT32_MAX, &indexer->top_k, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,

@@ -226,6 +226,11 @@ static ln_status is_windowed_by_rule(const ln_config *config, const ln_spec *spe
     size_t from_last = spec->n_layers - 1 - layer;
     if (rule == LN_WINDOW_INSIDE)
         *windowed = layer >= 2 && layer % spec->family->window_period != 1 && from_last > 0;
+    if (rule == LN_WINDOW_AFTER_TWO) {
+        bool use = true;
+        LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
+        *windowed = use && layer >= 2 && layer % spec->family->window_period != 1;
+    }
     if (rule == LN_WINDOW_BUT_LAST)
         *windowed = (layer + 1) % spec->family->window_period != 0 && from_last > 0;
     if (rule == LN_WINDOW_FROM_LAST)
@@ -563,11 +568,27 @@ static ln_status rotate_dense(const ln_config *config, int *rope, ln_error *err)
     return LINNET_OK;
 }
 
+/* Whether a layer has an indexer: all, or those that see all, unless they are said not to. */
+static ln_status is_indexed(const ln_config *config, const ln_family *family, bool windowed,
+                            bool *indexed, ln_error *err) {
+    ln_meta_value value, word;
+    char name[128];
+    bool is_named,
+        has_layers = ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL);
+    *indexed = family->indexer && !(windowed && family->latents_by_kind);
+    if (!*indexed || !family->latents_by_kind)
+        return LINNET_OK;
+    *indexed = true; /* older folders call such layers full_attention */
+    if (has_layers && ln_spec_layer_word(config, config->layer, name, &word, &is_named) && is_named)
+        *indexed = ln_list_has("indexed_attention", word.string.data, word.string.bytes);
+    return ln_config_flag(config, (ln_key){"use_dsa", ""}, indexed, err);
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *attention = &layer->attention;
-    bool windowed, dense;
+    bool windowed, dense, indexed;
     ln_meta_value list;
     if (ln_spec_layer_is_idle(config, spec->family, i)) {
         *layer = (ln_layer_spec){.placement = layer->placement, .attention.rope = -1};
@@ -594,7 +615,9 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
         LN_TRY(rotate_dense(config, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
     spec->has_query_scales |= attention->scales_by_table;
-    LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
+    LN_TRY(is_indexed(config, spec->family, windowed, &indexed, err));
+    if (indexed)
+        LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
     attention->kv_layer = spec->bidirectional ? 0 : i;
     if (config->by_layer)
         LN_TRY(ln_spec_read_by_layer(config, spec, windowed, layer, err));
@@ -666,7 +689,9 @@ static ln_status read_window(const ln_config *config, const ln_spec *spec, size_
         *window /= 2;
         LN_TRY(ln_config_size(config, (ln_key){"sliding_window", ""}, 0, INT32_MAX, window, err));
     }
-    LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before, err));
+    if (!family->latents_by_kind)
+        LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before,
+                              err));
     *window = before > 0 ? before + 1 : *window;
     if (spec->bidirectional && *window > 0) /* all of it, to both sides */
         *window = *window / 2 + 1;
@@ -682,7 +707,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
     if (!config->by_layer)
         LN_TRY(read_ropes(config, arena, spec, rope_dim, is_latent, err));
-    if (is_latent && spec->ropes[0].n_dims != rope_dim)
+    if (is_latent && !config->by_layer && spec->ropes[0].n_dims != rope_dim)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: latent attention that rotates %zu of %zu dimensions",
                        ln_checkpoint_path(config->checkpoint), spec->ropes[0].n_dims, rope_dim);
@@ -704,7 +729,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
         LN_TRY(read_own(&own, spec, i, window, &spec->layers[i], err));
     }
     if (config->by_layer)
-        LN_TRY(read_ropes(config, arena, spec, 0, false, err));
+        LN_TRY(read_ropes(config, arena, spec, 0, is_latent, err));
     ln_spec_read_head(config, spec);
     LN_TRY(ln_spec_read_lookup(config, spec, err));
     return ln_spec_read_altup(config, spec, err);

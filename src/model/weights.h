@@ -87,6 +87,8 @@ typedef struct ln_layer_weights {
     ln_weight laurel_left, laurel_right;
     ln_weight q_a, q_b, kv_a; /* latent attention */
     ln_norm q_a_norm, kv_a_norm;
+    ln_weight k_rope; /* [n_rope][dim] with a norm behind it: the last rows of kv_a */
+    ln_norm k_rope_norm;
     ln_weight attention_norm_low,
         attention_norm_gate; /* of gated norms: [rank][dim], [dim][rank] */
     ln_weight ffn_norm_low, ffn_norm_gate;

@@ -35,6 +35,7 @@ static const struct {
     {"cwm", "sliding window"},
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
+    {"dots3_note", "dots3_note"},
     {"flex_olmo", "flex_olmo"},
     {"flint", "flint"},
     {"fuyu", "persimmon"},

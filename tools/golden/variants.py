@@ -321,6 +321,15 @@ VARIANTS = {
         num_experts_per_tok=2, moe_intermediate_size=16, n_group=2, topk_group=1,
         sliding_window=16, mlp_layer_types=["dense", "sparse", "sparse"],
         layer_types=["sliding_attention", "full_attention", "full_attention"]),
+    # two layers whose indexers choose 24 tokens, one with a window and latents of other sizes
+    "dots3_note": lambda: hf.AutoConfig.for_model(
+        "dots3_note_text", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
+                                  num_hidden_layers=3, moe_intermediate_size=16, qk_nope_head_dim=8,
+                                  n_routed_experts=4, v_head_dim=12, q_lora_rank=16),
+        head_dim=16, index_topk=24, index_n_heads=12, index_head_dim=16, sliding_window=16,
+        shared_experts_intermediate_size=24, swa_num_attention_heads=2, swa_num_key_value_heads=2,
+        swa_q_lora_rank=24, swa_kv_lora_rank=24, swa_head_dim=12, swa_qk_nope_head_dim=8,
+        swa_v_head_dim=16),
     "aria_text": lambda: hf.AriaTextConfig(
         **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
         moe_num_shared_experts=1),

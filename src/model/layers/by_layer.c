@@ -1,5 +1,7 @@
 #include "model/layers/by_layer.h"
 
+#include <math.h>
+
 #include "model/family.h"
 
 enum { MAX_HEADS = 1 << 14, MAX_LOOKUP = 1 << 24 };
@@ -96,12 +98,63 @@ static ln_status read_listed(const ln_config *config, bool windowed, ln_layer_sp
                       &layer->ffn.limit, err);
 }
 
+/* The latents and heads of a windowed layer, where per_layer_config does not say them. */
+static ln_status read_window_latents(const ln_config *config, ln_attention_spec *a, ln_error *err) {
+    ln_latent_spec *latent = &a->latent;
+    size_t head_dim = 256;
+    ln_meta_value value;
+    if (ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
+        return LINNET_OK;
+    const struct {
+        const char *key;
+        size_t usual, *out;
+    } sizes[] = {{"swa_num_attention_heads", 64, &a->n_heads},
+                 {"swa_q_lora_rank", 1024, &latent->q_latent},
+                 {"swa_kv_lora_rank", 1024, &latent->n_latent},
+                 {"swa_head_dim", 256, &head_dim},
+                 {"swa_qk_nope_head_dim", 192, &latent->n_plain},
+                 {"swa_v_head_dim", 128, &latent->v_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        *sizes[i].out = sizes[i].usual;
+        LN_TRY(
+            ln_config_size(config, (ln_key){sizes[i].key, ""}, 1, LN_MAX_DIM, sizes[i].out, err));
+    }
+    latent->n_rope = head_dim > latent->n_plain ? head_dim - latent->n_plain : 0;
+    LN_TRY(ln_config_size(config, (ln_key){"swa_qk_rope_head_dim", ""}, 1, LN_MAX_DIM,
+                          &latent->n_rope, err));
+    if (latent->n_rope == 0 || a->n_heads > MAX_HEADS)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: windowed layers have %zu heads of which %zu "
+                       "dimensions rotate",
+                       ln_checkpoint_path(config->checkpoint), a->n_heads, latent->n_rope);
+    return LINNET_OK;
+}
+
+/* Latents by what a layer sees. */
+static ln_status read_latents(const ln_config *config, bool windowed, ln_attention_spec *a,
+                              ln_error *err) {
+    ln_latent_spec *latent = &a->latent;
+    if (windowed)
+        LN_TRY(read_window_latents(config, a, err));
+    latent->k_norm = true;
+    if (latent->q_latent == 0 || latent->n_latent == 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s is missing",
+                       ln_checkpoint_path(config->checkpoint),
+                       latent->n_latent == 0 ? "kv_lora_rank" : "q_lora_rank");
+    a->k_dim = latent->n_latent + latent->n_rope;
+    a->v_dim = latent->n_latent;
+    a->scale = 1.0f / sqrtf((float)(latent->n_plain + latent->n_rope));
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bool windowed,
                                 ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *a = &layer->attention;
     const ln_family *family = spec->family;
     ln_tensor_id v = {.role = LN_ROLE_V, .layer = config->layer};
     bool doubles = false;
+    if (family->latents_by_kind)
+        return read_latents(config, windowed, a, err);
     if (family->lists_alone || family->gguf_lists)
         return read_listed(config, windowed, layer, err);
     if (ln_config_is(config, (ln_key){"use_bidirectional_attention", ""}, "all"))
@@ -122,6 +175,11 @@ ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bo
     return LINNET_OK;
 }
 
+/* Of a head that may rotate. */
+static size_t rotating_dim(const ln_attention_spec *a) {
+    return a->latent.n_latent > 0 ? a->latent.n_rope : a->k_dim;
+}
+
 ln_status ln_spec_rope_head_dim(const ln_config *config, const ln_spec *spec, size_t rope,
                                 size_t *head_dim, ln_error *err) {
     *head_dim = 0;
@@ -129,14 +187,14 @@ ln_status ln_spec_rope_head_dim(const ln_config *config, const ln_spec *spec, si
         const ln_attention_spec *a = &spec->layers[i].attention;
         if (a->rope != (int)rope)
             continue;
-        if (*head_dim > 0 && *head_dim != a->k_dim)
+        if (*head_dim > 0 && *head_dim != rotating_dim(a))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: layers that rotate alike have heads of %zu and %zu",
-                           ln_checkpoint_path(config->checkpoint), *head_dim, a->k_dim);
-        *head_dim = a->k_dim;
+                           ln_checkpoint_path(config->checkpoint), *head_dim, rotating_dim(a));
+        *head_dim = rotating_dim(a);
     }
     if (*head_dim == 0) /* nobody rotates by it */
-        *head_dim = spec->layers[0].attention.k_dim;
+        *head_dim = rotating_dim(&spec->layers[0].attention);
     return LINNET_OK;
 }
 

@@ -381,3 +381,43 @@ const ln_family ln_family_hy_v4 = {
     .latent_eps = 1e-6,
     LN_BINDINGS(hy_v4_bindings),
 };
+
+/* Dots 3 Note: latents of another size in layers that see a window, an indexer in the others; the
+ * latents are scaled, the key that rotates has a norm, and attention's output a gate for each head.
+ */
+static const ln_binding dots3_note_bindings[] = {
+    {.role = LN_ROLE_K_ROPE,
+     .hf = "model.layers.%d.self_attn.kv_a_proj_with_mqa",
+     .hf_part = LN_PART_KV_ROPE},
+    {.role = LN_ROLE_K_ROPE_NORM, .hf = "model.layers.%d.self_attn.k_rope_only_layernorm"},
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.g_proj"},
+    INDEXED,
+};
+
+static const ln_config_default dots3_note_defaults[] = {
+    {.key = "first_k_dense_replace", .value = 1, .unless = "mlp_layer_types"},
+    {.key = "sliding_window", .value = 512, .unless = "sliding_window_size"},
+    {0}};
+
+const ln_family ln_family_dots3_note = {
+    .name = "dots3_note",
+    .hf_types = "dots3_note|dots3_note_text",
+    .defaults = dots3_note_defaults,
+    .refused = "rope_scaling",
+    LN_LLAMA_BLOCK,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .local_rope = true,
+    .local_theta = 50000.0,
+    .window = LN_WINDOW_AFTER_TWO,
+    .window_period = 4,
+    .chunk_key = "sliding_window|sliding_window_size",
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .output_gate = LN_GATE_BY_HEAD,
+    .indexer = true,
+    .index_rope = LN_ROPE_INTERLEAVED,
+    .by_layer = true,
+    .latents_by_kind = true,
+    .scales_latents = true,
+    LN_BINDINGS(dots3_note_bindings),
+};

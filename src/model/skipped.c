@@ -26,6 +26,10 @@ static const char *const parts[] = {
     "vision_projection",
     "vit_large_projector",
     "patch_merger",
+    "qwen2_model", /* of DeepSeek OCR 2, which sees */
+    "sam_model",
+    "view_seperator",
+    "view_separator",
     "embed_tokens_extend",
     "layerwise_projectors",
     "resampler_model",

@@ -330,6 +330,23 @@ VARIANTS = {
         shared_experts_intermediate_size=24, swa_num_attention_heads=2, swa_num_key_value_heads=2,
         swa_q_lora_rank=24, swa_kv_lora_rank=24, swa_head_dim=12, swa_qk_nope_head_dim=8,
         swa_v_head_dim=16),
+    "cosmos3_edge": lambda: hf.AutoConfig.for_model(
+        "cosmos3_edge",
+        text_config=dict(TINY, head_dim=8, rope_parameters={
+            "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                           num_attention_heads=1, patch_size=4, num_patches=16),
+        projector_hidden_size=8),
+    "deepseek_ocr2": lambda: hf.AutoConfig.for_model(
+        "deepseek_ocr2",
+        text_config=dict(TINY, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                         n_shared_experts=1, mlp_layer_types=["dense", "sparse"]),
+        vision_config=dict(
+            sam_config=dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, mlp_dim=8,
+                            output_channels=8, downsample_channels=[8, 8],
+                            global_attn_indexes=[0], image_size=32),
+            encoder_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                                num_attention_heads=1, num_key_value_heads=1))),
     "aria_text": lambda: hf.AriaTextConfig(
         **dict(TINY, intermediate_size=16), moe_num_experts=3, moe_topk=2,
         moe_num_shared_experts=1),

@@ -25,3 +25,32 @@ const ln_family ln_family_arcee = {
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),
 };
+
+/* The language model of Cosmos 3 Edge: the same by other names. */
+#define EDGE(role_of, own, published)                                                              \
+    {.role = role_of, .hf = "model.layers.%d." own}, {                                             \
+        .role = role_of, .hf = "model.layers.%d." published                                        \
+    }
+
+static const ln_binding edge_bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    EDGE(LN_ROLE_Q, "self_attn.q_proj", "self_attn.to_q"),
+    EDGE(LN_ROLE_K, "self_attn.k_proj", "self_attn.to_k"),
+    EDGE(LN_ROLE_V, "self_attn.v_proj", "self_attn.to_v"),
+    EDGE(LN_ROLE_O, "self_attn.o_proj", "self_attn.to_out"),
+    EDGE(LN_ROLE_UP, "mlp.fc1", "mlp.up_proj"),
+    EDGE(LN_ROLE_DOWN, "mlp.fc2", "mlp.down_proj"),
+};
+
+const ln_family ln_family_cosmos3_edge = {
+    .name = "cosmos3_edge",
+    .hf_types = "cosmos3_edge_text|cosmos3_edge",
+    .hf_prefix = "model.",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_RELU_SQUARED,
+    .plain_ffn = true,
+    .hf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(edge_bindings),
+};

@@ -18,3 +18,15 @@ const ln_family ln_family_deepseek = {
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };
+
+/* The language model of DeepSeek OCR 2. */
+const ln_family ln_family_deepseek_ocr2 = {
+    .name = "deepseek_ocr2",
+    .hf_types = "deepseek_ocr2_text|deepseek_ocr2",
+    LN_LLAMA_BLOCK,
+    .hf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SOFTMAX,
+    .zero_other_groups = true,
+    .keeps_expert_weights = true,
+    LN_BINDINGS(bindings),
+};

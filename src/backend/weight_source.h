@@ -52,6 +52,7 @@ typedef struct ln_weight_request {
     bool as_f32; /* small vectors (norms, biases): float32, n_cols is 1 */
     bool copies; /* rows are copied, also where they could be used as they are mapped */
     ln_weight_use use;
+    bool rounds_f32; /* with `fast`, float32 rows may become bf16: nothing magnifies the errors */
 } ln_weight_request;
 
 /* Row number `row` of what a source gives, as a row of its matrix. */

@@ -1,5 +1,6 @@
 #include "model/load_tensor.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,32 @@ static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_s
     return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
 }
 
+/* Whether scores are more than q k over the root of a head's dimension. */
+static bool magnifies_scores(const ln_spec *spec, const ln_attention_spec *attention) {
+    ln_rope_scaling scaling =
+        attention->rope >= 0 ? spec->ropes[attention->rope].scaling : LN_ROPE_PLAIN;
+    double over_root = (double)attention->scale * sqrt((double)attention->k_dim);
+    return over_root > 1.0 + 1e-3 || scaling == LN_ROPE_YARN || scaling == LN_ROPE_LONGROPE;
+}
+
+static bool magnifies_errors(const ln_spec *spec, const ln_layer_spec *layers, size_t n) {
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        const ln_layer_spec *layer = &layers[i];
+        any |= layer->ffn.moe.n_experts > 0 || layer->mixer.kind != LN_MIXER_NONE ||
+               layer->attention.latent.n_latent > 0 || magnifies_scores(spec, &layer->attention);
+    }
+    return any;
+}
+
+/* Float32 weights may be rounded where no layer of the model has what asks for precise linears:
+ * choices, recurrences, large scores. What classifies a text, or mixes streams, is small. */
+static bool rounds_f32(const ln_spec *spec, ln_role role) {
+    return role != LN_ROLE_CLASS_DENSE && role != LN_ROLE_CLASS_OUT && spec->n_streams == 0 &&
+           !magnifies_errors(spec, spec->layers, spec->n_layers) &&
+           !magnifies_errors(spec, spec->encoder_layers, spec->n_encoder_layers);
+}
+
 static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape *shape,
                            ln_weight *weight) {
     const ln_spec *whole = ln_shard_whole(l->spec);
@@ -176,6 +203,7 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
     id.expert += cut.packed.begin;
     LN_TRY(ln_source_matrix(l->checkpoint, whole, id, &whole_shape, &request, l->err));
     request.use = use_of(l->spec, id.role, &whole_shape);
+    request.rounds_f32 = rounds_f32(whole, id.role);
     quantize_on_load(l, id.role, &request.sources[0], whole_shape.n_cols);
     LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));
     LN_TRY(ln_cut_request(&cut, &request, l->err));

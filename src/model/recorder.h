@@ -210,7 +210,8 @@ static inline bool magnifies_scores(const recorder *r, const ln_attention_spec *
  * 16 bits meet one bf16 of x then. With FP8, whose own errors are larger, x keeps more. */
 static inline void score_linear(recorder *r, const ln_attention_spec *spec, const ln_weight *weight,
                                 const float *x, float *out) {
-    bool is_plain = weight->dtype == LN_DTYPE_BF16 || weight->dtype == LN_DTYPE_F16;
+    bool is_plain = weight->dtype == LN_DTYPE_BF16 || weight->dtype == LN_DTYPE_F16 ||
+                    weight->dtype == LN_DTYPE_F32;
     linear(r, weight, x, out);
     r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
 }

@@ -81,9 +81,12 @@ static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
 
 /* The layout of a weight's prepared copy. */
 static ln_pack choose_pack(const cpu_backend *self, const ln_weight_request *request) {
-    ln_pack pack = ln_pack_of(ln_weight_source_dtype(&request->sources[0]));
+    ln_dtype dtype = ln_weight_source_dtype(&request->sources[0]);
+    ln_pack pack = ln_pack_of(dtype);
     bool packs = !self->exact && !request->as_f32 && request->use != LN_USE_TABLE &&
                  (self->kernels->packs >> pack & 1) != 0;
+    if (dtype == LN_DTYPE_F32)
+        packs &= request->rounds_f32 && self->kernels->rounds_f32;
     return packs ? pack : LN_PACK_NONE;
 }
 

@@ -58,6 +58,7 @@ typedef struct ln_cpu_kernels {
     bool (*supports_weight)(ln_dtype dtype);
     uint32_t packs;         /* bit 1 << ln_pack: weights that `fast` packs for these kernels */
     ln_panel_packer packer; /* NULL with `packs` 0 */
+    bool rounds_f32;        /* float32 weights that may be bf16 are faster so */
     size_t (*plan_scratch)(const ln_step_limits *limits); /* floats a worker needs */
     size_t (*plan_shared)(const ln_step_limits *limits);  /* bytes that workers share; NULL: none */
     /* Products per turn of the best instructions for int8 and for bf16 or float32, on registers;

@@ -17,7 +17,7 @@ static const ln_pack packs[LN_DTYPE_COUNT] = {
     [LN_DTYPE_IQ2_XXS] = LN_PACK_IQ2_XXS, [LN_DTYPE_IQ2_XS] = LN_PACK_IQ2_XS,
     [LN_DTYPE_IQ2_S] = LN_PACK_IQ2_S,     [LN_DTYPE_IQ3_XXS] = LN_PACK_IQ3_XXS,
     [LN_DTYPE_IQ3_S] = LN_PACK_IQ3_S,     [LN_DTYPE_Q1_0] = LN_PACK_Q1_0,
-    [LN_DTYPE_Q2_0] = LN_PACK_Q2_0,
+    [LN_DTYPE_Q2_0] = LN_PACK_Q2_0,       [LN_DTYPE_F32] = LN_PACK_BF16,
 };
 
 ln_pack ln_pack_of(ln_dtype dtype) {

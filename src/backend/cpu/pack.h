@@ -29,7 +29,8 @@
  *          ln_pack_fp4; w = value / 2 * 2^exponent; offset 128
  *   I4     per block: 16 float32 scales, 16 bytes of zeros, nibbles as in Q4_0; w = (q - zero) *
  *          scale
- *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits
+ *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits, and for F32
+ *          that may be rounded
  *   TQ1_0  per 256 columns: 16 f16 d, 13 vectors of trits, as the file has them: place i of vectors
  *          0 to 7 is block i, places 2 i and 2 i + 1 of vectors 8 to 11 block 5 + i, and four
  *          places of the last vector the last four steps; offset 1

@@ -125,27 +125,47 @@ static void pack_f8(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *ou
 typedef uint16_t halves8 __attribute__((vector_size(16)));
 typedef float floats4 __attribute__((vector_size(16)));
 
-/* 4 values from f16, in the lower halves of words, to bf16 in the upper halves. */
-static inline words4 f16_to_bf16(words4 x) {
+/* 4 values from f32 to bf16 in the upper halves, as ln_bf16_from_f32 has it. */
+static inline words4 f32_to_bf16(words4 bits) {
+    words4 is_nan = (words4)((bits & 0x7fffffff) > 0x7f800000);
+    words4 rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (rounded & ~is_nan) | ((bits | 0x400000) & is_nan);
+}
+
+/* 4 values from f16, in the lower halves of words. */
+static inline words4 f32_from_f16(words4 x) {
     words4 rest = (x & 0x7fff) << 13, sign = (x & 0x8000) << 16;
     words4 is_special = (words4)(rest >= 0x0f800000); /* infinity, NaN */
     words4 bits = (words4)((floats4)rest * 0x1p112f); /* exact, subnormal numbers too */
-    bits |= is_special & (rest | 0x7f800000);
-    words4 is_nan = (words4)(bits > 0x7f800000);
-    words4 rounded = bits + 0x7fff + (bits >> 16 & 1);
-    return (rounded & ~is_nan) | ((bits | 0x400000) & is_nan) | sign;
+    return bits | (is_special & (rest | 0x7f800000)) | sign;
 }
 
-/* 8 columns from `col` on, all of them there; f16 as ln_bf16_from_f32(ln_f32_from_f16(x)) has it.
- */
+static inline bytes16 upper_halves(words4 low, words4 high) {
+    return (bytes16)__builtin_shufflevector((halves8)low, (halves8)high, 1, 3, 5, 7, 9, 11, 13, 15);
+}
+
+/* 8 columns from `col` on, all of them there; others than bf16 as ln_bf16_from_f32 rounds them. */
 static inline bytes16 load_bf16(ln_dtype dtype, const uint8_t *row, size_t col) {
+    if (dtype == LN_DTYPE_F32)
+        return upper_halves(f32_to_bf16((words4)load16(row + col * 4)),
+                            f32_to_bf16((words4)load16(row + col * 4 + 16)));
     halves8 x = (halves8)load16(row + col * 2), zero = {0};
     if (dtype != LN_DTYPE_F16)
         return (bytes16)x;
     words4 low = (words4)__builtin_shufflevector(x, zero, 0, 8, 1, 9, 2, 10, 3, 11);
     words4 high = (words4)__builtin_shufflevector(x, zero, 4, 12, 5, 13, 6, 14, 7, 15);
-    return (bytes16)__builtin_shufflevector((halves8)f16_to_bf16(low), (halves8)f16_to_bf16(high),
-                                            1, 3, 5, 7, 9, 11, 13, 15);
+    return upper_halves(f32_to_bf16(f32_from_f16(low)), f32_to_bf16(f32_from_f16(high)));
+}
+
+static uint16_t bf16_at(ln_dtype dtype, const uint8_t *row, size_t col) {
+    uint16_t bits;
+    float value;
+    if (dtype == LN_DTYPE_F32) {
+        memcpy(&value, row + col * 4, sizeof value);
+        return ln_bf16_from_f32(value);
+    }
+    memcpy(&bits, row + col * 2, sizeof bits);
+    return dtype == LN_DTYPE_F16 ? ln_bf16_from_f32(ln_f32_from_f16(bits)) : bits;
 }
 
 static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n_cols,
@@ -159,11 +179,8 @@ static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n
     }
     for (; col < n_cols + n_cols % 2; col++)
         for (size_t lane = 0; lane < LANES; lane++) {
-            uint16_t bits = 0;
-            if (rows[lane] != NULL && col < n_cols)
-                memcpy(&bits, rows[lane] + col * 2, 2);
-            if (dtype == LN_DTYPE_F16)
-                bits = ln_bf16_from_f32(ln_f32_from_f16(bits));
+            bool is_there = rows[lane] != NULL && col < n_cols;
+            uint16_t bits = is_there ? bf16_at(dtype, rows[lane], col) : 0;
             memcpy(out + col / 2 * STEP_BYTES + lane * 4 + col % 2 * 2, &bits, 2);
         }
 }

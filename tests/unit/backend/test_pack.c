@@ -32,6 +32,34 @@ static void halves_are_rounded_when_packed(void **state) {
     free(values), free(panel);
 }
 
+/* And float32, numbers that are none included. */
+static void floats_are_rounded_when_packed(void **state) {
+    (void)state;
+    enum { COLS = 1024 };
+    static uint32_t values[LN_PANEL_ROWS][COLS];
+    static uint8_t panel[LN_PANEL_ROWS * COLS * 2];
+    const uint8_t *rows[LN_PANEL_ROWS];
+    const ln_cpu_kernels *kernels;
+    for (size_t row = 0; row < LN_PANEL_ROWS; row++) {
+        rows[row] = (const uint8_t *)values[row];
+        for (size_t i = 0; i < COLS; i++) /* all exponents, and halves of the last place */
+            values[row][i] = (uint32_t)((row * COLS + i) << 18 | (i % 3) << 15 | (i % 5 == 0));
+    }
+    for (size_t set = 0; (kernels = ln_cpu_set(set)) != NULL; set++) {
+        if (!kernels->is_usable() || kernels->packer == NULL)
+            continue;
+        kernels->packer(LN_DTYPE_F32, rows, COLS, panel);
+        for (size_t row = 0; row < LN_PANEL_ROWS; row++)
+            for (size_t i = 0; i < COLS; i++) {
+                uint16_t got;
+                float value;
+                memcpy(&got, panel + i / 2 * 64 + row * 4 + i % 2 * 2, sizeof got);
+                memcpy(&value, &values[row][i], sizeof value);
+                assert_int_equal(got, ln_bf16_from_f32(value));
+            }
+    }
+}
+
 static void check_packer(const ln_cpu_kernels *kernels, ln_dtype dtype, size_t n_cols,
                          size_t n_rows) {
     const uint8_t *rows[LN_PANEL_ROWS] = {NULL};
@@ -72,6 +100,7 @@ static void panels_are_those_of_the_plain_packer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_are_rounded_when_packed),
+        cmocka_unit_test(floats_are_rounded_when_packed),
         cmocka_unit_test(panels_are_those_of_the_plain_packer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

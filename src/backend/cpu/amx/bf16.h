@@ -19,7 +19,8 @@ enum {
     BF16_COLS = 32,
     BF16_PARTS = 2,
     TILE_STRIDE = BF16_COLS * 2,
-    TILE_BYTES = BF16_ROWS * TILE_STRIDE
+    TILE_BYTES = BF16_ROWS * TILE_STRIDE,
+    ROUNDS_F32 = 1 /* as simd/bf16.h */
 };
 
 typedef struct tile_palette {

@@ -191,9 +191,8 @@ static void pack_q6_k(const uint8_t *const *rows, size_t n_cols, uint8_t *out) {
     }
 }
 
-/* 16 f16 to bf16, by way of float32, rounded to nearest even. */
-static inline __m256i f16_to_bf16(__m256i x) {
-    __m512i bits = _mm512_castps_si512(_mm512_cvtph_ps(x));
+/* 16 float32 to bf16, rounded to nearest even. */
+static inline __m256i f32_to_bf16(__m512i bits) {
     __m512i size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
     __mmask16 is_nan = _mm512_cmpgt_epi32_mask(size, _mm512_set1_epi32(0x7f800000));
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -203,26 +202,36 @@ static inline __m256i f16_to_bf16(__m256i x) {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
 }
 
-/* 32 columns of a row. Whole cache lines, since rows often lie multiples of 4 KiB apart, where a
- * cache does not hold all 16. */
-static inline __m512i load_line(const uint8_t *row, bool is_f16) {
-    __m512i x = _mm512_loadu_si512(row);
-    if (!is_f16)
-        return x;
-    __m256i low = f16_to_bf16(_mm512_castsi512_si256(x));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low),
-                              f16_to_bf16(_mm512_extracti64x4_epi64(x, 1)), 1);
+static inline __m256i f16_to_bf16(__m256i x) {
+    return f32_to_bf16(_mm512_castps_si512(_mm512_cvtph_ps(x)));
 }
 
-static inline void pack_lines(const uint8_t *const *rows, size_t n_cols, bool is_f16,
+/* 32 columns of a row, from `col` on. Whole cache lines, since rows often lie multiples of 4 KiB
+ * apart, where a cache does not hold all 16. */
+static inline __m512i load_line(const uint8_t *row, size_t col, ln_dtype dtype) {
+    __m256i low, high;
+    if (dtype == LN_DTYPE_F32) {
+        low = f32_to_bf16(_mm512_loadu_si512(row + col * 4));
+        high = f32_to_bf16(_mm512_loadu_si512(row + col * 4 + 64));
+        return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    __m512i x = _mm512_loadu_si512(row + col * 2);
+    if (dtype == LN_DTYPE_BF16)
+        return x;
+    low = f16_to_bf16(_mm512_castsi512_si256(x));
+    high = f16_to_bf16(_mm512_extracti64x4_epi64(x, 1));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+static inline void pack_lines(const uint8_t *const *rows, size_t n_cols, ln_dtype dtype,
                               uint8_t *out) {
     for (size_t col = 0; col < n_cols; col += 32, out += 16 * STEP_BYTES) {
         all_rows parts[4]; /* 16 bytes of each line */
         for (size_t i = 0; i < 4; i++) {
-            __m512i a = load_line(rows[i] + col * 2, is_f16);
-            __m512i b = load_line(rows[i + 4] + col * 2, is_f16);
-            __m512i c = load_line(rows[i + 8] + col * 2, is_f16);
-            __m512i d = load_line(rows[i + 12] + col * 2, is_f16);
+            __m512i a = load_line(rows[i], col, dtype);
+            __m512i b = load_line(rows[i + 4], col, dtype);
+            __m512i c = load_line(rows[i + 8], col, dtype);
+            __m512i d = load_line(rows[i + 12], col, dtype);
             __m512i ab = _mm512_shuffle_i32x4(a, b, 0x44), cd = _mm512_shuffle_i32x4(c, d, 0x44);
             parts[0].v[i] = _mm512_shuffle_i32x4(ab, cd, 0x88);
             parts[1].v[i] = _mm512_shuffle_i32x4(ab, cd, 0xdd);
@@ -258,8 +267,9 @@ void ln_avx512_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROW
     case LN_DTYPE_Q4_K: pack_k(rows, n_cols, false, panel); return;
     case LN_DTYPE_Q5_K: pack_k(rows, n_cols, true, panel); return;
     case LN_DTYPE_Q6_K: pack_q6_k(rows, n_cols, panel); return;
-    case LN_DTYPE_BF16: pack_lines(rows, n_cols, false, panel); return;
-    case LN_DTYPE_F16: pack_lines(rows, n_cols, true, panel); return;
+    case LN_DTYPE_BF16: pack_lines(rows, n_cols, LN_DTYPE_BF16, panel); return;
+    case LN_DTYPE_F16: pack_lines(rows, n_cols, LN_DTYPE_F16, panel); return;
+    case LN_DTYPE_F32: pack_lines(rows, n_cols, LN_DTYPE_F32, panel); return;
     default: ln_pack_panel(dtype, rows, n_cols, panel); return;
     }
 }

@@ -13,7 +13,11 @@
 #include "backend/cpu/simd/int8.h"
 #include "base/half.h"
 
-enum { K_STEP_PAIRS = 128, PAIR_BYTES = 64 /* of a panel */ };
+enum {
+    K_STEP_PAIRS = 128,
+    PAIR_BYTES = 64,          /* of a panel */
+    ROUNDS_F32 = HAS_DOT_BF16 /* float32 weights are faster as bf16 */
+};
 
 /* How x lies: pairs of columns as bf16, as high and low bf16, or as float32. */
 typedef enum bf16_form { BF16_ONE, BF16_TWO, BF16_FLOAT } bf16_form;

@@ -44,8 +44,8 @@ static size_t plan_shared(const ln_step_limits *limits) {
     {                                                                                              \
         .isa = (name), .is_usable = is_usable, .supports_weight = supports_weight,                 \
         .packer = LN_PACKER, .packs = (1u << LN_PACK_COUNT) - (1u << (LN_PACK_NONE + 1)),          \
-        .plan_scratch = plan_scratch, .plan_shared = plan_shared, .spin_int8 = spin_int8,          \
-        .spin_float = spin_float,                                                                  \
+        .rounds_f32 = ROUNDS_F32 != 0, .plan_scratch = plan_scratch, .plan_shared = plan_shared,   \
+        .spin_int8 = spin_int8, .spin_float = spin_float,                                          \
         .kernels = {                                                                               \
             [LN_OP_EMBED] = embed,                                                                 \
             [LN_OP_NORM] = norm,                                                                   \

@@ -44,6 +44,12 @@ static bf16_rows bf16_place(void *memory, size_t k, bool precise) {
     return (bf16_rows){.n_steps = (k + BF16_COLS - 1) / BF16_COLS, .x = memory};
 }
 
+/* The rows from `row` on, a group's first. */
+LN_INLINE bf16_rows bf16_rows_from(bf16_rows rows, size_t row) {
+    rows.x += row / BF16_ROWS * rows.n_steps * BF16_PARTS * TILE_BYTES;
+    return rows;
+}
+
 static void bf16_put(const bf16_rows *rows, size_t row, size_t k, const float *x) {
     uint8_t *group = rows->x + row / BF16_ROWS * rows->n_steps * BF16_PARTS * TILE_BYTES;
     for (size_t i = 0; i < rows->n_steps * BF16_COLS; i += LANES) {

@@ -40,6 +40,12 @@ static bf16_rows bf16_place(void *memory, size_t k, bool precise) {
         .form = form, .n_pairs = (k + 1) / 2, .pair_bytes = form == BF16_ONE ? 4 : 8, .x = memory};
 }
 
+/* The rows from `row` on. */
+LN_INLINE bf16_rows bf16_rows_from(bf16_rows rows, size_t row) {
+    rows.x += row * rows.n_pairs * rows.pair_bytes;
+    return rows;
+}
+
 static void bf16_put_one(const bf16_rows *rows, uint8_t *row, size_t i, float value) {
     uint8_t *pair = row + i / 2 * rows->pair_bytes;
     if (rows->form == BF16_FLOAT) {

@@ -19,6 +19,8 @@
 enum {
     MAX_CHUNK = 256,  /* rows of x, whole groups */
     SMALL_M_ROWS = 4, /* up to here packed panels are unpacked in registers */
+    BLOCK_ROWS = 64,  /* whole groups, whose sums stay in the first-level cache until they are
+                         finished */
     CHUNK_BYTES = 3 << 20,
     TAKE_BYTES = 1 << 18 /* of weights that a worker takes at once for few rows */
 };
@@ -150,8 +152,9 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
     return round_up(job->n, GROUP_ROWS) * row_bytes_of(o->weight);
 }
 
-/* Float32 rows of W, and of x as they are. */
-static void multiply_plain(const linear_job *job, const operand *o, size_t panel, float *y) {
+/* Float32 rows of W, and n rows of x from `first` on as they are. */
+static void multiply_plain(const linear_job *job, const operand *o, size_t panel, size_t first,
+                           size_t n, float *y) {
     const ln_weight *w = o->weight;
     const float *rows[LANES];
     for (size_t lane = 0; lane < LANES; lane++) {
@@ -159,7 +162,7 @@ static void multiply_plain(const linear_job *job, const operand *o, size_t panel
         rows[lane] = row < w->n_rows ? rows_load(w, row, job->w_rows + lane * w->n_cols)
                                      : job->w_rows; /* computed, never stored */
     }
-    rows_multiply(job->n, job->x, rows, w->n_cols, y);
+    rows_multiply(n, job->x + first, rows, w->n_cols, y);
 }
 
 /* The next `bytes` of a panel, which will be unpacked after all rows have met the current ones. */
@@ -246,7 +249,7 @@ static void multiply_unit(const linear_job *job, const operand *o, size_t panel,
     size_t panel_bytes = LANES * w->row_bytes;
     if (w->layout == LN_PACK_NONE) {
         for (size_t p = 0; p < n_panels; p++)
-            multiply_plain(job, o, panel + p, o->y + p * LANES);
+            multiply_plain(job, o, panel + p, 0, job->n, o->y + p * LANES);
         return;
     }
     const uint8_t *panels = ln_lazy_panels(w, panel, n_panels, job->worker->panels);
@@ -324,6 +327,98 @@ static void finish_unit(const linear_job *job, size_t begin, size_t panel, size_
         }
 }
 
+/* Lines of a row that the n columns from `column` on of the output will need, into the second-level
+ * cache: rows are too far apart for the processor to fetch them by itself. */
+LN_INLINE void fetch_output(const linear_job *job, size_t row, size_t column, size_t n) {
+    const ln_op_linear *p = job->p;
+    size_t n_out = p->weight->n_rows, out_row = job->out_rows[row];
+    const float *out = p->out + out_row * (p->out_stride > 0 ? p->out_stride : n_out) + column;
+    const float *residual = p->residual != NULL ? p->residual + out_row * n_out + column : out;
+    for (size_t i = 0; i < n; i += LANES) {
+        __builtin_prefetch(out + i, 1, 2);
+        if (residual != out)
+            __builtin_prefetch(residual + i, 0, 2);
+    }
+}
+
+/* What finish does to rows [first, first + n) of a whole unit, where neither adapters nor a
+ * soft-cap count. */
+LN_INLINE void finish_rows(const linear_job *job, ln_activation activation, size_t first, size_t n,
+                           size_t column) {
+    const ln_op_linear *p = job->p;
+    size_t n_out = p->weight->n_rows, out_stride = p->out_stride > 0 ? p->out_stride : n_out;
+    const vf scale = vf_set(p->scale);
+    vf bias[TILE_PANELS];
+    for (size_t i = 0; i < TILE_PANELS; i++)
+        bias[i] = load_bias(job->up.weight, column + i * LANES, LANES);
+    for (size_t row = first; row < first + n; row++) {
+        size_t out_row = job->out_rows[row];
+        const float *sums = job->up.y + (row - first) * UNIT;
+        float *out = p->out + out_row * out_stride + column;
+        if (row + BLOCK_ROWS < job->n)
+            fetch_output(job, row + BLOCK_ROWS, column, UNIT);
+        for (size_t i = 0; i < TILE_PANELS; i++) {
+            vf y = vf_activate(activation, vf_add(vf_load(sums + i * LANES), bias[i]));
+            y = vf_mul(y, scale);
+            if (p->residual != NULL)
+                y = vf_add(vf_load(p->residual + out_row * n_out + column + i * LANES), y);
+            vf_store(out + i * LANES, y);
+        }
+    }
+}
+
+/* The output of rows [first, first + n), whose sums are the first of `up`, for n_columns columns of
+ * one unit. */
+static void finish_block(const linear_job *job, size_t first, size_t n, size_t column,
+                         size_t n_columns) {
+    const ln_op_linear *p = job->p;
+    bool is_plain = n_columns == UNIT && p->adapters == NULL && p->softcap <= 0.0f;
+    if (is_plain && p->activation == LN_ACT_NONE) {
+        finish_rows(job, LN_ACT_NONE, first, n, column);
+    } else if (is_plain) {
+        finish_rows(job, p->activation, first, n, column);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            for (size_t at = 0; at < n_columns; at += LANES)
+                finish(job, first + i, column + at, n_columns - at < LANES ? n_columns - at : LANES,
+                       vf_load(job->up.y + i * UNIT + at), vf_set(0.0f));
+    }
+}
+
+/* Whether rows meet a unit block after block: weights need not be unpacked for each, and there is
+ * no gate whose sums must wait for others. */
+static bool goes_in_blocks(const linear_job *job) {
+    const ln_weight *w = job->up.weight;
+    bool as_it_lies = w->layout == LN_PACK_NONE && w->dtype == LN_DTYPE_F32;
+    return job->n > SMALL_M_ROWS && job->gate.weight == NULL &&
+           (as_it_lies || w->layout == LN_PACK_BF16);
+}
+
+/* Many rows against a unit of panels, and their output, block after block. */
+static void multiply_blocks(const linear_job *job, size_t panel, size_t n_panels) {
+    const operand *up = &job->up;
+    const ln_weight *w = up->weight;
+    const uint8_t *panels = NULL;
+    size_t column = panel * LANES, left = w->n_rows - column;
+    left = left < n_panels * LANES ? left : n_panels * LANES;
+    if (w->layout == LN_PACK_BF16)
+        panels = ln_lazy_panels(w, panel, n_panels, job->worker->panels);
+    for (size_t i = 0; i < job->n && i < BLOCK_ROWS; i++)
+        fetch_output(job, i, column, left);
+    for (size_t first = 0; first < job->n; first += BLOCK_ROWS) {
+        size_t n = job->n - first < BLOCK_ROWS ? job->n - first : BLOCK_ROWS;
+        if (w->layout == LN_PACK_BF16) {
+            bf16_rows rows = bf16_rows_from(up->bf16, first);
+            bf16_multiply(n_panels, panels, LANES * w->row_bytes, &rows, (bf16_range){0, w->n_cols},
+                          n, up->y);
+        } else {
+            for (size_t i = 0; i < n_panels; i++)
+                multiply_plain(job, up, panel + i, first, n, up->y + i * LANES);
+        }
+        finish_block(job, first, n, column, left);
+    }
+}
+
 /* Panels that a worker takes at once: for few rows so many that streams are long, yet all workers
  * end together, and there is room for their sums. */
 static size_t panels_to_take(const linear_job *job, size_t n_panels) {
@@ -350,8 +445,13 @@ static void multiply_run(const linear_job *job, const operand *o, size_t begin, 
 static void multiply_panels(const linear_job *job) {
     size_t n_panels = (job->up.weight->n_rows + LANES - 1) / LANES;
     size_t step = panels_to_take(job, n_panels), item;
+    bool in_blocks = goes_in_blocks(job);
     while (ln_cpu_take(job->worker, (n_panels + step - 1) / step, &item)) {
         size_t begin = item * step, end = begin + step < n_panels ? begin + step : n_panels;
+        if (in_blocks) {
+            multiply_blocks(job, begin, end - begin);
+            continue;
+        }
         multiply_run(job, &job->up, begin, end);
         if (job->gate.weight != NULL)
             multiply_run(job, &job->gate, begin, end);

@@ -442,6 +442,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
             grow(&limits.max_expert_width, fill_up(moe->n_hidden));
             grow(&limits.max_expert_width, fill_up(moe->n_latent));
         }
+        if (attention->differential)
+            grow_grouped(&limits, attention->n_kv_heads, spec->dim);
         if (attention->latent.n_latent > 0) {
             grow_grouped(&limits, attention->n_heads, attention->latent.n_plain);
             grow_grouped(&limits, attention->n_heads, attention->latent.n_latent);

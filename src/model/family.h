@@ -49,6 +49,10 @@ typedef enum ln_role {
     LN_ROLE_RELATIVE_BIAS, /* layer 0's, for all */
     LN_ROLE_OUTPUT_BIAS,   /* where it does not stand beside the output */
     LN_ROLE_SINKS,
+    LN_ROLE_LAMBDA_Q1, /* differential attention: vectors of a head's width */
+    LN_ROLE_LAMBDA_K1,
+    LN_ROLE_LAMBDA_Q2,
+    LN_ROLE_LAMBDA_K2,
     LN_ROLE_ROUTER,
     LN_ROLE_ROUTER_BIAS, /* counts for the choice of experts alone */
     LN_ROLE_EXPERT_GATE, /* one per expert, or packed [expert][rows][columns] */
@@ -157,8 +161,10 @@ typedef enum ln_part {
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
     LN_PART_BEFORE_EMBEDDED,    /* rows before those of tokens that are embedded alone */
-    LN_PART_LATENT_Q_GATE,      /* for each head: its query rows, then those of the output's gate */
-    LN_PART_KV_ROPE,            /* what rotates, behind the latent */
+    LN_PART_VALUE_PAIRS,   /* for each KV head: a value of the first half of them, and one of the
+                              second */
+    LN_PART_LATENT_Q_GATE, /* for each head: its query rows, then those of the output's gate */
+    LN_PART_KV_ROPE,       /* what rotates, behind the latent */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 
@@ -337,6 +343,7 @@ struct ln_family {
     bool gguf_half_rope;   /* GGUF counts rotary dimensions of layers that see all twice */
     bool v_norm;           /* values are normalised by head, without weights */
     bool layer_scales;     /* what a layer gives is multiplied by a number */
+    bool differential;     /* heads of the second half are subtracted from those of the first */
     bool lookup;           /* layers may have embeddings of their own */
     bool altup;            /* there are several streams, and a path of low rank beside attention */
     bool moe_beside;       /* experts, where there are any, stand beside a dense feed-forward */

@@ -2,6 +2,7 @@
 
 #include "backend/values.h"
 #include "model/layers/altup.h"
+#include "model/layers/differential.h"
 #include "model/layers/ffn_record.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_record.h"
@@ -125,7 +126,9 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     score_linear(r, spec, &w->q, x, a->q);
     if (!spec->borrows_kv) {
         score_linear(r, spec, &w->k, x, a->k);
-        if (!spec->k_is_v)
+        if (spec->differential)
+            ln_record_value_pairs(r, spec, w, x);
+        else if (!spec->k_is_v)
             linear(r, &w->v, x, a->v);
         if (w->v_norm.dim > 0)
             norm_values(r, spec, &w->v_norm);
@@ -313,8 +316,10 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         gate_output(r, spec, w);
     if (spec->out_norm)
         norm(r, &w->attention_out_norm, a->attended, NULL, a->attended);
-    scaled_linear_to_stream(r, &w->o, &w->attention_post_norm,
-                            is_latent ? a->latent_heads : a->attended, spec->v_scale,
+    const float *heads = is_latent ? a->latent_heads : a->attended;
+    if (spec->differential)
+        heads = ln_record_difference(r, spec, w);
+    scaled_linear_to_stream(r, &w->o, &w->attention_post_norm, heads, spec->v_scale,
                             ranks_of_heads(r));
 }
 

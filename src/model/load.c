@@ -6,6 +6,7 @@
 #include "model/family.h"
 #include "model/layers/altup.h"
 #include "model/layers/blend.h"
+#include "model/layers/differential.h"
 #include "model/layers/experts_load.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
@@ -148,6 +149,8 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     LN_TRY(gate_bias(l, i, spec, &w->attention_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, in_dim, &w->q));
     LN_TRY(ln_load_matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, in_dim, &w->k));
+    if (spec->differential)
+        return ln_load_differential(l, i, spec, w);
     if (!spec->k_is_v)
         LN_TRY(ln_load_matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, in_dim, &w->v));
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);

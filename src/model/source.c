@@ -129,6 +129,17 @@ static ln_weight_source query_part(const ln_attention_spec *a, ln_role role, siz
         .n_rows = n_rows, .row_begin = is_q ? 0 : q, .run_rows = is_q ? q : v, .run_stride = q + v};
 }
 
+/* The values of KV head number `head` of differential attention: those of one of the first half of
+ * the stored heads, and of one of the second. */
+static ln_weight_source value_pair(const ln_attention_spec *a, size_t head, size_t *stored_rows) {
+    size_t half = a->n_kv_heads / 2;
+    *stored_rows = a->n_kv_heads * a->k_dim;
+    return (ln_weight_source){.n_rows = 2 * a->k_dim,
+                              .row_begin = head % half * a->k_dim,
+                              .run_rows = a->k_dim,
+                              .run_stride = half * a->k_dim};
+}
+
 static const ln_layer_spec *layer_of(const ln_spec *spec, ln_tensor_id id) {
     return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
 }
@@ -190,14 +201,9 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         break;
     case LN_PART_KV_ROPE: return key_part(a, n_rows, stored_rows);
     case LN_PART_LATENT_Q_GATE: return query_part(a, id.role, n_rows, stored_rows);
-    case LN_PART_MIXER_QKV:
-    case LN_PART_MIXER_QKV_BY_HEAD:
-    case LN_PART_MIXER_QKVZ_BY_HEAD:
-    case LN_PART_MIXER_BA_BY_HEAD:
-    case LN_PART_MIXER_SSD:
-    case LN_PART_MIXER_HALVES:
-    case LN_PART_MIXER_CONTROLS:
-    case LN_PART_MIXER_THIRDS: return mixer_part(&layer->mixer, part, id.role, n_rows, stored_rows);
+    case LN_PART_VALUE_PAIRS: return value_pair(a, id.expert, stored_rows);
+    default: /* a recurrent layer's */
+        return mixer_part(&layer->mixer, part, id.role, n_rows, stored_rows);
     }
     return source;
 }
@@ -228,7 +234,8 @@ ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id 
 /* Whether the name of a binding stands for one matrix out of many in a packed tensor. */
 static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_shape *shape) {
     const char *name = is_hf ? binding->hf : binding->gguf;
-    return shape->n_packed > 1 && strstr(name, "%e") == NULL;
+    ln_part part = is_hf ? binding->hf_part : binding->gguf_part;
+    return shape->n_packed > 1 && strstr(name, "%e") == NULL && part != LN_PART_VALUE_PAIRS;
 }
 
 /* A binding's tensor in one of the quantised forms of Hugging Face folders. */

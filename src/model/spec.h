@@ -83,11 +83,14 @@ typedef struct ln_attention_spec {
     bool softplus_gate; /* instead of the sigmoid */
     bool out_norm;      /* of what attention gives, over all heads, before its matrix */
     bool head_norm;     /* of what each head gives, without weights, before the output's gate */
-    bool k_is_v;        /* values are what keys are before their norm */
-    bool v_norm;        /* values are normalised by head, without weights */
-    size_t kv_group;    /* index into ln_spec.kv_groups */
-    size_t kv_layer;    /* the layer whose cache is read: this one, or an earlier one */
-    bool borrows_kv;    /* an earlier one, and no keys and values are made here */
+    /* Differential attention: a KV head has the values of two, so that v_dim is 2 k_dim; heads of
+     * the second half are subtracted from those of the first, and what is left is normalised */
+    bool differential;
+    bool k_is_v;     /* values are what keys are before their norm */
+    bool v_norm;     /* values are normalised by head, without weights */
+    size_t kv_group; /* index into ln_spec.kv_groups */
+    size_t kv_layer; /* the layer whose cache is read: this one, or an earlier one */
+    bool borrows_kv; /* an earlier one, and no keys and values are made here */
 } ln_attention_spec;
 
 /* How many elements of a gate a head has. */

@@ -137,6 +137,19 @@ static ln_status check_heads(const ln_config *config, const ln_family *family,
     return LINNET_OK;
 }
 
+static ln_status read_differential(const ln_config *config, const ln_family *family,
+                                   ln_attention_spec *attention, ln_error *err) {
+    if (!family->differential)
+        return LINNET_OK;
+    attention->differential = true;
+    attention->v_dim = 2 * attention->k_dim;
+    if (attention->n_kv_heads % 2 == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT,
+                   "%s: differential attention takes pairs of KV heads, but there are %zu",
+                   ln_checkpoint_path(config->checkpoint), attention->n_kv_heads);
+}
+
 ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, bool encoder,
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
@@ -154,6 +167,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     attention->v_dim = attention->k_dim;
     LN_TRY(ln_config_size(config, (ln_key){"v_head_dim", "attention.value_length"}, 1, LN_MAX_DIM,
                           &attention->v_dim, err));
+    LN_TRY(read_differential(config, spec->family, attention, err));
     LN_TRY(ln_spec_read_latent(config, spec->family->latent_pairs, attention, err));
     LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;

@@ -63,11 +63,14 @@ typedef struct ln_layer_weights {
     ln_weight attention_gate; /* [n_heads or n_heads * v_dim][dim], of gated outputs */
     ln_xielu xielu;           /* with that activation */
     ln_norm cross_norm;
-    ln_weight cross_q, cross_k, cross_v, cross_o;        /* with an encoder */
-    ln_weight gate, up, down;                            /* gate: only in gated layers */
-    const float *sinks;                                  /* [n_heads] or NULL */
-    ln_weight router;                                    /* mixture of experts: [n_experts][dim] */
-    const float *router_bias;                            /* [n_experts] or NULL */
+    ln_weight cross_q, cross_k, cross_v, cross_o; /* with an encoder */
+    ln_weight gate, up, down;                     /* gate: only in gated layers */
+    ln_weight *v_pairs;        /* differential attention: [n_kv_heads], each [2 k_dim][dim] */
+    const float *half_weights; /* [2] of its halves of heads, which are summed; */
+    ln_norm difference_norm;   /* and of what becomes of a pair, [2 k_dim] */
+    const float *sinks;        /* [n_heads] or NULL */
+    ln_weight router;          /* mixture of experts: [n_experts][dim] */
+    const float *router_bias;  /* [n_experts] or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
     bool experts_apart; /* they are another backend's, which computes beside this one */
     ln_expert_store store;

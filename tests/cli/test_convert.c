@@ -37,6 +37,7 @@ static const struct {
     {"deepseek_ocr2", "deepseek_ocr2"},
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
+    {"diffllama", "diffllama"},
     {"dots3_note", "dots3_note"},
     {"flex_olmo", "flex_olmo"},
     {"flint", "flint"},

@@ -392,6 +392,10 @@ VARIANTS = {
                          rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
                                           "mrope_section": [1, 1, 2]}),
         vision_config=dict(depth=1, hidden_size=8, num_heads=1, intermediate_size=8, patch_size=2)),
+    # heads that are subtracted from one another, with biases
+    "diffllama": lambda: hf.DiffLlamaConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=8, num_key_value_heads=4, head_dim=8, attention_bias=True),
     # layers that read pictures do nothing, and more tokens are embedded than written
     "mllama": lambda: hf.MllamaTextConfig(
         **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=48, num_hidden_layers=4,

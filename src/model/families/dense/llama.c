@@ -52,3 +52,31 @@ const ln_family ln_family_minicpm = {
     .tied_by_default = true,
     LN_BINDINGS(minicpm_bindings),
 };
+
+#define DIFF "model.layers.%d.self_attn."
+#define LAMBDA(r, name)                                                                            \
+    { .role = r, .hf = DIFF name, .hf_bare = true }
+
+static const ln_binding diffllama_bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    {.role = LN_ROLE_Q, .hf = DIFF "q_proj"},
+    {.role = LN_ROLE_K, .hf = DIFF "k_proj"},
+    {.role = LN_ROLE_V, .hf = DIFF "v_proj", .hf_part = LN_PART_VALUE_PAIRS},
+    {.role = LN_ROLE_O, .hf = DIFF "o_proj"},
+    LAMBDA(LN_ROLE_LAMBDA_Q1, "lambda_q1"),
+    LAMBDA(LN_ROLE_LAMBDA_K1, "lambda_k1"),
+    LAMBDA(LN_ROLE_LAMBDA_Q2, "lambda_q2"),
+    LAMBDA(LN_ROLE_LAMBDA_K2, "lambda_k2"),
+    LN_LLAMA_FFN,
+};
+
+/* DiffLlama: the same with differential attention. */
+const ln_family ln_family_diffllama = {
+    .name = "diffllama",
+    .hf_types = "diffllama",
+    LN_LLAMA_BLOCK,
+    .hf_rope = LN_ROPE_HALF,
+    .differential = true,
+    LN_BINDINGS(diffllama_bindings),
+};

@@ -15,7 +15,7 @@ typedef struct widths {
     size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, shortcut, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
-    size_t turned;
+    size_t turned, head_scales;
     size_t gated, latent_pair;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
@@ -90,6 +90,10 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.index_heads, a->indexer.n_heads);
         grow(&w.index_dim, a->indexer.head_dim);
         grow(&w.top_k, a->indexer.top_k);
+        if (a->scales_by_log) {
+            grow(&w.head_scales, a->n_heads);
+            grow(&w.head_scales, a->indexer.n_heads);
+        }
         if (a->indexer.turns_last)
             grow(&w.turned, a->indexer.n_heads * a->indexer.head_dim);
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
@@ -163,11 +167,12 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
 }
 
 /* Several residual streams, heads of indexers that are turned, and scales of queries. */
-static void lay_out_hyper(const ln_spec *spec, size_t turned, size_t row, ln_layout *layout,
+static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
     size_t n = spec->hyper.n;
     a->query_scales = ln_layout_place(layout, memory, spec->has_query_scales, row);
-    a->index_turned = ln_layout_place(layout, memory, turned, row);
+    a->head_scales = ln_layout_place(layout, memory, w->head_scales, row);
+    a->index_turned = ln_layout_place(layout, memory, w->turned, row);
     a->hyper = ln_layout_place(layout, memory, n * spec->dim, row);
     a->hyper_rows = ln_layout_place(layout, memory, n * spec->dim, row);
     a->hyper_mix = ln_layout_place(layout, memory, 2 * n, row);
@@ -233,7 +238,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
-    lay_out_hyper(spec, w.turned, row, layout, memory, a);
+    lay_out_hyper(spec, &w, row, layout, memory, a);
     lay_out_low(shape, &w, layout, memory, a);
 }
 

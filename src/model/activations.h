@@ -22,6 +22,7 @@ typedef struct ln_activations {
      * and what the last one chose [max_tokens][top_k] */
     float *index_q, *index_k, *index_weights;
     float *query_scales; /* [max_tokens] */
+    float *head_scales;  /* [max_tokens][n_heads], where each head has its own */
     float *index_turned; /* [max_tokens][n_heads * head_dim], where the last dimensions rotate */
     int32_t *indices;
     /* mixture of experts; a row is a token and one of its choices */

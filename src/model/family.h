@@ -77,6 +77,12 @@ typedef enum ln_role {
     LN_ROLE_INDEX_K,
     LN_ROLE_INDEX_K_NORM,
     LN_ROLE_INDEX_WEIGHTS,
+    LN_ROLE_INDEX_Q_NORM,    /* of what its queries are made of, where that is not their latent */
+    LN_ROLE_INDEX_LOG_SCALE, /* [n_heads] of queries by the logarithm of their position, */
+    LN_ROLE_INDEX_LOG_BIAS,
+    LN_ROLE_Q_LOG_SCALE, /* and the same of attention's */
+    LN_ROLE_Q_LOG_BIAS,
+    LN_ROLE_ROPE_ALPHA,      /* [n_rope / 2] logarithms of what frequencies are multiplied with */
     LN_ROLE_DENSE_POST_NORM, /* of a dense feed-forward beside experts */
     LN_ROLE_EXPERTS_NORM,
     LN_ROLE_EXPERTS_POST_NORM,
@@ -224,7 +230,8 @@ typedef enum ln_query_scale_rule {
     LN_QUERY_SCALE_NONE = 0,
     LN_QUERY_SCALE_ALL,
     LN_QUERY_SCALE_UNROTATED,
-    LN_QUERY_SCALE_TABLE /* those without positions, by a power (Beam) */
+    LN_QUERY_SCALE_TABLE, /* those without positions, by a power (Beam) */
+    LN_QUERY_SCALE_LOG    /* each head by scale log(1 + position) + bias */
 } ln_query_scale_rule;
 
 struct ln_family {
@@ -352,6 +359,8 @@ struct ln_family {
     bool latent_pairs;     /* q and the output's gate are made of the latent behind its norm and
                               before */
     bool gated_norms;      /* norms of attention and of mixtures are gated by a path of low rank */
+    bool plain_latents; /* layers that do not rotate have no key for it, and heads that are as wide
+                           all the same; kv_source_layers may not name other layers */
     bool latents_by_kind; /* windowed layers have latents and heads of their own, by keys of theirs;
                              others have an indexer, where use_dsa is not false; the key that
                              rotates has a norm */

@@ -163,12 +163,49 @@ static float *turn_heads(recorder *r, size_t dim, const float *x, float *out) {
     return out;
 }
 
+/* Rows of heads of `dim` times scale log(1 + position) + bias of each head, in place. */
+static void scale_by_log(recorder *r, size_t n_heads, size_t dim, const float *scale,
+                         const float *bias, float *x) {
+    size_t n_tokens = r->batch->n_tokens;
+    ln_op_pointwise op = {.function = LN_POINTWISE_SCALE,
+                          .n_rows = n_tokens,
+                          .dim = n_heads,
+                          .rows_per_x = n_tokens, /* all rows read one */
+                          .n_gates = 1,
+                          .x = scale,
+                          .gate = r->a->query_scales,
+                          .scale = 1.0f,
+                          .out = r->a->head_scales};
+    push(r, LN_OP_POINTWISE)->pointwise = op;
+    op.function = LN_POINTWISE_ADD;
+    op.rows_per_x = 0;
+    op.n_gates = n_heads;
+    op.x = r->a->head_scales;
+    op.gate = bias;
+    op.one_gate = true;
+    push(r, LN_OP_POINTWISE)->pointwise = op;
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
+                                                            .n_rows = n_tokens,
+                                                            .dim = n_heads * dim,
+                                                            .n_gates = n_heads,
+                                                            .x = x,
+                                                            .gate = r->a->head_scales,
+                                                            .out = x};
+}
+
 /* The positions that the attention is to read, which later layers may share. */
-static void choose_positions(recorder *r, const ln_indexer_spec *spec, const ln_layer_weights *w,
-                             const float *x) {
+static void choose_positions(recorder *r, const ln_attention_spec *attention,
+                             const ln_layer_weights *w, const float *x) {
     const ln_activations *a = r->a;
+    const ln_indexer_spec *spec = &attention->indexer;
     const ln_kv_layer *kv = &r->kv[spec->kv_layer];
-    precise_linear(r, &w->index_q, a->latent_q, a->index_q);
+    if (w->index_q_norm.dim > 0)
+        norm(r, &w->index_q_norm, x, NULL, a->ffn_normed);
+    precise_linear(r, &w->index_q, w->index_q_norm.dim > 0 ? a->ffn_normed : a->latent_q,
+                   a->index_q);
+    if (attention->scales_by_log)
+        scale_by_log(r, spec->n_heads, spec->head_dim, w->index_log_scale, w->index_log_bias,
+                     a->index_q);
     precise_linear(r, &w->index_k, x, a->index_k);
     norm(r, &w->index_k_norm, a->index_k, NULL, a->index_k);
     precise_linear(r, &w->index_weights, x, a->index_weights);
@@ -177,8 +214,12 @@ static void choose_positions(recorder *r, const ln_indexer_spec *spec, const ln_
         q = turn_heads(r, spec->n_heads * spec->head_dim, q, a->index_turned);
         k = turn_heads(r, spec->head_dim, k, a->index_q);
     }
-    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
-        .q = q, .k = k, .n_heads = spec->n_heads, .rope = &r->weights->index_rope, .kv = kv};
+    push(r, LN_OP_QKV)->qkv =
+        (ln_op_qkv){.q = q,
+                    .k = k,
+                    .n_heads = spec->n_heads,
+                    .rope = attention->rope >= 0 ? &r->weights->index_rope : NULL,
+                    .kv = kv};
     push(r, LN_OP_INDEX)->index = (ln_op_index){.q = q,
                                                 .weights = a->index_weights,
                                                 .kv = kv,
@@ -221,11 +262,16 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
         if (latent->pairs)
             copy_latent(r, latent, w, 0);
         if (spec->indexer.top_k > 0 && !spec->indexer.shared)
-            choose_positions(r, &spec->indexer, w, x);
+            choose_positions(r, spec, w, x);
         precise_linear(r, &w->q_b, latent->pairs ? a->latent_pair : a->latent_q, a->latent_heads);
     } else {
+        if (spec->indexer.top_k > 0 && !spec->indexer.shared)
+            choose_positions(r, spec, w, x);
         precise_linear(r, &w->q, x, a->latent_heads);
     }
+    if (spec->scales_by_log)
+        scale_by_log(r, spec->n_heads, latent->n_plain + latent->n_rope, w->q_log_scale,
+                     w->q_log_bias, a->latent_heads);
     if (spec->q_scale.beta != 0.0f)
         push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
             .function = LN_POINTWISE_QUERY_SCALE,
@@ -242,7 +288,7 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
         .q = a->latent_heads,
         .latent = a->k,
         .norm = &w->kv_a_norm,
-        .rope = &r->weights->ropes[spec->rope],
+        .rope = spec->rope >= 0 ? &r->weights->ropes[spec->rope] : &r->weights->still_rope,
         .n_heads = spec->n_heads,
         .n_plain = latent->n_plain,
         .kv = r->layer_kv,

@@ -39,15 +39,29 @@ static ln_status qk_norms(ln_loader *l, size_t layer, const ln_attention_spec *s
     return ln_load_norm(l, LN_ROLE_K_NORM, layer, k_heads * spec->k_dim, &w->k_norm);
 }
 
-/* Its norm of keys is a LayerNorm whatever the others are. */
+/* What queries of each head are multiplied with: a scale of the logarithm, and a bias. */
+static ln_status log_scales(ln_loader *l, size_t i, ln_role role, size_t n, const float **scale,
+                            const float **bias) {
+    LN_TRY(ln_load_vector(l, (ln_tensor_id){.role = role, .layer = i}, n, scale));
+    return ln_load_vector(l, (ln_tensor_id){.role = (ln_role)(role + 1), .layer = i}, n, bias);
+}
+
+/* Its norms are LayerNorms whatever the others are. */
 static ln_status indexer(ln_loader *l, size_t i, const ln_attention_spec *spec,
                          ln_layer_weights *w) {
     const ln_indexer_spec *index = &spec->indexer;
     size_t dim = l->spec->dim;
     if (index->top_k == 0 || index->shared)
         return LINNET_OK;
-    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_Q, i, index->n_heads * index->head_dim,
-                          spec->latent.q_latent, &w->index_q));
+    size_t q_cols = spec->latent.q_latent > 0 ? spec->latent.q_latent : dim;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_Q, i, index->n_heads * index->head_dim, q_cols,
+                          &w->index_q));
+    LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_Q_NORM, i, dim, &w->index_q_norm));
+    w->index_q_norm.kind = LN_NORM_LAYER;
+    w->index_q_norm.eps = 1e-6f;
+    if (spec->scales_by_log)
+        LN_TRY(log_scales(l, i, LN_ROLE_INDEX_LOG_SCALE, index->n_heads, &w->index_log_scale,
+                          &w->index_log_bias));
     LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_K, i, index->head_dim, dim, &w->index_k));
     LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_K_NORM, i, index->head_dim, &w->index_k_norm));
     w->index_k_norm.kind = LN_NORM_LAYER;
@@ -90,6 +104,9 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
         LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, spec->n_heads * ln_gate_width(spec),
                               latent->pairs ? q_cols : dim, &w->attention_gate));
     LN_TRY(indexer(l, i, spec, w));
+    if (spec->scales_by_log)
+        LN_TRY(
+            log_scales(l, i, LN_ROLE_Q_LOG_SCALE, spec->n_heads, &w->q_log_scale, &w->q_log_bias));
     LN_TRY(ln_load_matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
     if (latent->k_norm) {
         LN_TRY(ln_load_matrix(l, LN_ROLE_K_ROPE, i, latent->n_rope, dim, &w->k_rope));
@@ -299,6 +316,19 @@ static ln_status find_freq_factors(const ln_loader *l, size_t number, const floa
     return LINNET_OK;
 }
 
+/* Frequencies times what the checkpoint has learned. */
+static ln_status learned_frequencies(ln_loader *l, size_t n, float *inv_freq) {
+    float *alpha = calloc(n + 1, sizeof *alpha);
+    bool is_there;
+    if (alpha == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory making the RoPE tables");
+    ln_status status = ln_load_values(l, LN_ROLE_ROPE_ALPHA, 0, false, n, alpha, &is_there);
+    for (size_t i = 0; i < n && is_there; i++)
+        inv_freq[i] *= expf(alpha[i]);
+    free(alpha);
+    return status;
+}
+
 static ln_status ropes(ln_loader *l) {
     for (size_t i = 0; i < l->spec->n_ropes; i++) {
         const ln_rope_spec *spec = &l->spec->ropes[i];
@@ -314,11 +344,14 @@ static ln_status ropes(ln_loader *l) {
             rope->magnitude = ln_rope_fill(spec, l->options.ctx_tokens, factors, inv_freq);
         for (size_t j = 0; j < spec->n_dims / 2 && l->spec->family->turns_back; j++)
             inv_freq[j] = -inv_freq[j];
-        ln_status status = ln_load_table(l, inv_freq, spec->n_dims / 2, &rope->inv_freq);
+        ln_status status = learned_frequencies(l, spec->n_dims / 2, inv_freq);
+        if (status == LINNET_OK)
+            status = ln_load_table(l, inv_freq, spec->n_dims / 2, &rope->inv_freq);
         free(inv_freq);
         LN_TRY(status);
     }
-    l->weights->index_rope = l->weights->ropes[0];
+    l->weights->still_rope = l->weights->index_rope = l->weights->ropes[0];
+    l->weights->still_rope.n_dims = 0;
     l->weights->index_rope.style = l->spec->family->index_rope;
     return LINNET_OK;
 }

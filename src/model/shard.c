@@ -334,6 +334,8 @@ static ln_cut cut_attention(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_ATTENTION_GATE: cut.rows = times(heads, ln_gate_width(a)); break;
     case LN_ROLE_O:
     case LN_ROLE_CROSS_O: cut.cols = times(heads, v_width(a)); break;
+    case LN_ROLE_Q_LOG_SCALE:
+    case LN_ROLE_Q_LOG_BIAS:
     case LN_ROLE_SINKS: cut.rows = heads; break;
     case LN_ROLE_RELATIVE_BIAS: cut.cols = heads; break;
     case LN_ROLE_Q_NORM: cut.rows = own_norms ? heads : (ln_slice){0}; break;
@@ -358,6 +360,8 @@ ln_cut ln_shard_cut(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_CROSS_K:
     case LN_ROLE_CROSS_V:
     case LN_ROLE_CROSS_O:
+    case LN_ROLE_Q_LOG_SCALE:
+    case LN_ROLE_Q_LOG_BIAS:
     case LN_ROLE_SINKS:
     case LN_ROLE_RELATIVE_BIAS:
     case LN_ROLE_Q_NORM:

@@ -26,6 +26,8 @@ static const char *const parts[] = {
     "vision_projection",
     "vit_large_projector",
     "patch_merger",
+    "pre_mm_projector_norm",
+    "mtp_dspark",
     "qwen2_model", /* of DeepSeek OCR 2, which sees */
     "sam_model",
     "view_seperator",

@@ -72,6 +72,7 @@ typedef struct ln_attention_spec {
     float v_scale;  /* what values are multiplied with */
     float clip;     /* of q, k and v before they rotate: clamp(x, -clip, clip); 0: none */
     ln_query_scale q_scale;
+    bool scales_by_log;   /* q of each head by its scale and bias of what that table has */
     bool scales_by_table; /* q by what ln_weights.query_scales has for its position */
     size_t window;        /* tokens; 0: all */
     size_t chunk;         /* tokens; 0: all */
@@ -318,7 +319,8 @@ typedef struct ln_spec {
     bool scales_stream;          /* with streams: what goes to the layer's embedding is scaled */
     size_t lookup_dim, n_lookup; /* an embedding for each layer, and its rows; 0: there is none */
     bool has_order;              /* columns of weights may be in another order than activations */
-    bool has_query_scales;       /* of some layers, by a table */
+    bool has_query_scales;       /* of some layers, by a table: */
+    bool logs_positions;         /* of logarithms */
     bool has_mixers;             /* some layers are recurrent */
     bool unit_output;            /* the output's rows count as of length one */
     struct {                     /* of a rank's spec (shard.h) */

@@ -201,7 +201,8 @@ static ln_status read_query_scale(const ln_config *config, const ln_spec *spec,
     bool tuned = true;
     double beta = 0, period = 0;
     attention->scales_by_table = family->query_scale == LN_QUERY_SCALE_TABLE && attention->rope < 0;
-    if (family->query_scale == LN_QUERY_SCALE_NONE || family->query_scale == LN_QUERY_SCALE_TABLE)
+    attention->scales_by_log = family->query_scale == LN_QUERY_SCALE_LOG;
+    if (family->query_scale == LN_QUERY_SCALE_NONE || family->query_scale >= LN_QUERY_SCALE_TABLE)
         return LINNET_OK;
     if (family->query_scale == LN_QUERY_SCALE_ALL) {
         period = spec->ropes[0].original_ctx; /* 0 where the rotation does not scale */

@@ -394,7 +394,8 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
                                LN_MAX_DIM, &indexer->n_heads, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", "attention.indexer.key_length"},
                                1, LN_MAX_DIM, &indexer->head_dim, err));
-    if (attention->latent.q_latent == 0 || indexer->head_dim < attention->latent.n_rope ||
+    bool lacks_latent = attention->latent.q_latent == 0 && !spec->family->plain_latents;
+    if (lacks_latent || indexer->head_dim < attention->latent.n_rope ||
         indexer->n_heads * indexer->head_dim > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: an indexer of %zu heads of %zu with q_lora_rank %zu and "

@@ -584,6 +584,26 @@ static ln_status is_indexed(const ln_config *config, const ln_family *family, bo
     return ln_config_flag(config, (ln_key){"use_dsa", ""}, indexed, err);
 }
 
+/* The latent of a layer that may not rotate, which must be its own. */
+static ln_status read_plain_latent(const ln_config *config, size_t layer,
+                                   ln_attention_spec *attention, ln_error *err) {
+    ln_latent_spec *latent = &attention->latent;
+    ln_meta_value list, item;
+    char name[128];
+    if (ln_config_find(config, (ln_key){"kv_source_layers", ""}, &list, name) &&
+        (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT ||
+         item.integer != (int64_t)layer))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key %s: layer %zu reads latents of another layer",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    if (attention->rope >= 0)
+        return LINNET_OK;
+    latent->n_plain += latent->n_rope;
+    latent->n_rope = 0;
+    attention->k_dim = latent->n_latent;
+    return LINNET_OK;
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
@@ -614,7 +634,10 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     if (dense && spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE)
         LN_TRY(rotate_dense(config, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
-    spec->has_query_scales |= attention->scales_by_table;
+    spec->logs_positions |= attention->scales_by_log;
+    spec->has_query_scales |= attention->scales_by_table || attention->scales_by_log;
+    if (spec->family->plain_latents)
+        LN_TRY(read_plain_latent(config, i, attention, err));
     LN_TRY(is_indexed(config, spec->family, windowed, &indexed, err));
     if (indexed)
         LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));

@@ -23,6 +23,7 @@ static const char wrappers[] =
     "hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
     "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|"
     "llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|minimax_m3_vl|mistral3|"
+    "mistral_large4|"
     "mllama|"
     "molmo2|moss_transcribe_diarize|muse_glimmer|muse_spark|nemotron_h_omni|ovis2|paddleocr_vl|"
     "paligemma|"

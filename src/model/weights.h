@@ -100,6 +100,8 @@ typedef struct ln_layer_weights {
     ln_weight *v_b;                            /* [n_heads], each [v_dim][n_latent] */
     ln_weight index_q, index_k, index_weights; /* of an indexer */
     ln_norm index_k_norm;
+    ln_norm index_q_norm; /* of x, where queries are made of it; dim 0: of the latent */
+    const float *index_log_scale, *index_log_bias, *q_log_scale, *q_log_bias; /* [n_heads] */
     ln_mixer_weights mixer;
     ln_hyper_weights attention_hyper, ffn_hyper;
 } ln_layer_weights;
@@ -122,6 +124,7 @@ typedef struct ln_weights {
     size_t end_layer;            /* those from it on are left out, and the output with them */
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
+    ln_rope still_rope;          /* of no dimensions */
     ln_rope index_rope;          /* of indexers */
     const int32_t
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */

@@ -53,6 +53,7 @@ static const struct {
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
     {"mllama", "mllama"},
+    {"mistral_large4", "mistral_large4"},
     {"modernbert_decoder", "modernbert_decoder"},
     {"molmo2", "molmo2"},
     {"lfm3", "lfm3"},

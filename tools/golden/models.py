@@ -103,8 +103,12 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * 0.1 + (usual if name.endswith("weight") else 0.0))
             else:
                 p.copy_(torch.randn_like(p) * (2 * spread))
+            if name.endswith("softmax_scaling.bias"):  # near one, as what multiplies is
+                p.add_(1.0)
             p.copy_(p.to(torch.bfloat16).float())
         for name, b in model.named_buffers():
+            if name.endswith("rotary_emb.alpha"):  # learned frequencies
+                b.copy_((torch.randn_like(b) * 0.5).to(torch.bfloat16).float())
             if name.endswith(("e_score_correction_bias", "expert_bias")):
                 b.copy_((torch.randn_like(b) * 0.2).to(torch.bfloat16).float())
 

@@ -330,6 +330,19 @@ VARIANTS = {
         shared_experts_intermediate_size=24, swa_num_attention_heads=2, swa_num_key_value_heads=2,
         swa_q_lora_rank=24, swa_kv_lora_rank=24, swa_head_dim=12, swa_qk_nope_head_dim=8,
         swa_v_head_dim=16),
+    # a dense layer, and mixtures; the third does not rotate, the second shares what the first chose
+    "mistral_large4": lambda: hf.AutoConfig.for_model(
+        "mistral_large4",
+        text_config=dict(
+            COMMON, vocab_size=40, hidden_size=32, intermediate_size=24, moe_intermediate_size=16,
+            num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4, n_routed_experts=4,
+            num_experts_per_tok=2, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8,
+            v_head_dim=12, index_topk=24, index_n_heads=12, index_head_dim=16,
+            no_rope_layers=[1, 1, 0], indexer_types=["full", "shared", "full"],
+            max_position_embeddings=512),
+        vision_config=dict(model_type="pixtral", hidden_size=8, intermediate_size=8,
+                           num_hidden_layers=1, num_attention_heads=1, patch_size=4, image_size=16,
+                           head_dim=8)),
     "cosmos3_edge": lambda: hf.AutoConfig.for_model(
         "cosmos3_edge",
         text_config=dict(TINY, head_dim=8, rope_parameters={

@@ -56,7 +56,7 @@ ln_status ln_load_query_scales(ln_loader *l) {
         if (values == NULL)
             return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of queries");
         for (size_t i = 0; i < n; i++)
-            values[i] = query_scale(i);
+            values[i] = l->spec->logs_positions ? logf((float)(i + 1)) : query_scale(i);
     }
     ln_status status = ln_load_table(l, values, n, &table);
     free(values);

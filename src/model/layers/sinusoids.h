@@ -8,7 +8,7 @@
  * 1/10000; the row of the padding token is zero. */
 ln_status ln_load_sinusoids(ln_loader *l, ln_weight *weight);
 
-/* Beam's scales of queries by position, where some layers have them. */
+/* Beam's scales of queries by position, or logarithms of positions, where layers have them. */
 ln_status ln_load_query_scales(ln_loader *l);
 
 #endif

@@ -1,0 +1,70 @@
+/* Mistral Large 4: DeepSeek V3.2's attention without a latent of queries, which each head scales by
+ * the logarithm of their position; frequencies that are learned, and layers without positions. */
+#include "model/family.h"
+
+#define LAYER     "layers.%d."
+#define ATTENTION LAYER "attention."
+#define INDEXER   ATTENTION "indexer."
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "tok_embeddings"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "output"},
+    {.role = LN_ROLE_ROPE_ALPHA, .hf = "lerope.alpha", .hf_bare = true, .optional = true},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER "attention_norm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = LAYER "ffn_norm"},
+    {.role = LN_ROLE_Q, .hf = ATTENTION "wq"},
+    {.role = LN_ROLE_KV_A, .hf = ATTENTION "wkv_a_with_mqa"},
+    {.role = LN_ROLE_KV_A_NORM, .hf = ATTENTION "kv_a_norm"},
+    {.role = LN_ROLE_K_B, .hf = ATTENTION "wkv_b", .hf_part = LN_PART_KV_BY_HEAD},
+    {.role = LN_ROLE_V_B, .hf = ATTENTION "wkv_b", .hf_part = LN_PART_KV_BY_HEAD},
+    {.role = LN_ROLE_O, .hf = ATTENTION "wo"},
+    {.role = LN_ROLE_Q_LOG_SCALE, .hf = ATTENTION "ssmax_scaling.s", .hf_bare = true},
+    {.role = LN_ROLE_Q_LOG_BIAS, .hf = ATTENTION "ssmax_scaling.b", .hf_bare = true},
+    {.role = LN_ROLE_INDEX_Q_NORM, .hf = INDEXER "q_input_norm"},
+    {.role = LN_ROLE_INDEX_Q, .hf = INDEXER "wq_b"},
+    {.role = LN_ROLE_INDEX_K, .hf = INDEXER "wk"},
+    {.role = LN_ROLE_INDEX_K_NORM, .hf = INDEXER "k_norm"},
+    {.role = LN_ROLE_INDEX_WEIGHTS, .hf = INDEXER "weights_proj"},
+    {.role = LN_ROLE_INDEX_LOG_SCALE, .hf = INDEXER "ssmax_scaling.s", .hf_bare = true},
+    {.role = LN_ROLE_INDEX_LOG_BIAS, .hf = INDEXER "ssmax_scaling.b", .hf_bare = true},
+    {.role = LN_ROLE_GATE, .hf = LAYER "feed_forward.w1"},
+    {.role = LN_ROLE_UP, .hf = LAYER "feed_forward.w3"},
+    {.role = LN_ROLE_DOWN, .hf = LAYER "feed_forward.w2"},
+    {.role = LN_ROLE_ROUTER, .hf = LAYER "gate"},
+    {.role = LN_ROLE_EXPERT_GATE, .hf = LAYER "experts.%e.w1"},
+    {.role = LN_ROLE_EXPERT_UP, .hf = LAYER "experts.%e.w3"},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = LAYER "experts.%e.w2"},
+    {.role = LN_ROLE_SHARED_GATE, .hf = LAYER "shared_experts.w1"},
+    {.role = LN_ROLE_SHARED_UP, .hf = LAYER "shared_experts.w3"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = LAYER "shared_experts.w2"},
+};
+
+#define ROPE(name, number)                                                                         \
+    { .key = "rope_parameters." name, .value = number, .unless = "rope_parameters" }
+
+static const ln_config_default defaults[] = {
+    {.key = "rope_parameters.rope_type", .text = "yarn", .unless = "rope_parameters"},
+    ROPE("factor", 2048),
+    ROPE("original_max_position_embeddings", 512),
+    ROPE("attention_factor", 1),
+    {0}};
+
+const ln_family ln_family_mistral_large4 = {
+    .name = "mistral_large4",
+    .hf_types = "mistral_large4_text|mistral_large4",
+    .defaults = defaults,
+    LN_LLAMA_BLOCK,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .rope_rule = LN_ROPE_LISTED_LAYERS,
+    .query_scale = LN_QUERY_SCALE_LOG,
+    .router = LN_ROUTER_SOFTMAX,
+    .group_by_two = true,
+    .zero_other_groups = true,
+    .normalize_experts = true,
+    .keeps_expert_weights = true,
+    .indexer = true,
+    .index_rope = LN_ROPE_INTERLEAVED,
+    .plain_latents = true,
+    LN_BINDINGS(bindings),
+};

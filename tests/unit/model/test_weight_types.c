@@ -1,5 +1,6 @@
 /* Types of weights that a backend has no kernels for are refused when a model is planned or loaded,
  * rather than read as if they were something else. */
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/weights/types.h"
@@ -17,15 +18,15 @@ static bool lacks_one(const ln_backend *backend, ln_dtype dtype) {
 }
 
 /* What planning a golden's weights on a backend says. */
-static ln_status plan_on(ln_backend *backend, ln_error *err) {
+static ln_status plan_on(ln_backend *backend, const char *golden, ln_error *err) {
     ln_checkpoint *checkpoint;
     ln_spec spec;
     ln_arena arena;
     ln_weights_plan plan;
+    char path[256];
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s", TEST_SOURCE_DIR, golden);
     ln_arena_init(&arena);
-    assert_int_equal(
-        ln_checkpoint_open(TEST_SOURCE_DIR "/tests/golden/models/llama", false, &checkpoint, err),
-        LINNET_OK);
+    assert_int_equal(ln_checkpoint_open(path, false, &checkpoint, err), LINNET_OK);
     assert_int_equal(ln_spec_read(checkpoint, &arena, &spec, err), LINNET_OK);
     ln_status status =
         ln_weights_plan_bytes(checkpoint, &spec, &(ln_weights_options){0}, backend, &plan, err);
@@ -46,14 +47,58 @@ static void a_type_without_kernels_is_refused(void **state) {
     vtable.supports_weight = lacks_one;
     backend->vtable = &vtable;
     missing = LN_DTYPE_Q2_0;
-    assert_int_equal(plan_on(backend, &err), LINNET_OK);
+    assert_int_equal(plan_on(backend, "llama", &err), LINNET_OK);
     missing = LN_DTYPE_BF16;
-    assert_int_equal(plan_on(backend, &err), LINNET_ERR_UNSUPPORTED);
+    assert_int_equal(plan_on(backend, "llama", &err), LINNET_ERR_UNSUPPORTED);
     if (strstr(err.message, "tensor model.embed_tokens.weight: the toy backend has no kernels for "
                             "weights of type BF16") == NULL)
         fail_msg("%s", err.message);
     backend->vtable = real;
     real->destroy(backend);
+}
+
+static const ln_backend_vtable *counted;
+static size_t n_rounded;
+
+static ln_status count_rounded(const ln_backend *backend, const ln_weight_request *request,
+                               size_t *bytes, ln_error *err) {
+    n_rounded += request->rounds_f32;
+    return counted->plan_weight(backend, request, bytes, err);
+}
+
+/* Float32 matrices may become bf16, but where a model magnifies errors: experts, recurrences,
+ * latents, large scores, long rotations, streams. */
+static void models_that_magnify_errors_keep_float32(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden;
+        bool rounds;
+    } cases[] = {{"llama", true},
+                 {"baichuan", true},
+                 {"gpt2", true},
+                 {"mixtral", false},
+                 {"mamba", false},
+                 {"gpt_neo", false},
+                 {"deepseek_v3", false},
+                 {"t5", false},
+                 {"llama_yarn", false},
+                 {"phi3_longrope", false},
+                 {"granitemoehybrid", false}};
+    ln_backend *backend;
+    ln_backend_options options = {.isa = "scalar", .n_threads = 1};
+    assert_int_equal(ln_backend_create("cpu", &options, &backend, NULL), LINNET_OK);
+    counted = backend->vtable;
+    ln_backend_vtable vtable = *counted;
+    vtable.plan_weight = count_rounded;
+    backend->vtable = &vtable;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        n_rounded = 0;
+        assert_int_equal(plan_on(backend, cases[i].golden, NULL), LINNET_OK);
+        if ((n_rounded > 0) != cases[i].rounds)
+            fail_msg("%s: %zu matrices", cases[i].golden, n_rounded);
+    }
+    backend->vtable = counted;
+    counted->destroy(backend);
 }
 
 /* A type that only the CPU has must be known as such: add it here when it has no kernels on a GPU
@@ -68,6 +113,7 @@ static void a_gpu_has_kernels_for_all_types_that_the_cpu_has(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_type_without_kernels_is_refused),
+        cmocka_unit_test(models_that_magnify_errors_keep_float32),
         cmocka_unit_test(a_gpu_has_kernels_for_all_types_that_the_cpu_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

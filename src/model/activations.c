@@ -106,6 +106,12 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.n_experts, moe->n_experts + moe->n_zero);
         grow(&w.shortcut, moe->shortcut || layer->takes_shortcut ? spec->dim : 0);
         grow(&w.n_used, moe->n_used);
+        if (a->n_experts > 0) {
+            grow(&w.n_experts, a->n_experts);
+            grow(&w.n_used, a->n_used);
+            grow(&w.expert_hidden, a->n_heads * a->k_dim);
+            grow(&w.expert_out, a->n_used * spec->dim);
+        }
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
         grow(&w.expert_out, moe->n_used * spec->dim);
         grow(&w.expert_out, moe->n_used * moe->n_latent);
@@ -398,6 +404,24 @@ static void grow_grouped(ln_step_limits *limits, size_t n_rows, size_t n_cols) {
     grow(&limits->max_grouped_width, n_rows * fill_up(n_cols));
 }
 
+/* Rows of attention that meet a matrix for each expert or head. */
+static void grow_attention(ln_step_limits *limits, const ln_attention_spec *attention, size_t dim) {
+    if (attention->n_experts > 0) {
+        size_t width = attention->n_kv_heads * attention->k_dim;
+        grow_grouped(limits, attention->n_used, dim);
+        grow_grouped(limits, attention->n_used, width);
+        grow(&limits->max_expert_width, fill_up(dim));
+        grow(&limits->max_expert_width, fill_up(width));
+        grow(&limits->max_experts, attention->n_experts);
+    }
+    if (attention->differential)
+        grow_grouped(limits, attention->n_kv_heads, dim);
+    if (attention->latent.n_latent > 0) {
+        grow_grouped(limits, attention->n_heads, attention->latent.n_plain);
+        grow_grouped(limits, attention->n_heads, attention->latent.n_latent);
+    }
+}
+
 ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t max_seqs,
                                  size_t max_ctx) {
     ln_step_limits limits = {
@@ -447,12 +471,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
             grow(&limits.max_expert_width, fill_up(moe->n_hidden));
             grow(&limits.max_expert_width, fill_up(moe->n_latent));
         }
-        if (attention->differential)
-            grow_grouped(&limits, attention->n_kv_heads, spec->dim);
-        if (attention->latent.n_latent > 0) {
-            grow_grouped(&limits, attention->n_heads, attention->latent.n_plain);
-            grow_grouped(&limits, attention->n_heads, attention->latent.n_latent);
-        }
+        grow_attention(&limits, attention, spec->dim);
     }
     return limits;
 }

@@ -49,6 +49,9 @@ typedef enum ln_role {
     LN_ROLE_RELATIVE_BIAS, /* layer 0's, for all */
     LN_ROLE_OUTPUT_BIAS,   /* where it does not stand beside the output */
     LN_ROLE_SINKS,
+    LN_ROLE_ATTENTION_ROUTER, /* mixture of attention: queries and outputs have experts */
+    LN_ROLE_EXPERT_Q,
+    LN_ROLE_EXPERT_O,
     LN_ROLE_LAMBDA_Q1, /* differential attention: vectors of a head's width */
     LN_ROLE_LAMBDA_K1,
     LN_ROLE_LAMBDA_Q2,
@@ -154,7 +157,7 @@ typedef enum ln_part {
     LN_PART_QKV,                /* all of q, then all of k, then all of v */
     LN_PART_QVK_BY_FOURTH,      /* for each fourth of the heads: all of q, then v, then k */
     LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
-    LN_PART_GATE_UP,            /* all of gate, then all of up */
+    LN_PART_GATE_UP,            /* all of gate, then all of up; or of k, then v */
     LN_PART_UP_GATE,            /* all of up, then all of gate */
     LN_PART_GATE_UP_BY_ROW,     /* a row of gate, a row of up, ... */
     LN_PART_Q_GATE_BY_HEAD,     /* for each head: its query rows, then those of the output's gate */
@@ -340,25 +343,28 @@ struct ln_family {
     bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
-    bool index_turns_last; /* the indexer's heads rotate their last dimensions, not the first, and
-                              its norm has the model's epsilon */
-    bool hyper;            /* several residual streams (hyper-connections) */
-    bool limits_before;    /* swiglu_limit is one of experts, of gates before their activation */
-    bool by_layer;         /* layers differ in heads and sizes, by lists or by what they see */
-    bool lists_alone;      /* by lists alone */
-    bool gguf_lists;       /* GGUF: likewise */
-    bool gguf_half_rope;   /* GGUF counts rotary dimensions of layers that see all twice */
-    bool v_norm;           /* values are normalised by head, without weights */
-    bool layer_scales;     /* what a layer gives is multiplied by a number */
-    bool differential;     /* heads of the second half are subtracted from those of the first */
-    bool lookup;           /* layers may have embeddings of their own */
-    bool altup;            /* there are several streams, and a path of low rank beside attention */
-    bool moe_beside;       /* experts, where there are any, stand beside a dense feed-forward */
-    bool shortcut;         /* two layers are one of the checkpoint's: experts read what the first
-                              one's dense feed-forward reads, and are added behind the second */
-    bool latent_pairs;     /* q and the output's gate are made of the latent behind its norm and
-                              before */
-    bool gated_norms;      /* norms of attention and of mixtures are gated by a path of low rank */
+    bool index_turns_last;  /* the indexer's heads rotate their last dimensions, not the first, and
+                               its norm has the model's epsilon */
+    bool hyper;             /* several residual streams (hyper-connections) */
+    bool limits_before;     /* swiglu_limit is one of experts, of gates before their activation */
+    bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
+    bool lists_alone;       /* by lists alone */
+    bool gguf_lists;        /* GGUF: likewise */
+    bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */
+    bool v_norm;            /* values are normalised by head, without weights */
+    bool layer_scales;      /* what a layer gives is multiplied by a number */
+    bool attention_experts; /* a mixture of attention: queries and outputs have experts, as many as
+                               the feed-forward; each has as many heads as there are of keys */
+    bool output_eps;        /* with norm_eps: the output's norm has config.json's all the same */
+    bool differential;      /* heads of the second half are subtracted from those of the first */
+    bool lookup;            /* layers may have embeddings of their own */
+    bool altup;             /* there are several streams, and a path of low rank beside attention */
+    bool moe_beside;        /* experts, where there are any, stand beside a dense feed-forward */
+    bool shortcut;          /* two layers are one of the checkpoint's: experts read what the first
+                               one's dense feed-forward reads, and are added behind the second */
+    bool latent_pairs;      /* q and the output's gate are made of the latent behind its norm and
+                               before */
+    bool gated_norms;       /* norms of attention and of mixtures are gated by a path of low rank */
     bool plain_latents; /* layers that do not rotate have no key for it, and heads that are as wide
                            all the same; kv_source_layers may not name other layers */
     bool latents_by_kind; /* windowed layers have latents and heads of their own, by keys of theirs;

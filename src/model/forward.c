@@ -2,6 +2,7 @@
 
 #include "backend/values.h"
 #include "model/layers/altup.h"
+#include "model/layers/attention_mixture.h"
 #include "model/layers/differential.h"
 #include "model/layers/ffn_record.h"
 #include "model/layers/hyper.h"
@@ -123,7 +124,10 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     const ln_activations *a = r->a;
     const ln_weight *const all[] = {&w->q, &w->k, &w->v, &w->attention_gate};
     lora_shrink(r, x, spec->borrows_kv ? 1 : 4, all);
-    score_linear(r, spec, &w->q, x, a->q);
+    if (spec->n_experts > 0)
+        ln_record_expert_queries(r, spec, w, x);
+    else
+        score_linear(r, spec, &w->q, x, a->q);
     if (!spec->borrows_kv) {
         score_linear(r, spec, &w->k, x, a->k);
         if (spec->differential)
@@ -363,6 +367,10 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
     if (spec->out_norm)
         norm(r, &w->attention_out_norm, a->attended, NULL, a->attended);
     const float *heads = is_latent ? a->latent_heads : a->attended;
+    if (spec->n_experts > 0) {
+        ln_record_expert_outputs(r, spec, w);
+        return;
+    }
     if (spec->differential)
         heads = ln_record_difference(r, spec, w);
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm, heads, spec->v_scale,

@@ -5,6 +5,7 @@
 
 #include "model/family.h"
 #include "model/layers/altup.h"
+#include "model/layers/attention_mixture.h"
 #include "model/layers/blend.h"
 #include "model/layers/differential.h"
 #include "model/layers/experts_load.h"
@@ -155,6 +156,8 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
                             &w->attention_out_norm));
     if (spec->borrows_kv)
         return borrowing_attention(l, i, spec, w);
+    if (spec->n_experts > 0)
+        return ln_load_attention_mixture(l, i, spec, w);
     LN_TRY(qk_norms(l, i, spec, w));
     if (spec->v_norm || spec->k_is_v)
         w->v_norm = (ln_norm){.kind = spec->v_norm ? l->spec->norm_kind : LN_NORM_NONE,
@@ -624,6 +627,7 @@ static ln_status walk(ln_loader *l) {
     }
     LN_TRY(ropes(l));
     LN_TRY(index_columns(l));
+    LN_TRY(ln_load_choice_columns(l));
     LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));

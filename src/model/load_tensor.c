@@ -163,7 +163,8 @@ static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_s
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_TOKEN_TYPES ||
         (role == LN_ROLE_EMBEDDING && (!spec->tied || spec->bidirectional)))
         return LN_USE_TABLE;
-    if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
+    if (role == LN_ROLE_ROUTER || role == LN_ROLE_ATTENTION_ROUTER ||
+        role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return LN_USE_ROUTER;
     return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
 }
@@ -367,6 +368,8 @@ ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
     if (role == LN_ROLE_ATTENTION_POST_NORM || role == LN_ROLE_FFN_POST_NORM)
         out->eps = l->spec->post_norm_eps;
+    if (role == LN_ROLE_OUTPUT_NORM && l->spec->output_norm_eps > 0)
+        out->eps = l->spec->output_norm_eps;
     if (is_bare)
         return LINNET_OK;
     if (role == LN_ROLE_OUTPUT_NORM && family->output_norm_is_rms)

@@ -115,8 +115,10 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
     return source;
 }
 
-static bool is_gate_of_ffn(ln_role role) {
-    return role == LN_ROLE_GATE || role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_SHARED_GATE;
+/* Of a gate and what it multiplies, or of keys and values. */
+static bool is_first_of_two(ln_role role) {
+    return role == LN_ROLE_K || role == LN_ROLE_GATE || role == LN_ROLE_EXPERT_GATE ||
+           role == LN_ROLE_SHARED_GATE;
 }
 
 /* The queries of latent attention, or a gate of its output beside them. */
@@ -184,11 +186,11 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         break;
     case LN_PART_GATE_UP:
     case LN_PART_UP_GATE:
-        source.row_begin = is_gate_of_ffn(id.role) == (part == LN_PART_GATE_UP) ? 0 : n_rows;
+        source.row_begin = is_first_of_two(id.role) == (part == LN_PART_GATE_UP) ? 0 : n_rows;
         *stored_rows = 2 * n_rows;
         break;
     case LN_PART_GATE_UP_BY_ROW:
-        source.row_begin = is_gate_of_ffn(id.role) ? 0 : 1;
+        source.row_begin = is_first_of_two(id.role) ? 0 : 1;
         source.run_rows = 1;
         source.run_stride = 2;
         *stored_rows = 2 * n_rows;
@@ -346,7 +348,8 @@ ln_status ln_source_bias(const ln_checkpoint *checkpoint, const ln_spec *spec, l
     size_t rows;
     ln_weight_source source =
         part_of(spec, is_hf ? binding->hf_part : binding->gguf_part, id, shape->n_rows, &rows);
-    if (is_packed(binding, is_hf, shape)) {
+    bool is_one = tensor->n_dims == 1 && tensor->n_elems == rows; /* all have the same */
+    if (is_packed(binding, is_hf, shape) && !is_one) {
         LN_TRY(check_stored(checkpoint, tensor, shape->n_packed, rows, 0, err));
         source.row_begin += id.expert * rows;
     } else {

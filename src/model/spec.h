@@ -84,6 +84,9 @@ typedef struct ln_attention_spec {
     bool softplus_gate; /* instead of the sigmoid */
     bool out_norm;      /* of what attention gives, over all heads, before its matrix */
     bool head_norm;     /* of what each head gives, without weights, before the output's gate */
+    /* Mixture of attention: so many experts that give queries and take what attention gives, of
+     * which a token uses some; each has n_kv_heads heads. 0: there is none */
+    size_t n_experts, n_used;
     /* Differential attention: a KV head has the values of two, so that v_dim is 2 k_dim; heads of
      * the second half are subtracted from those of the first, and what is left is normalised */
     bool differential;
@@ -273,7 +276,8 @@ typedef struct ln_spec {
     size_t ctx_tokens; /* what the checkpoint was made for */
     ln_norm_kind norm_kind;
     float norm_eps, latent_norm_eps;
-    float post_norm_eps; /* of norms behind blocks */
+    float output_norm_eps; /* 0: norm_eps */
+    float post_norm_eps;   /* of norms behind blocks */
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
     bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
                                                    what their results are multiplied with */

@@ -137,6 +137,24 @@ static ln_status check_heads(const ln_config *config, const ln_family *family,
     return LINNET_OK;
 }
 
+/* Each of the experts that a token uses has a query head for each head of keys. */
+static ln_status read_mixture(const ln_config *config, ln_attention_spec *attention,
+                              ln_error *err) {
+    static const ln_key experts = {"num_local_experts", ""}, used = {"num_experts_per_tok", ""};
+    attention->n_experts = 8;
+    attention->n_used = 2;
+    attention->n_kv_heads = 16;
+    LN_TRY(ln_config_size(config, experts, 1, MAX_HEADS, &attention->n_experts, err));
+    LN_TRY(ln_config_size(config, used, 1, attention->n_experts, &attention->n_used, err));
+    LN_TRY(ln_config_size(config, (ln_key){"num_key_value_heads", ""}, 1, MAX_HEADS,
+                          &attention->n_kv_heads, err));
+    attention->n_heads = attention->n_kv_heads * attention->n_used;
+    if (attention->n_heads <= MAX_HEADS)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are too many",
+                   ln_checkpoint_path(config->checkpoint), attention->n_heads);
+}
+
 static ln_status read_differential(const ln_config *config, const ln_family *family,
                                    ln_attention_spec *attention, ln_error *err) {
     if (!family->differential)
@@ -154,9 +172,13 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
     bool is_alone = spec->family->one_block && spec->family->mixer_word == NULL;
-    LN_TRY(read_heads(config, is_alone, encoder, &attention->n_heads, err));
-    LN_TRY(read_kv_heads(config, spec->family->mixer != LN_MIXER_NONE, attention->n_heads,
-                         &attention->n_kv_heads, err));
+    if (spec->family->attention_experts) {
+        LN_TRY(read_mixture(config, attention, err));
+    } else {
+        LN_TRY(read_heads(config, is_alone, encoder, &attention->n_heads, err));
+        LN_TRY(read_kv_heads(config, spec->family->mixer != LN_MIXER_NONE, attention->n_heads,
+                             &attention->n_kv_heads, err));
+    }
     LN_TRY(check_heads(config, spec->family, attention, err));
     attention->k_dim = spec->dim / attention->n_heads;
     LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,

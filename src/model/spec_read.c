@@ -567,6 +567,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                        1, INT32_MAX, &spec->ctx_tokens, err));
     double eps = spec->norm_kind == LN_NORM_LAYER ? 1e-5 : 1e-6;
     LN_TRY(read_eps(config, &eps, err));
+    spec->output_norm_eps = spec->family->output_eps ? (float)eps : 0.0f;
     if (!config->is_gguf && spec->family->norm_eps > 0)
         eps = spec->family->norm_eps;
     spec->norm_eps = (float)eps;

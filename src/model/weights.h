@@ -65,6 +65,8 @@ typedef struct ln_layer_weights {
     ln_norm cross_norm;
     ln_weight cross_q, cross_k, cross_v, cross_o; /* with an encoder */
     ln_weight gate, up, down;                     /* gate: only in gated layers */
+    ln_weight attention_router;                   /* mixture of attention: [n_experts][dim], and */
+    ln_weight *q_experts, *o_experts; /* [n_experts] each, [n_kv_heads * k_dim][dim] and back */
     ln_weight *v_pairs;        /* differential attention: [n_kv_heads], each [2 k_dim][dim] */
     const float *half_weights; /* [2] of its halves of heads, which are summed; */
     ln_norm difference_norm;   /* and of what becomes of a pair, [2 k_dim] */
@@ -107,6 +109,9 @@ typedef struct ln_layer_weights {
 } ln_layer_weights;
 
 typedef struct ln_weights {
+    /* mixture of attention: where columns of heads, sorted by head of keys, are in rows of
+     * choices, and the other way around, [n_heads * k_dim] */
+    const int32_t *head_columns, *choice_columns;
     ln_weight embedding;                /* [n_vocab][dim] */
     ln_weight learned_positions;        /* [n_learned][dim] or absent */
     ln_weight token_types;              /* [n_types][dim] or absent */

@@ -50,6 +50,7 @@ static const struct {
     {"gptj", "gptj"},
     {"hy_v4", "hy_v4"},
     {"hyperclovax", "hyperclovax"},
+    {"jetmoe", "jetmoe"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
     {"mllama", "mllama"},

@@ -405,6 +405,11 @@ VARIANTS = {
                          rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
                                           "mrope_section": [1, 1, 2]}),
         vision_config=dict(depth=1, hidden_size=8, num_heads=1, intermediate_size=8, patch_size=2)),
+    # queries and outputs have experts; the output's norm has an epsilon of its own
+    "jetmoe": lambda: hf.JetMoeConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=16, num_hidden_layers=2,
+        num_key_value_heads=2, kv_channels=8, num_local_experts=4, num_experts_per_tok=2,
+        rms_norm_eps=1e-3),
     # heads that are subtracted from one another, with biases
     "diffllama": lambda: hf.DiffLlamaConfig(
         **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=48, num_hidden_layers=2,

@@ -501,4 +501,5 @@ VARIANTS = {
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
-         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3}
+         "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3,
+         "dots3_note": 1}

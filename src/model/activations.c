@@ -176,7 +176,8 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
 static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
     size_t n = spec->hyper.n;
-    a->query_scales = ln_layout_place(layout, memory, spec->has_query_scales, row);
+    a->query_scales =
+        ln_layout_place(layout, memory, spec->has_query_scales ? LN_QUERY_SCALE_WIDTH : 0, row);
     a->head_scales = ln_layout_place(layout, memory, w->head_scales, row);
     a->index_turned = ln_layout_place(layout, memory, w->turned, row);
     a->hyper = ln_layout_place(layout, memory, n * spec->dim, row);

@@ -91,6 +91,7 @@ static void norm_and_scale(recorder *r, const ln_attention_spec *spec, const ln_
                                                             .n_gates = 1,
                                                             .x = a->q,
                                                             .gate = a->query_scales,
+                                                            .gate_stride = LN_QUERY_SCALE_WIDTH,
                                                             .out = a->q};
 }
 
@@ -178,12 +179,14 @@ static void scale_by_log(recorder *r, size_t n_heads, size_t dim, const float *s
                           .n_gates = 1,
                           .x = scale,
                           .gate = r->a->query_scales,
+                          .gate_stride = LN_QUERY_SCALE_WIDTH,
                           .scale = 1.0f,
                           .out = r->a->head_scales};
     push(r, LN_OP_POINTWISE)->pointwise = op;
     op.function = LN_POINTWISE_ADD;
     op.rows_per_x = 0;
     op.n_gates = n_heads;
+    op.gate_stride = 0;
     op.x = r->a->head_scales;
     op.gate = bias;
     op.one_gate = true;

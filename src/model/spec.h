@@ -13,6 +13,9 @@
 #include "backend/op.h"
 #include "dist/mesh.h"
 
+/* Of a row of scales of queries, of which the first counts: kernels read so many at once. */
+enum { LN_QUERY_SCALE_WIDTH = 8 };
+
 enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4, LN_MAX_AUX_LAYERS = 8, LN_MAX_HYPER = 16 };
 
 /* No tensor of a real model is wider; products of two such numbers fit in 64 bits. */

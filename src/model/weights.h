@@ -134,7 +134,8 @@ typedef struct ln_weights {
     const int32_t
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
     const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */
-    ln_weight query_scales, no_tokens;   /* [ctx_tokens][1] by position, and zero for any token */
+    ln_weight query_scales,
+        no_tokens; /* [ctx_tokens][LN_QUERY_SCALE_WIDTH] by position, and zeros for any token */
     ln_norm hyper_norm;                  /* with several residual streams: of all of them, */
     const float *hyper_most, *hyper_eps; /* [2 n], [n]: what sigmoids are multiplied with, and what
                                             is added */

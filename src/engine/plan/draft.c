@@ -71,7 +71,7 @@ static ln_status check_eagle(const linnet_model *model, ln_engine_plan *plan, ln
     ln_attention_spec *attention = &spec->layers[0].attention;
     bool has_rows = spec->eagle.n_embedded > 0 ? spec->eagle.n_embedded >= model->spec.n_vocab
                                                : spec->dim == model->spec.dim;
-    if (model->spec.n_encoder_layers > 0 || model->spec.n_streams > 0)
+    if (model->spec.n_encoder_layers > 0 || model->spec.n_streams > 0 || model->spec.hyper.n > 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s cannot draft for a model of this kind",
                        path);
     if (spec->eagle.model_dim != model->spec.dim || spec->n_vocab > model->spec.n_vocab ||

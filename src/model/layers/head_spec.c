@@ -20,7 +20,8 @@ static const ln_layer_spec *last_full_layer(const ln_spec *spec) {
 void ln_spec_read_head(const ln_config *config, ln_spec *spec) {
     const ln_layer_spec *like = last_full_layer(spec);
     if (spec->family->drafts || !has_role(config, spec, LN_ROLE_HEAD_INPUT) || like == NULL ||
-        spec->n_indexers > 0 || spec->n_encoder_layers > 0 || spec->n_streams > 0)
+        spec->n_indexers > 0 || spec->n_encoder_layers > 0 || spec->n_streams > 0 ||
+        spec->hyper.n > 0)
         return;
     spec->mtp = &spec->layers[spec->n_layers];
     *spec->mtp = *like;

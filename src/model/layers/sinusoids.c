@@ -45,26 +45,27 @@ static float query_scale(size_t position) {
 }
 
 ln_status ln_load_query_scales(ln_loader *l) {
+    enum { WIDTH = LN_QUERY_SCALE_WIDTH };
     size_t n = l->options.ctx_tokens;
-    const float *table, zero = 0.0f;
+    const float *table, zeros[WIDTH] = {0};
     float *values = NULL;
-    ln_weight column = {.dtype = LN_DTYPE_F32, .n_cols = 1, .row_bytes = sizeof(float)};
+    ln_weight row = {.dtype = LN_DTYPE_F32, .n_cols = WIDTH, .row_bytes = sizeof zeros};
     if (!l->spec->has_query_scales)
         return LINNET_OK;
     if (l->writable != NULL) {
-        values = calloc(n + 1, sizeof *values);
+        values = calloc(n * WIDTH + 1, sizeof *values);
         if (values == NULL)
             return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of queries");
         for (size_t i = 0; i < n; i++)
-            values[i] = l->spec->logs_positions ? logf((float)(i + 1)) : query_scale(i);
+            values[i * WIDTH] = l->spec->logs_positions ? logf((float)(i + 1)) : query_scale(i);
     }
-    ln_status status = ln_load_table(l, values, n, &table);
+    ln_status status = ln_load_table(l, values, n * WIDTH, &table);
     free(values);
     LN_TRY(status);
-    l->weights->query_scales = l->weights->no_tokens = column;
+    l->weights->query_scales = l->weights->no_tokens = row;
     l->weights->query_scales.n_rows = n;
     l->weights->query_scales.data = table;
-    LN_TRY(ln_load_table(l, &zero, 1, &table));
+    LN_TRY(ln_load_table(l, zeros, WIDTH, &table));
     l->weights->no_tokens.n_rows = 1;
     l->weights->no_tokens.data = table;
     return LINNET_OK;

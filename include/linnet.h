@@ -331,7 +331,7 @@ typedef struct linnet_engine_options {
      * what is free. At least one expert of each layer must fit. 0: all are in memory. */
     size_t experts_from_disk;
     /* Adapters may change experts, too. Memory for as many matrices as the model has experts is
-     * reserved for each adapter. On the CPU, of one rank, with all experts in memory. */
+     * reserved for each adapter. Of one rank, with all experts on one side, in memory. */
     bool adapt_experts;
 } linnet_engine_options;
 

@@ -33,7 +33,7 @@ typedef struct ln_adapter_target {
      * and b are NULL */
     const uint16_t *a_tiles, *b_tiles;
     const float *multiply, *multiply_after; /* [n_out], whole LN_ADAPTER_ROWS, or NULL */
-    const float *add;                       /* the same, only with `multiply`; on the CPU alone */
+    const float *add;                       /* the same, only with `multiply` */
 } ln_adapter_target;
 
 /* A matrix as a backend prepared it: y = x W^T, W [n_rows][n_cols]. */
@@ -185,8 +185,8 @@ typedef struct ln_op_linear {
 
 /* The shrink half of adapters' low-rank linears (LoRA): low[i][row] = A x[row] with the A that the
  * row's adapter has for weights[i]; rows without one stay as they are. With a matrix for each head
- * rows are (token, head), weights[i] being the first head's; with sorted groups (experts, on the
- * CPU alone) they are those of a linear with the same groups. Linears expand: they add B low. */
+ * rows are (token, head), weights[i] being the first head's; with sorted groups (experts) they are
+ * those of a linear with the same groups. Linears expand: they add B low. */
 enum { LN_MAX_LORA_WEIGHTS = 4 };
 typedef struct ln_op_lora_shrink {
     const ln_adapter_rows *rows;

@@ -248,8 +248,7 @@ static const struct argp_option engine_options[] = {
     {"max-adapter-rank", KEY_MAX_ADAPTER_RANK, "N", RARE,
      "The greatest rank that an adapter may have, up to 256 (16; what those of --lora have)", 0},
     {"adapt-experts", KEY_ADAPT_EXPERTS, NULL, RARE,
-     "Let adapters change experts, too; on the CPU, and memory for as many matrices is reserved",
-     0},
+     "Let adapters change experts, too; memory for as many matrices is reserved for each", 0},
     {0}};
 
 void ln_cli_print_engine_help(FILE *stream) {

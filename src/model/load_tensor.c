@@ -276,9 +276,7 @@ ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_row
         all_rows += n_rows[i];
     }
     LN_TRY(ln_load_weight(l, &joined, weight));
-    if (!l->backend->vtable->on_device)
-        add_adapters(l, LN_ROLE_MIXER_IN, all_rows, n_cols, n_roles * l->options.adapter_rank,
-                     weight);
+    add_adapters(l, LN_ROLE_MIXER_IN, all_rows, n_cols, n_roles * l->options.adapter_rank, weight);
     return LINNET_OK;
 }
 

@@ -198,7 +198,7 @@ typedef struct ln_weights_options {
         *quantize; /* what plain matrices of layers and output become; NULL: as they are */
     ln_load_progress progress;
     size_t n_adapters, adapter_rank; /* that can be loaded, and their greatest rank */
-    bool adapts_experts;             /* they change experts, too: on the CPU, without ranks */
+    bool adapts_experts;             /* they change experts, too: without ranks */
 } ln_weights_options;
 
 #endif

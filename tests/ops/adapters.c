@@ -300,6 +300,132 @@ static void adapted_linears_are_those_of_scalar(void **state) {
         check_adapted(&cases[i]);
 }
 
+/* ---- experts --------------------------------------------------------------------------------- */
+
+enum { PER_TOKEN = 2, CHOICES = N_ROWS * PER_TOKEN };
+
+static size_t expert_of(size_t token, size_t choice) {
+    return (token * 5 + choice * (1 + token % 2)) % MAX_HEADS;
+}
+
+/* Sorts the choices of some tokens by expert. */
+static ln_row_groups sort_choices(side *s, const row_choice *rows) {
+    int32_t order[CHOICES], starts[MAX_HEADS + 1], n = 0;
+    for (size_t expert = 0; expert < MAX_HEADS; expert++) {
+        starts[expert] = n;
+        for (size_t i = 0; i < rows->n * PER_TOKEN; i++)
+            if (expert_of(rows->rows[i / PER_TOKEN], i % PER_TOKEN) == expert)
+                order[n++] = (int32_t)i;
+    }
+    starts[MAX_HEADS] = n;
+    return (ln_row_groups){MAX_HEADS, put_ids(s, order, rows->n * PER_TOKEN),
+                           put_ids(s, starts, MAX_HEADS + 1)};
+}
+
+/* What experts make of the rows, of a row of x for each token with a gate, else for each choice. */
+static float *run_experts(side *s, const adapted_case *c, const adapted_data *d,
+                          const row_choice *rows) {
+    static ln_adapter_target targets[PARTS][MAX_HEADS][SLOTS];
+    ln_weight weights[PARTS][MAX_HEADS];
+    float *low[PARTS];
+    size_t n = rows->n * PER_TOKEN, rows_per_x = c->has_gate ? PER_TOKEN : 1;
+    for (size_t part = 0; part < PARTS; part++) {
+        const float *biases[MAX_HEADS] = {NULL};
+        put_weights(s, d->matrices[part], biases, MAX_HEADS, weights[part]);
+        for (size_t expert = 0; expert < MAX_HEADS; expert++) {
+            weights[part][expert].adapters = weights[part][expert].device_adapters = NULL;
+            put_slots(s, c, d->slots[part][expert], &weights[part][expert], targets[part][expert]);
+        }
+        low[part] = put(s, NULL, n * LOW_STRIDE);
+    }
+    ln_batch batch = {.n_tokens = rows->n, .adapters = rows->adapters};
+    ln_row_groups groups = sort_choices(s, rows);
+    float *x = put_rows(s, rows, d->x, PER_TOKEN / rows_per_x * c->n_in);
+    float *out = put(s, NULL, n * c->n_out);
+    ln_op ops[2] = {{.kind = LN_OP_LORA_SHRINK, .batch = &batch},
+                    {.kind = LN_OP_LINEAR, .batch = &batch}};
+    ops[0].lora_shrink = (ln_op_lora_shrink){.rows = &batch.adapters,
+                                             .n_weights = c->has_gate ? 2 : 1,
+                                             .weights = {weights[0], weights[1]},
+                                             .low = {low[0], low[1]},
+                                             .low_stride = LOW_STRIDE,
+                                             .n_rows = n,
+                                             .x = x,
+                                             .groups = groups,
+                                             .rows_per_x = rows_per_x,
+                                             .rows_per_token = PER_TOKEN};
+    ops[1].linear = (ln_op_linear){.weight = weights[0],
+                                   .gate = c->has_gate ? weights[1] : NULL,
+                                   .groups = groups,
+                                   .activation = c->activation,
+                                   .n_rows = n,
+                                   .rows_per_x = rows_per_x,
+                                   .x = x,
+                                   .scale = 1.0f,
+                                   .out = out,
+                                   .adapters = &batch.adapters,
+                                   .low = low[0],
+                                   .gate_low = c->has_gate ? low[1] : NULL,
+                                   .low_stride = LOW_STRIDE,
+                                   .rows_per_token = PER_TOKEN};
+    bool any = batch.adapters.n_runs > 0;
+    if (!any)
+        ops[1].linear.adapters = NULL;
+    run_ops(s, any ? ops : ops + 1, any ? 2 : 1);
+    float *result = get(s, out, n * c->n_out);
+    free_placed(s);
+    return result;
+}
+
+/* Tokens begin .. end - 1 have the bits that they have among all. */
+static void compare_experts(const adapted_case *c, const adapted_data *d, size_t begin, size_t end,
+                            const float *all) {
+    row_choice some = {0};
+    size_t width = PER_TOKEN * c->n_out;
+    for (size_t row = begin; row < end; row++)
+        add_row(&some, row);
+    sort_rows(&some);
+    float *got = run_experts(&subject, c, d, &some);
+    for (size_t i = 0; i < some.n; i++)
+        if (memcmp(got + i * width, all + some.rows[i] * width, width * sizeof *got) != 0)
+            fail_msg("%s: token %zu has other bits among %zu", c->name, some.rows[i], some.n);
+    free(got);
+}
+
+static void adapted_experts_are_those_of_scalar(void **state) {
+    (void)state;
+    static const adapted_case cases[] = {
+        {"f32", LN_DTYPE_F32, 77, 29, .n_heads = MAX_HEADS},
+        {"bf16", LN_DTYPE_BF16, 1100, 72, .n_heads = MAX_HEADS},
+        {"bf16, gate", LN_DTYPE_BF16, 256, 328, .n_heads = MAX_HEADS, .has_gate = true,
+         .activation = LN_ACT_SILU},
+        {"f16, gelu gate", LN_DTYPE_F16, 90, 130, .n_heads = MAX_HEADS, .has_gate = true,
+         .activation = LN_ACT_GELU_TANH},
+        {"q8_0, gate", LN_DTYPE_Q8_0, 256, 64, .n_heads = MAX_HEADS, .has_gate = true,
+         .activation = LN_ACT_SILU},
+        {"q4_k", LN_DTYPE_Q4_K, 512, 144, .n_heads = MAX_HEADS},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        adapted_case c = cases[i];
+        c.only_matrices = true;
+        if (!ops_takes_case())
+            continue;
+        adapted_data d = make_data(&c);
+        row_choice rows = {0};
+        for (size_t row = 0; row < N_ROWS; row++)
+            add_row(&rows, row);
+        sort_rows(&rows);
+        float *want = run_experts(&oracle, &c, &d, &rows);
+        float *got = run_experts(&subject, &c, &d, &rows);
+        assert_near(c.name, got, want, CHOICES * c.n_out, LINEAR_ERROR);
+        static const size_t ranges[][2] = {{0, 1}, {60, 61}, {33, 35}, {10, 21}, {20, 52}};
+        for (size_t k = 0; k < sizeof ranges / sizeof *ranges && !ops_rows_vary; k++)
+            compare_experts(&c, &d, ranges[k][0], ranges[k][1], got);
+        free_data(&c, &d);
+        free(want), free(got);
+    }
+}
+
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
 enum { VOCAB = 23, DIM = 83 };
@@ -460,6 +586,7 @@ static void adapters_of_matrices_are_those_of_scalar(void **state) {
 
 const struct CMUnitTest adapter_tests[] = {
     cmocka_unit_test(adapted_linears_are_those_of_scalar),
+    cmocka_unit_test(adapted_experts_are_those_of_scalar),
     cmocka_unit_test(adapted_embeddings_are_those_of_scalar),
     cmocka_unit_test(adapters_of_matrices_are_those_of_scalar),
     cmocka_unit_test(adapted_linears_of_one_x_are_those_of_scalar),

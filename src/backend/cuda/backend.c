@@ -281,12 +281,16 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
+/* Columns of all rows that a token has, at most. */
+static size_t widest(const ln_step_limits *limits) {
+    return limits->max_width > limits->max_grouped_width ? limits->max_width
+                                                         : limits->max_grouped_width;
+}
+
 static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
-    size_t width = limits->max_width > limits->max_grouped_width ? limits->max_width
-                                                                 : limits->max_grouped_width;
     if (self->use.exact)
         return 0;
-    return ln_act_bytes(limits->max_tokens, width) +
+    return ln_act_bytes(limits->max_tokens, widest(limits)) +
            ln_act_groups_bytes(limits->max_experts, limits->max_expert_width);
 }
 
@@ -307,9 +311,9 @@ static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits)
     return self->blas == NULL ? 0 : ln_cublaslt_bytes(limits->max_tokens, limits->max_width);
 }
 
-/* What a linear of all tokens gives before its adapters. */
+/* What a linear of all tokens gives before its adapters, or one of all experts that they choose. */
 static size_t raw_floats(const ln_step_limits *limits) {
-    return limits->n_adapters > 0 ? limits->max_tokens * limits->max_width : 0;
+    return limits->n_adapters > 0 ? limits->max_tokens * widest(limits) : 0;
 }
 
 static size_t adapter_scratch_bytes(const cuda_backend *self, const ln_step_limits *limits) {

@@ -155,16 +155,19 @@ static ln_status plan_adapters(const linnet_engine_options *options, ln_engine_p
         plan->adapter_rank =
             options->max_adapter_rank > 0 ? options->max_adapter_rank : DEFAULT_RANK;
     plan->adapts_experts = options->adapt_experts && plan->n_adapters > 0;
-    if (plan->adapts_experts &&
-        (plan->on_device || plan->n_ranks > 1 || options->experts_from_disk > 0))
+    if (plan->adapts_experts && (plan->n_ranks > 1 || options->experts_from_disk > 0))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "adapt_experts needs all layers on the CPU, one rank, and all experts in "
-                       "memory");
+                       "adapt_experts needs one rank, and all experts in memory");
     return LINNET_OK;
 }
 
 /* Adapters are loaded to one memory, and a head reads both ends of a model. */
 static ln_status check_split(const ln_engine_plan *plan, ln_error *err) {
+    if (plan->adapts_experts && plan->cpu_experts.n_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "adapt_experts needs all experts on one side, but those of %zu of %zu "
+                       "layers run on the CPU",
+                       plan->cpu_experts.n_layers, plan->n_layers);
     const char *what = plan->n_adapters > 0        ? "adapters need"
                        : plan->draft.eagle != NULL ? "draft eagle needs"
                        : plan->spec.head != NULL   ? "draft mtp needs"

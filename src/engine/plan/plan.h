@@ -140,9 +140,8 @@ static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_
 
 /* The shape of the model's activations. */
 static inline ln_activations_shape ln_engine_plan_activations(const ln_engine_plan *plan) {
-    size_t rank = plan->adapter_rank;
     return (ln_activations_shape){plan->budget.max_tokens, plan->budget.max_logits,
-                                  plan->on_device ? rank : ln_adapter_low_rank(&plan->spec, rank),
+                                  ln_adapter_low_rank(&plan->spec, plan->adapter_rank),
                                   plan->adapts_experts};
 }
 

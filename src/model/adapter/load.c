@@ -397,11 +397,10 @@ static ln_status check_taken(const ln_adapter_loading *l, ln_error *err) {
         if (part->is_taken)
             continue;
         if (part->n_experts > 0 || strstr(part->module, ".experts.") != NULL)
-            return ln_fail(
-                err, LINNET_ERR_UNSUPPORTED,
-                "%s: module %s: adapters change experts only with adapt_experts, on the CPU; "
-                "`linnet merge' does, too",
-                file->path, part->module);
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: module %s: adapters change experts only with adapt_experts; "
+                           "`linnet merge' does, too",
+                           file->path, part->module);
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: module %s: the model has no such linear that an adapter can change",
                        file->path, part->module);

@@ -162,7 +162,9 @@ static void others_are_refused(void **state) {
     linnet_engine_destroy(engine);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_those_of_peft),
         cmocka_unit_test(bits_do_not_depend_on_the_batch),

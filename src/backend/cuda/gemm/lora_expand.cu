@@ -23,6 +23,7 @@
 #include "backend/cuda/weights/layout.h"
 
 enum { THREADS = 128, COLUMNS = 4, ROWS = 8, MAX_PARTS = 3 };
+enum { DEFAULT_SHARED = 47 * 1024 }; /* bytes of dynamic memory that any kernel may ask for */
 enum { MMA_THREADS = 256, MMA_COLUMNS = MMA_THREADS / LN_WARP * LN_ADAPTER_TILE, VALUES = 4 };
 
 /* A weight's adapters, with what ln_cuda_lora_shrink made for them, and the sums that they change.
@@ -108,15 +109,19 @@ static __device__ __forceinline__ void load_sums(const expand_part &part, const 
     }
 }
 
-static __device__ __forceinline__ void multiply(const float *by, size_t column,
+/* What vectors of an adapter make of the sums; they have whole LN_ADAPTER_ROWS. */
+static __device__ __forceinline__ void multiply(const ln_adapter_target *target, size_t column,
                                                 float (&sum)[ROWS][COLUMNS]) {
-    if (by == NULL)
+    if (target == NULL || target->multiply == NULL)
         return;
 #pragma unroll
-    for (int j = 0; j < COLUMNS; j++) /* vectors have whole LN_ADAPTER_ROWS */
+    for (int j = 0; j < COLUMNS; j++)
 #pragma unroll
-        for (int i = 0; i < ROWS; i++)
-            sum[i][j] *= by[column + j];
+        for (int i = 0; i < ROWS; i++) {
+            sum[i][j] *= target->multiply[column + j];
+            if (target->add != NULL)
+                sum[i][j] += target->add[column + j];
+        }
 }
 
 /* The results of ROWS rows. */
@@ -182,12 +187,12 @@ static __global__ void __launch_bounds__(THREADS) expand(const __grid_constant__
         load_sums(part, of_weight, at + first, column, left, u);
         add_low(target, low + first * (target != NULL ? (unsigned)target->rank : 0), column, left,
                 u);
-        multiply(target != NULL ? target->multiply : NULL, column, u);
+        multiply(target, column, u);
         if (of_gate.sums != NULL) {
             load_sums(part, of_gate, at + first, column, left, g);
             add_low(gate, gate_low + first * (gate != NULL ? (unsigned)gate->rank : 0), column,
                     left, g);
-            multiply(gate != NULL ? gate->multiply : NULL, column, g);
+            multiply(gate, column, g);
         }
         finish(part, target != NULL ? target->multiply_after : NULL, at + first, column, left, u,
                g);
@@ -257,10 +262,15 @@ add_lora(const lora_sums &of, const ln_adapter_target *target, size_t low_stride
         for (int i = 0; i < VALUES; i++)
             sum[i] += added[i];
     }
-    if (target->multiply != NULL)
+    if (target->multiply == NULL)
+        return;
 #pragma unroll
-        for (int i = 0; i < VALUES; i++)
-            sum[i] *= column_of(r, i) < n_out ? target->multiply[column_of(r, i)] : 0.0f;
+    for (int i = 0; i < VALUES; i++) {
+        bool is_there = column_of(r, i) < n_out;
+        sum[i] *= is_there ? target->multiply[column_of(r, i)] : 0.0f;
+        if (target->add != NULL && is_there)
+            sum[i] += target->add[column_of(r, i)];
+    }
 }
 
 static __device__ __forceinline__ void finish(const expand_part &part, const float *after,
@@ -428,11 +438,13 @@ static int run_raw(const ln_cuda_launch *launch, const raw_linears *raw, const l
     own.expands = false;
     if (launch->kind == LN_CUDA_GEMM)
         return ln_cuda_gemm(&own, raw->ops, stream);
-    if (launch->kind == LN_CUDA_GROUPED_GEMM)
-        return ln_cuda_grouped_gemm(&own, raw->ops, stream);
     int code = 0;
-    for (size_t i = 0; i < raw->n_ops && code == 0; i++)
-        code = ln_cuda_linear(&raw->ops[i], step, stream);
+    for (; own.first < raw->n_ops && code == 0; own.first++) {
+        bool is_grouped = launch->kind == LN_CUDA_GROUPED_GEMM;
+        code = is_grouped ? ln_cuda_grouped_gemm(&own, raw->ops, stream)
+                          : ln_cuda_linear(&raw->ops[own.first], step, stream);
+        own.converts_x = false; /* the gate reads the same x */
+    }
     return code;
 }
 
@@ -442,6 +454,12 @@ static int run_expand(expand_args *args, size_t n_runs, size_t n_parts, cudaStre
         n_out = args->parts[i].end.n_out > n_out ? args->parts[i].end.n_out : n_out;
     size_t n_low = args->parts[0].of_gate.sums != NULL ? 2 : 1;
     size_t shared = n_low * LN_ADAPTER_RUN * args->low_stride * sizeof(float);
+    if (shared > DEFAULT_SHARED) {
+        int code =
+            cudaFuncSetAttribute(expand, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        if (code != 0)
+            return code;
+    }
     dim3 grid(ln_ceil_div(n_out, THREADS * COLUMNS), (unsigned)n_runs,
               (unsigned)(n_parts * args->heads_here));
     return ln_pdl_launch(expand, grid, THREADS, shared, stream, *args);
@@ -467,6 +485,11 @@ int ln_cuda_lora_expand(const ln_cuda_launch *launch, const ln_op *ops, const ln
     }
     if (rows == NULL)
         return cudaErrorInvalidValue;
+    if (first->linear.groups.order != NULL) {
+        int code = run_raw(launch, &raw, step, stream);
+        const ln_op *gate = raw.n_ops > 1 ? &raw.ops[1] : NULL;
+        return code != 0 ? code : ln_cuda_lora_expand_groups(first, raw.ops, gate, step, stream);
+    }
     size_t n_runs = is_all_done ? rows->most_runs : rows->most_all_runs;
     args.rows = rows->rows;
     args.n_runs = rows->counts + (is_all_done ? 0 : 1);

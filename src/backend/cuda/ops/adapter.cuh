@@ -3,6 +3,7 @@
 #define LN_BACKEND_CUDA_OPS_ADAPTER_CUH
 
 #include "backend/adapter_tiles.h"
+#include "backend/cuda/activations/row_groups.cuh"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ops/adapter_lists.h"
 #include "backend/op.h"
@@ -66,6 +67,56 @@ typedef struct ln_adapter_routes {
     bool is_last[LN_MAX_LORA_WEIGHTS];  /* none come behind */
 } ln_adapter_routes;
 
+/* Rows that are sorted by group (experts), of which a launch takes those of some groups. */
+typedef struct ln_adapter_groups {
+    ln_group_order rows;
+    const int32_t *slots; /* [n_tokens] adapters */
+    size_t rows_per_token;
+    unsigned first, here; /* groups: the first that is taken, and how many */
+} ln_adapter_groups;
+
+/* One of these rows; group: from the first that is taken on. */
+typedef struct ln_adapter_row {
+    size_t row;
+    unsigned group;
+    int32_t slot; /* -1: no adapter */
+} ln_adapter_row;
+
+static inline ln_adapter_groups ln_describe_adapter_groups(const ln_row_groups &groups,
+                                                           const ln_cuda_adapter_rows *rows,
+                                                           size_t rows_per_token, bool is_even) {
+    ln_adapter_groups g = {};
+    g.rows.n_groups = (unsigned)groups.n_groups;
+    g.rows.order = groups.order;
+    g.rows.starts = groups.starts;
+    g.slots = rows->rows.slots;
+    g.rows_per_token = rows_per_token;
+    g.here = is_even ? g.rows.n_groups : 1;
+    return g;
+}
+
+/* The row at `position` of the order; false: there is none, or another launch takes it. All lanes
+ * of a warp call together. */
+static __device__ __forceinline__ bool ln_adapter_find_row(const ln_adapter_groups &g,
+                                                           unsigned position, ln_adapter_row *out) {
+    unsigned group = 0; /* so many end before the position */
+    for (unsigned i = threadIdx.x % LN_WARP; i < g.rows.n_groups; i += LN_WARP)
+        group += (unsigned)g.rows.starts[i + 1] <= position;
+    group = __reduce_add_sync(0xffffffffu, group);
+    if (group >= g.rows.n_groups || group - g.first >= g.here)
+        return false;
+    out->group = group - g.first;
+    out->row = (size_t)g.rows.order[position];
+    out->slot = g.slots[out->row / g.rows_per_token];
+    return true;
+}
+
+/* An LN_OP_LORA_SHRINK of such rows. */
+int ln_cuda_lora_shrink_groups(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+/* Adds adapters to what `raw` and `raw_gate` (NULL: there is no gate), linears without their
+ * epilogue, have made of a linear of such rows, and does the epilogue. */
+int ln_cuda_lora_expand_groups(const ln_op *op, const ln_op *raw, const ln_op *raw_gate,
+                               const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_lora_shrink_lists(const ln_op *op, const ln_adapter_routes *routes,
                               const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_lora_shrink_mma(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);

@@ -106,6 +106,8 @@ int ln_cuda_lora_shrink(const ln_op *op, const ln_cuda_step *step, ln_cuda_strea
     const ln_op_lora_shrink *p = &op->lora_shrink;
     size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, n_in = p->weights[0]->n_cols;
     shrink_args args = {};
+    if (p->groups.n_groups > 0)
+        return ln_cuda_lora_shrink_groups(op, step, stream);
     if (step->adapter_scratch != NULL)
         return ln_cuda_lora_shrink_mma(op, step, stream);
     const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, p->rows, step);

@@ -198,10 +198,104 @@ static void linear_has_a_matrix_per_head(void **state) {
     free(x), free(want), free(got), free(one);
 }
 
+/* ---- mixtures -------------------------------------------------------------------------------- */
+
+enum { MIX_EXPERTS = 16, MIX_USED = 4, MIX_TOKENS = 140, MIX_DIM = 320, MIX_HIDDEN = 512 };
+
+typedef struct mixture {
+    matrix up[MIX_EXPERTS], gate[MIX_EXPERTS], down[MIX_EXPERTS];
+    float *x, *logits;
+    bool precise;
+} mixture;
+
+/* Tokens first .. MIX_TOKENS - 1, from the choice of experts to what these give; malloc'd. */
+static float *run_mixture(side *s, const mixture *m, size_t first) {
+    size_t n_tokens = MIX_TOKENS - first, n_rows = n_tokens * MIX_USED;
+    ln_weight up[MIX_EXPERTS], gate[MIX_EXPERTS], down[MIX_EXPERTS];
+    put_weights(s, m->up, NULL, MIX_EXPERTS, up);
+    put_weights(s, m->gate, NULL, MIX_EXPERTS, gate);
+    put_weights(s, m->down, NULL, MIX_EXPERTS, down);
+    ln_batch batch = {.n_tokens = n_tokens};
+    int32_t *experts = put_ids(s, NULL, n_rows), *order = put_ids(s, NULL, n_rows);
+    int32_t *starts = put_ids(s, NULL, MIX_EXPERTS + 1);
+    float *hidden = put(s, NULL, n_rows * MIX_HIDDEN), *out = put(s, NULL, n_rows * MIX_DIM);
+    ln_row_groups groups = {MIX_EXPERTS, order, starts};
+    ln_op ops[] = {{.kind = LN_OP_ROUTE, .batch = &batch},
+                   {.kind = LN_OP_GROUP, .batch = &batch},
+                   {.kind = LN_OP_LINEAR, .batch = &batch},
+                   {.kind = LN_OP_LINEAR, .batch = &batch}};
+    ops[0].route =
+        (ln_op_route){.logits = put(s, m->logits + first * MIX_EXPERTS, n_tokens * MIX_EXPERTS),
+                      .router = LN_ROUTER_SOFTMAX,
+                      .n_experts = MIX_EXPERTS,
+                      .n_used = MIX_USED,
+                      .scale = 1.0f,
+                      .experts = experts,
+                      .weights = put(s, NULL, n_rows)};
+    ops[1].group = (ln_op_group){.experts = experts,
+                                 .n_rows = n_rows,
+                                 .n_experts = MIX_EXPERTS,
+                                 .order = order,
+                                 .starts = starts};
+    ops[2].linear = (ln_op_linear){.weight = up,
+                                   .gate = gate,
+                                   .groups = groups,
+                                   .activation = LN_ACT_SILU,
+                                   .n_rows = n_rows,
+                                   .rows_per_x = MIX_USED,
+                                   .x = put(s, m->x + first * MIX_DIM, n_tokens * MIX_DIM),
+                                   .scale = 1.0f,
+                                   .out = hidden};
+    ops[3].linear = (ln_op_linear){.weight = down,
+                                   .groups = groups,
+                                   .n_rows = n_rows,
+                                   .x = hidden,
+                                   .scale = 1.0f,
+                                   .precise = m->precise,
+                                   .out = out};
+    run_ops(s, ops, sizeof ops / sizeof *ops);
+    float *result = get(s, out, n_rows * MIX_DIM);
+    free_placed(s);
+    return result;
+}
+
+/* What kernels hand on within a mixture, of one token and of more. */
+static void mixtures_are_those_of_scalar(void **state) {
+    (void)state;
+    static const size_t counts[] = {1, 2, 9, 64};
+    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_0,
+                                     LN_DTYPE_F16};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (!ops_takes_case())
+            continue;
+        mixture m = {.x = noise_rows((size_t)MIX_TOKENS * MIX_DIM),
+                     .logits = noise_rows((size_t)MIX_TOKENS * MIX_EXPERTS),
+                     .precise = i == 1};
+        for (size_t e = 0; e < MIX_EXPERTS; e++) {
+            m.up[e] = make_matrix(types[i], MIX_HIDDEN, MIX_DIM);
+            m.gate[e] = make_matrix(types[i], MIX_HIDDEN, MIX_DIM);
+            m.down[e] = make_matrix(types[i], MIX_DIM, MIX_HIDDEN);
+        }
+        size_t n = (size_t)MIX_TOKENS * MIX_USED * MIX_DIM;
+        float *want = run_mixture(&oracle, &m, 0), *got = run_mixture(&subject, &m, 0);
+        assert_near("mixture", got, want, n, 2 * LINEAR_ERROR);
+        for (size_t k = 0; k < sizeof counts / sizeof *counts && !ops_rows_vary; k++) {
+            size_t first = MIX_TOKENS - counts[k], width = (size_t)MIX_USED * MIX_DIM;
+            float *some = run_mixture(&subject, &m, first);
+            assert_memory_equal(some, got + first * width, counts[k] * width * sizeof *got);
+            free(some);
+        }
+        for (size_t e = 0; e < MIX_EXPERTS; e++)
+            free_matrix(&m.up[e]), free_matrix(&m.gate[e]), free_matrix(&m.down[e]);
+        free(m.x), free(m.logits), free(want), free(got);
+    }
+}
+
 const struct CMUnitTest grouped_tests[] = {
     cmocka_unit_test(linear_gives_rows_to_experts),
     cmocka_unit_test(linear_gives_many_rows_to_experts),
     cmocka_unit_test(linear_gives_rows_to_scattered_experts),
     cmocka_unit_test(linear_has_a_matrix_per_head),
+    cmocka_unit_test(mixtures_are_those_of_scalar),
 };
 const size_t n_grouped_tests = sizeof grouped_tests / sizeof *grouped_tests;

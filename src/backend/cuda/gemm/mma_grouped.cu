@@ -33,6 +33,19 @@ find_rows(const ln_grouped_args &a, const ln_group_slot &slot, act_rows<N8_TILES
     }
 }
 
+/* A result of a gated linear without biases goes to where the next linear reads it. */
+static __device__ __forceinline__ void finish_converted(const ln_grouped_args &a,
+                                                        const ln_epilogue &e, size_t row,
+                                                        size_t column, float up, float gate) {
+    float y = ln_epilogue_value(e, up, gate, 0.0f, 0.0f, 0.0f);
+    size_t at = row * a.p.to.cols + column;
+    a.p.to.bf16[at] = __float2bfloat16_rn(y);
+    if (a.p.to.lo != NULL)
+        a.p.to.lo[at] = __float2bfloat16_rn(y - ln_round_to_bf16(y));
+    if (!a.p.leaves_out)
+        e.out[row * e.out_stride + column] = y;
+}
+
 /* The sums of a row of weight tiles become results. */
 template <int LAYOUT, int N8_TILES, bool GATE>
 static __device__ __forceinline__ void
@@ -49,6 +62,12 @@ finish_rows(const ln_grouped_args &a, const ln_group_slot &slot, const ln_gemm_p
             up[i] = scale_sum<LAYOUT>(a.p, part.weight, tile_row, row, column, up[i]);
             if constexpr (GATE)
                 gate[i] = scale_sum<LAYOUT>(a.p, part.gate, tile_row, row, column, gate[i]);
+        }
+        if constexpr (GATE && LAYOUT == LN_LAYOUT_BF16) {
+            if (a.p.converts) {
+                finish_converted(a, part.epilogue, row, column, up[i], gate[i]);
+                continue;
+            }
         }
         ln_finish(part.epilogue, row, column, up[i], gate[i]);
     }
@@ -253,6 +272,10 @@ int ln_cuda_grouped_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda
     ln_grouped_args args = make_args(p);
     const ln_converted_act &x = launch->x;
     args.p.x = ln_act_view_of(&x);
+    args.p.converts = launch->converts_to;
+    args.p.leaves_out = launch->leaves_out;
+    if (launch->converts_to)
+        args.p.to = ln_act_view_of(&launch->to);
     if (x.by_group) {
         args.slots = (ln_listed_slot *)ln_split_k_view(x.workspace, x.n_sms).partial;
         args.n_slots = (unsigned)(x.n_rows / ln_act_tile_rows((int)p->weight->layout));

@@ -1,7 +1,9 @@
 /* Mixture of experts: LN_OP_ROUTE chooses experts, LN_OP_GROUP sorts rows by expert (permute),
  * LN_OP_COMBINE sums what experts gave (unpermute). All of it is small beside their linears. */
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/ops.h"
+#include "backend/cuda/ops/route.h"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
@@ -386,6 +388,52 @@ int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stre
     choice args = {ops[0].route, ops[1].group};
     return ln_pdl_launch(route_and_group, dim3(1), LN_WARP,
                          3 * args.route.n_experts * sizeof(float), stream, args);
+}
+
+/* What else the launch converts: rows of float32. */
+typedef struct choice_and_rows {
+    choice both;
+    const float *x;
+    size_t stride;
+    unsigned n_cols;
+    ln_act_view to;
+} choice_and_rows;
+
+enum { CONVERT_COLS = 4 * LN_WARP };
+
+/* The first CTA is route_and_group; one more for each CONVERT_COLS columns of a row. */
+static __global__ void route_group_convert(const __grid_constant__ choice_and_rows p) {
+    extern __shared__ float scores[];
+    ln_pdl_launch_and_wait();
+    if (blockIdx.x == 0) {
+        route_token(p.both.route, 0, scores);
+        __syncwarp();
+        group_in_block(p.both.group, threadIdx.x, LN_WARP);
+        return;
+    }
+    unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
+    unsigned row = (blockIdx.x - 1) / per_row;
+    unsigned col = (blockIdx.x - 1) % per_row * CONVERT_COLS + 4 * threadIdx.x;
+    if (col >= (unsigned)p.to.cols)
+        return;
+    float v[4];
+    for (unsigned i = 0; i < 4; i++)
+        v[i] = col + i < p.n_cols ? p.x[row * p.stride + col + i] : 0.0f;
+    ln_act_store(p.to, row, col, v);
+}
+
+int ln_cuda_route_group_convert(const ln_op *ops, const ln_converted_act *x,
+                                ln_cuda_stream stream) {
+    choice_and_rows args = {};
+    args.both.route = ops[0].route;
+    args.both.group = ops[1].group;
+    args.x = x->of;
+    args.stride = x->stride;
+    args.n_cols = (unsigned)x->n_cols;
+    args.to = ln_act_view_of(x);
+    unsigned n_blocks = 1 + (unsigned)x->n_rows * ln_ceil_div(args.to.cols, CONVERT_COLS);
+    return ln_pdl_launch(route_group_convert, dim3(n_blocks), LN_WARP,
+                         3 * ops[0].route.n_experts * sizeof(float), stream, args);
 }
 
 /* ---- combine --------------------------------------------------------------------------------- */

@@ -136,12 +136,35 @@ static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
     p->x = launch->converts_to ? launch->to : ln_act_none(&p->x);
 }
 
+/* Whether experts' gated results can be written as rows of bf16, which the experts' linear behind
+ * reads. */
+static bool experts_convert(const ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *op = &p->ops[at], *next = op + 1;
+    const ln_op_linear *linear = &op->linear;
+    const ln_converted_act *x = &launch->x;
+    size_t n_out = linear->weight->n_rows, n_rows = linear->n_rows;
+    bool is_dense = linear->out_stride == 0 || linear->out_stride == n_out;
+    if (linear->gate == NULL || launch->expands || x->by_group || at + 1 >= p->n_ops ||
+        !ln_plan_takes_grouped(next) || linear->weight->layout != LN_LAYOUT_BF16 ||
+        next->linear.weight->layout != LN_LAYOUT_BF16 ||
+        n_rows >= LN_ACT_TILES_MIN_ROWS * next->linear.groups.n_groups || !is_dense ||
+        !ln_plan_is_plain(linear) || !ln_plan_convert_to(p, at, n_rows, n_out, at + 1, 1, launch))
+        return false;
+    size_t half = ln_act_half(x);
+    launch->to.is_behind = !x->is_behind;
+    return !launch->to.in_tiles &&
+           x->n_rows * ln_act_cols(x) * sizeof(uint16_t) * (x->precise ? 2 : 1) <= half &&
+           n_rows * n_out * sizeof(uint16_t) * (launch->to.precise ? 2 : 1) <= half;
+}
+
 static void plan_grouped(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     launch->kind = LN_CUDA_GROUPED_GEMM;
     launch->x = p->x;
     launch->expands = ln_plan_any_lora(&p->ops[at], 1);
     launch->converts_x = ln_act_require_groups(&p->ops[at], p->target->has_sm90a, &launch->x);
-    p->x = launch->x;
+    launch->converts_to = experts_convert(p, at, launch);
+    launch->leaves_out = launch->leaves_out && launch->converts_to;
+    p->x = launch->converts_to ? launch->to : launch->x;
 }
 
 /* A mixture of experts, as models record it behind a norm. */
@@ -197,6 +220,20 @@ static void plan_two(ln_cuda_launch_kind kind, ln_cuda_launch *launch) {
     launch->expands = false;
 }
 
+/* The choice of one token's experts, which converts what these read, where nothing has yet. */
+static void plan_choice(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *experts = &p->ops[at + 2];
+    plan_two(LN_CUDA_ROUTE_GROUP, launch);
+    if (at + 2 >= p->n_ops || !ln_plan_takes_grouped(experts) || experts->in[LN_IN_X] == 0 ||
+        p->plan->uses[experts->in[LN_IN_X]].producer >= at)
+        return;
+    launch->x = p->x;
+    launch->converts_x = ln_act_require_groups(experts, p->target->has_sm90a, &launch->x) &&
+                         !launch->x.by_group && !launch->x.by_row && !launch->x.is_f8;
+    if (launch->converts_x)
+        p->x = launch->x;
+}
+
 /* Converted rows stay for the linears behind, as long as nothing but what chooses experts or
  * begins adapters runs. */
 static void plan_op(ln_planner *p, size_t at, ln_cuda_launch *launch) {
@@ -235,7 +272,7 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     } else if (is_pair(p, at)) {
         plan_two(LN_CUDA_LINEAR_PAIR, launch);
     } else if (is_choice(p, at)) {
-        plan_two(LN_CUDA_ROUTE_GROUP, launch);
+        plan_choice(p, at, launch);
     } else {
         plan_op(p, at, launch);
     }
@@ -332,16 +369,18 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
         return launch->converts_x ? "convert x, adapters' A, GEMM with adapters"
                                   : "adapters' A, GEMM with adapters";
     case LN_CUDA_GROUPED_GEMM:
-        return launch->expands      ? "grouped GEMM, adapters"
-               : launch->converts_x ? "convert x, grouped GEMM"
-                                    : "grouped GEMM";
+        return launch->expands       ? "grouped GEMM, adapters"
+               : launch->converts_to ? "grouped GEMM, converts its result"
+               : launch->converts_x  ? "convert x, grouped GEMM"
+                                     : "grouped GEMM";
     case LN_CUDA_NORM: return "norm, converts its result";
     case LN_CUDA_ATTENTION:
         return launch->n_ops == 1    ? "attention, converts its result"
                : launch->converts_to ? "attention with qkv, converts its result"
                                      : "attention with qkv";
     case LN_CUDA_LINEAR_PAIR: return "two linears without tensor cores";
-    case LN_CUDA_ROUTE_GROUP: return "route and group";
+    case LN_CUDA_ROUTE_GROUP:
+        return launch->converts_x ? "route and group, convert x" : "route and group";
     default:
         return launch->expands ? "linear without tensor cores, adapters"
                                : op_kernel_name(&ops[launch->first]);

@@ -18,30 +18,57 @@ typedef struct conv_args {
     float *out;
 } conv_args;
 
-/* A channel's input at a position, from the step, the tail or the state. */
-static __device__ __forceinline__ float input_at(const conv_args &p, const state_view &view,
-                                                 int position, size_t channel) {
+/* Where a channel's input at a position of an earlier step is: in the tail or the state. */
+static __device__ __forceinline__ const float *old_input(const conv_args &p, const state_view &view,
+                                                         int position, size_t channel) {
     const ln_state_args &args = p.state;
     const ln_state_shape &s = args.shape;
     int chunk = view.begin - view.begin % LN_STATE_CHUNK;
+    if (position >= chunk)
+        return view.tail + args.tail_conv + (size_t)position % s.n_conv_rows * s.conv_dim + channel;
+    size_t row = (size_t)(position - chunk + (int)s.n_taps - 1);
+    return state_at(args, view, chunk) + args.state_conv + row * s.conv_dim + channel;
+}
+
+/* A channel's input at a position, from the step or an earlier one. */
+static __device__ __forceinline__ float input_at(const conv_args &p, const state_view &view,
+                                                 int position, size_t channel) {
     if (position < 0)
         return 0.0f;
-    if (position >= view.begin)
-        return p.x[(size_t)(view.row + position - view.begin) * s.conv_dim + channel];
-    if (position >= chunk)
-        return view.tail[args.tail_conv + (size_t)position % s.n_conv_rows * s.conv_dim + channel];
-    size_t row = (size_t)(position - chunk + (int)s.n_taps - 1);
-    return state_at(args, view, chunk)[args.state_conv + row * s.conv_dim + channel];
+    if (position < view.begin)
+        return *old_input(p, view, position, channel);
+    return p.x[(size_t)(view.row + position - view.begin) * p.state.shape.conv_dim + channel];
+}
+
+/* Asks for what the kernel in front does not make. */
+static __device__ __forceinline__ void prefetch_channel(const conv_args &p, const state_view &view,
+                                                        size_t channel) {
+    const ln_state_shape &s = p.state.shape;
+    int n_taps = (int)s.n_taps, first = view.begin + 1 - n_taps;
+    for (int tap = 0; tap < n_taps; tap++)
+        prefetch_line(p.weight + (size_t)tap * s.conv_dim + channel);
+    for (int position = first > 0 ? first : 0; position < view.begin; position++)
+        prefetch_line(old_input(p, view, position, channel));
 }
 
 static __device__ __forceinline__ void convolve(const conv_args &p, const state_view &view,
                                                 int position, size_t channel) {
+    enum { AT_ONCE = 4 }; /* taps whose loads are under way */
     const ln_state_shape &s = p.state.shape;
     int n_taps = (int)s.n_taps;
     float sum = p.bias != NULL ? p.bias[channel] : 0.0f;
-    for (int j = 0; j < n_taps; j++) {
-        float x = input_at(p, view, position + j + 1 - n_taps, channel);
-        sum = fmaf(p.weight[(size_t)j * s.conv_dim + channel], x, sum);
+    for (int first = 0; first < n_taps; first += AT_ONCE) {
+        float x[AT_ONCE], weights[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            int tap = first + j < n_taps ? first + j : n_taps - 1;
+            x[j] = input_at(p, view, position + tap + 1 - n_taps, channel);
+            weights[j] = p.weight[(size_t)tap * s.conv_dim + channel];
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            if (first + j < n_taps)
+                sum = fmaf(weights[j], x[j], sum);
     }
     size_t row = (size_t)(view.row + position - view.begin);
     p.out[row * s.conv_dim + channel] = p.silu ? sum / (1.0f + expf(-sum)) : sum;
@@ -67,11 +94,15 @@ static __device__ void keep_inputs(const conv_args &p, const state_view &view, s
 
 /* Grid: blocks of CONV_THREADS channels, sequences. */
 static __global__ void convolve_sequences(const __grid_constant__ conv_args p) {
-    ln_pdl_launch_and_wait();
     size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    if (channel >= p.state.shape.conv_dim)
-        return;
+    bool is_there = channel < p.state.shape.conv_dim;
+    ln_pdl_launch_dependents();
     state_view view = view_sequence(p.state, (int)blockIdx.y);
+    if (is_there)
+        prefetch_channel(p, view, channel);
+    ln_pdl_wait();
+    if (!is_there)
+        return;
     for (int position = view.begin; position < view.end; position++)
         convolve(p, view, position, channel);
     keep_inputs(p, view, channel);

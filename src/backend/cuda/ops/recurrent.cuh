@@ -57,14 +57,14 @@ static __device__ __forceinline__ state_view view_sequence(const ln_state_args &
     view.begin = n > 0 ? args.positions[view.row] : 0;
     view.end = view.begin + n;
     view.table = args.state_tables + (size_t)seq * args.max_states;
-    view.tail = args.tails + (size_t)args.tail_tables[(size_t)seq * args.max_tails] *
-                                 args.tail_floats;
+    view.tail =
+        args.tails + (size_t)args.tail_tables[(size_t)seq * args.max_tails] * args.tail_floats;
     return view;
 }
 
 /* The state at a multiple of LN_STATE_CHUNK behind position 0; NULL: nobody keeps it. */
-static __device__ __forceinline__ float *state_at(const ln_state_args &args,
-                                                  const state_view &view, int position) {
+static __device__ __forceinline__ float *state_at(const ln_state_args &args, const state_view &view,
+                                                  int position) {
     int32_t block = view.table[position / LN_STATE_CHUNK];
     return block < 0 ? NULL : args.states + (size_t)block * args.state_floats;
 }
@@ -77,6 +77,11 @@ static __device__ __forceinline__ float *state_target(const ln_state_args &args,
     while (state == NULL)
         state = state_at(args, view, position += LN_STATE_CHUNK);
     return state;
+}
+
+/* Asks L2 for what a cache has of earlier steps, which may be read ahead of ln_pdl_wait. */
+static __device__ __forceinline__ void prefetch_line(const void *at) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
 /* Where a head's row for a position begins in its part of the tail. */

@@ -5,7 +5,8 @@
  * scan_chunks.cu does of their rows, by the same products in the same order. Here keys and queries
  * share the rows of a product: rows 0 to 7 are the step's keys, 8 to 15 its queries. States and the
  * tail's keys and updates come from memory straight to the lanes that multiply them, each once for
- * a block: lane 4 g + t has the columns 4 g .. 4 g + 3 of its warp, one in each of four products.
+ * a block, and are asked for before the kernel in front has ended: lane 4 g + t has the columns 4 g
+ * .. 4 g + 3 of its warp, one in each of four products.
  *
  * The tokens go round no ring, so the block keeps the tail itself. */
 #include "backend/cuda/ops/scan.cuh"
@@ -141,6 +142,25 @@ static __device__ __forceinline__ const float *
 tail_update(const scan_args &args, const state_view &view, const decode_piece &piece, int t) {
     const ln_state_shape &s = args.state.shape;
     return view.tail + args.state.tail_updates + tail_row(s, piece.head, piece.chunk + t, s.v_dim);
+}
+
+/* Asks for what the tail has of the piece's chunk: keys, updates of the block's columns, decays. */
+static __device__ void prefetch_tail(const scan_args &args, const state_view &view,
+                                     const decode_piece &piece) {
+    enum { LINE = 128 / sizeof(float) };
+    const ln_state_shape &s = args.state.shape;
+    int n = view.begin - piece.chunk, n_keys = (int)(s.k_dim + LINE - 1) / LINE;
+    size_t column = (size_t)blockIdx.z * DECODE_COLUMNS;
+    int n_updates = (int)(min(s.v_dim - column, (size_t)DECODE_COLUMNS) + LINE - 1) / LINE;
+    for (int i = (int)threadIdx.x; i < n * n_keys; i += DECODE_THREADS)
+        prefetch_line(view.tail + args.state.tail_keys +
+                      tail_row(s, piece.k_head, piece.chunk + i / n_keys, s.k_dim) +
+                      i % n_keys * LINE);
+    for (int i = (int)threadIdx.x; i < n * n_updates; i += DECODE_THREADS)
+        prefetch_line(tail_update(args, view, piece, i / n_updates) + column +
+                      i % n_updates * LINE);
+    for (int i = (int)threadIdx.x; i < n; i += DECODE_THREADS)
+        prefetch_line((const double *)view.tail + tail_row(s, piece.head, piece.chunk + i, 1));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -490,10 +510,9 @@ static __global__ void __launch_bounds__(DECODE_THREADS, 3)
     scan_decode(const __grid_constant__ decode_args args) {
     extern __shared__ double memory[];
     const ln_state_shape &s = args.scan.state.shape;
-    ln_pdl_launch_and_wait();
+    ln_pdl_launch_dependents();
     state_view view = view_sequence(args.scan.state, (int)blockIdx.y);
-    if (view.begin == view.end || view.end - view.begin > args.scan.decode_tokens)
-        return;
+    bool is_taken = view.begin < view.end && view.end - view.begin <= args.scan.decode_tokens;
     decode_shared m = place_shared(memory, s.k_dim);
     decode_piece piece = {};
     piece.head = blockIdx.x;
@@ -502,10 +521,15 @@ static __global__ void __launch_bounds__(DECODE_THREADS, 3)
         (size_t)blockIdx.z * DECODE_COLUMNS + threadIdx.x / LN_WARP * (size_t)WARP_COLUMNS;
     piece.chunk = view.begin - view.begin % LN_STATE_CHUNK;
     size_t matrix = piece.head * s.k_dim * s.v_dim;
-    if (piece.chunk > 0)
+    if (piece.chunk > 0 && is_taken)
         piece.state = state_at(args.scan.state, view, piece.chunk) + matrix;
     state_rows rows;
     begin_state(args, piece, rows);
+    if (is_taken)
+        prefetch_tail(args.scan, view, piece);
+    ln_pdl_wait(); /* what comes before is of earlier steps */
+    if (!is_taken)
+        return;
     load_controls(args.scan, m, view, piece.head);
     load_rows(args.scan, m, view, piece.k_head);
     __syncthreads();

@@ -171,6 +171,7 @@ static __global__ void gated_norm(const __grid_constant__ gated_args args) {
     const ln_norm &norm = args.norm;
     ln_pdl_launch_and_wait();
     size_t n = args.width, group = blockIdx.x % p.n_groups, row_at = blockIdx.x * n;
+    float first_gate = threadIdx.x < n ? p.gate[row_at + threadIdx.x] : 0.0f; /* under way early */
     float mean = 0.0f, inverse = 1.0f, sum = 0.0f;
     if (norm.kind == LN_NORM_LAYER) {
         for (size_t i = threadIdx.x; i < n; i += GATED_THREADS)
@@ -192,7 +193,8 @@ static __global__ void gated_norm(const __grid_constant__ gated_args args) {
             y *= norm.weight[weight] + (norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f);
         if (norm.kind != LN_NORM_NONE && norm.bias != NULL)
             y += norm.bias[weight];
-        p.out[at] = p.gate_first ? y : y * gate_of(p, p.gate[at]);
+        float gate = i < GATED_THREADS ? first_gate : p.gate[at];
+        p.out[at] = p.gate_first ? y : y * gate_of(p, gate);
     }
 }
 

@@ -32,19 +32,36 @@ static __device__ size_t best_of(const float *x, size_t n) {
     return at;
 }
 
+/* A lane's logits to where its scores will be, so many loads under way at once. */
+static __device__ void load_logits(const ln_op_route &p, const float *logits, float *to) {
+    enum { AT_ONCE = 8 };
+    for (size_t first = threadIdx.x; first < p.n_experts; first += AT_ONCE * LN_WARP) {
+        float held[AT_ONCE];
+#pragma unroll
+        for (size_t j = 0; j < AT_ONCE; j++)
+            held[j] = first + j * LN_WARP < p.n_experts ? logits[first + j * LN_WARP] : 0.0f;
+#pragma unroll
+        for (size_t j = 0; j < AT_ONCE; j++)
+            if (first + j * LN_WARP < p.n_experts)
+                to[first + j * LN_WARP] = held[j];
+    }
+}
+
 /* scores[n] from logits[n] */
 static __device__ void score_experts(const ln_op_route &p, const float *logits, float *scores) {
     unsigned lane = threadIdx.x;
     float largest = -INFINITY, total = 0.0f;
+    load_logits(p, logits, scores);
     for (size_t i = lane; i < p.n_experts; i += LN_WARP) {
-        largest = fmaxf(largest, logits[i]);
-        scores[i] = p.router == LN_ROUTER_SIGMOID ? 1.0f / (1.0f + expf(-logits[i])) : logits[i];
+        largest = fmaxf(largest, scores[i]);
+        if (p.router == LN_ROUTER_SIGMOID)
+            scores[i] = 1.0f / (1.0f + expf(-scores[i]));
     }
     if (p.router != LN_ROUTER_SOFTMAX)
         return;
     largest = ln_warp_max(largest);
     for (size_t i = lane; i < p.n_experts; i += LN_WARP)
-        total += scores[i] = expf(logits[i] - largest);
+        total += scores[i] = expf(scores[i] - largest);
     total = ln_warp_sum(total);
     for (size_t i = lane; i < p.n_experts; i += LN_WARP)
         scores[i] /= total;
@@ -438,7 +455,29 @@ int ln_cuda_route_group_convert(const ln_op *ops, const ln_converted_act *x,
 
 /* ---- combine --------------------------------------------------------------------------------- */
 
-enum { COMBINE_THREADS = 256 };
+enum { COMBINE_THREADS = 256, CHOICES_AT_ONCE = 8 };
+
+/* The sum of column i of a token's choices from `first` on, whose loads are all under way at once,
+ * on top of `sum`. */
+static __device__ __forceinline__ float add_choices(const ln_op_combine &p, size_t token,
+                                                    size_t first, size_t i, float sum) {
+    float x[CHOICES_AT_ONCE], weights[CHOICES_AT_ONCE];
+    bool counts[CHOICES_AT_ONCE];
+#pragma unroll
+    for (size_t j = 0; j < CHOICES_AT_ONCE; j++) {
+        size_t row = token * p.n_used + first + j;
+        counts[j] = first + j < p.n_used;
+        if (counts[j] && p.experts != NULL)
+            counts[j] = (size_t)p.experts[row] - p.first_expert < p.n_experts;
+        x[j] = counts[j] ? p.x[row * p.dim + i] : 0.0f;
+        weights[j] = counts[j] && p.weights != NULL ? p.weights[row] : 1.0f;
+    }
+#pragma unroll
+    for (size_t j = 0; j < CHOICES_AT_ONCE; j++)
+        if (counts[j])
+            sum = fmaf(weights[j], x[j], sum);
+    return sum;
+}
 
 /* Grid (dim / 256, n_tokens), block 256. Bytes moved: n_used rows of float32 (2 more with a shared
  * expert and residual) read, one written. */
@@ -448,20 +487,16 @@ static __global__ void combine(const __grid_constant__ ln_op_combine p) {
     if (i >= p.dim)
         return;
     size_t token = blockIdx.y, at = token * p.dim + i;
+    float residual = p.residual != NULL ? p.residual[at] : 0.0f;
+    float shared = p.shared != NULL ? p.shared[at] : 0.0f;
+    float gate = p.shared_gate != NULL ? p.shared_gate[token] : 0.0f;
     float sum = 0.0f;
-    for (size_t choice = 0; choice < p.n_used; choice++) {
-        size_t row = token * p.n_used + choice;
-        size_t expert = p.experts != NULL ? (size_t)p.experts[row] - p.first_expert : 0;
-        if (p.experts != NULL && expert >= p.n_experts)
-            continue;
-        sum = fmaf(p.weights != NULL ? p.weights[row] : 1.0f, p.x[row * p.dim + i], sum);
-    }
-    if (p.shared != NULL) {
-        float weight = p.shared_gate != NULL ? 1.0f / (1.0f + expf(-p.shared_gate[token])) : 1.0f;
-        sum = fmaf(weight, p.shared[at], sum);
-    }
+    for (size_t first = 0; first < p.n_used; first += CHOICES_AT_ONCE)
+        sum = add_choices(p, token, first, i, sum);
+    if (p.shared != NULL)
+        sum = fmaf(p.shared_gate != NULL ? 1.0f / (1.0f + expf(-gate)) : 1.0f, shared, sum);
     sum *= p.scale;
-    p.out[at] = p.residual != NULL ? p.residual[at] + sum : sum;
+    p.out[at] = p.residual != NULL ? residual + sum : sum;
 }
 
 int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {

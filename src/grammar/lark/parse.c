@@ -43,9 +43,10 @@ static char peek(const lark_parser *p) {
     return p->at < p->n_bytes ? p->text[p->at] : '\0';
 }
 
+/* `at` may be one beyond the end, once a text has none. */
 static bool begins(const lark_parser *p, const char *text) {
     size_t n = strlen(text);
-    return p->n_bytes - p->at >= n && memcmp(p->text + p->at, text, n) == 0;
+    return p->at <= p->n_bytes && p->n_bytes - p->at >= n && memcmp(p->text + p->at, text, n) == 0;
 }
 
 static bool take(lark_parser *p, const char *text) {

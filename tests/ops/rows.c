@@ -304,6 +304,41 @@ static void embed_looks_rows_up(void **state) {
     }
 }
 
+/* Rows of the table and of positions that lie one behind the other, whatever their width. */
+static float *run_narrow(side *s, const float *x, size_t dim) {
+    static const int32_t tokens[N_TOKENS] = {0, 15, 16, 34, 31, 0},
+                         positions[N_TOKENS] = {3, 4, 5, 0, 1, 34};
+    ln_batch batch = {.n_tokens = N_TOKENS, .tokens = tokens, .positions = positions};
+    ln_weight weights[2];
+    for (size_t i = 0; i < 2; i++)
+        weights[i] = (ln_weight){.dtype = LN_DTYPE_F32,
+                                 .n_rows = VOCAB,
+                                 .n_cols = dim,
+                                 .row_bytes = dim * sizeof *x,
+                                 .data = put(s, x + i * VOCAB * dim, VOCAB * dim)};
+    float *out = put(s, NULL, N_TOKENS * dim);
+    ln_op op = {.kind = LN_OP_EMBED,
+                .batch = &batch,
+                .embed = {.table = &weights[0], .learned = &weights[1], .scale = 1.5f, .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, N_TOKENS * dim);
+    free_placed(s);
+    return result;
+}
+
+static void embed_looks_narrow_rows_up(void **state) {
+    (void)state;
+    static const size_t dims[] = {1, 2, 3, 6, 8, 12, 21};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        if (!ops_takes_case())
+            continue;
+        float *x = noise_rows(2 * VOCAB * dims[i]);
+        float *want = run_narrow(&oracle, x, dims[i]), *got = run_narrow(&subject, x, dims[i]);
+        assert_near("narrow rows", got, want, N_TOKENS * dims[i], 1e-7);
+        free(x), free(want), free(got);
+    }
+}
+
 /* Rows of types are added to those of tokens: the first without `types`. */
 static float *run_typed(side *s, const matrix *table, const matrix *of_types, const int32_t *types,
                         size_t dim) {
@@ -579,6 +614,7 @@ const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(experts_are_those_of_scalar),
     cmocka_unit_test(samples_are_those_of_scalar),
     cmocka_unit_test(embed_looks_rows_up),
+    cmocka_unit_test(embed_looks_narrow_rows_up),
     cmocka_unit_test(pointwise_is_that_of_scalar),
     cmocka_unit_test(rowwise_is_that_of_scalar),
     cmocka_unit_test(pointwise_gates_are_those_of_scalar),

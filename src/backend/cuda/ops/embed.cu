@@ -13,7 +13,8 @@ typedef struct table {
     const uint8_t *data; /* NULL: none */
     ln_dtype dtype;
     size_t n_rows, row_bytes;
-    int tiles; /* ln_weight_layout */
+    int tiles;     /* ln_weight_layout */
+    bool is_short; /* rows are plain floats that are not padded to whole groups */
 } table;
 
 typedef struct embed_args {
@@ -37,6 +38,9 @@ static __device__ void add_row(const table &t, size_t row, size_t dim, float sca
     if (t.tiles != LN_LAYOUT_NONE)
         for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
             values[i] = ln_weight_tile_value(t.tiles, t.data, dim, row, k + i);
+    else if (t.is_short)
+        for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
+            values[i] = *(const float *)(t.data + row * t.row_bytes + (k + i) * sizeof(float));
     else
         ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
     for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
@@ -81,6 +85,9 @@ static table table_of(const ln_weight *weight) {
         t.n_rows = weight->n_rows;
         t.row_bytes = weight->row_bytes;
         t.tiles = (int)weight->layout;
+        size_t whole = (weight->n_cols + LN_GROUP - 1) / LN_GROUP * LN_GROUP * sizeof(float);
+        t.is_short = t.dtype == LN_DTYPE_F32 && t.tiles == LN_LAYOUT_NONE &&
+                     (t.row_bytes < whole || (t.row_bytes | (uintptr_t)t.data) % 16 != 0);
     }
     return t;
 }

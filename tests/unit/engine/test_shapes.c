@@ -204,7 +204,7 @@ static void check_batches(const made_shape *s, linnet_kv_type kv_type) {
     } others[] = {{"chunks", 1, 7, 1},
                   {"four", 4, 50, 1},
                   {"a crowd", FEW_SEQS, 300, MAX_SETS},
-                  {"chunks beside room for a crowd", 40, 7, 1},
+                  {"chunks beside room for a crowd", 40, 41, 1},
                   {"a large crowd", 40, 300, MAX_SETS}};
     linnet_model *model = made_open(s);
     answers alone = make_answers(s->n_vocab), sets[MAX_SETS];

@@ -162,12 +162,15 @@ static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape
     a->rank_scratch = (float *)(void *)(memory + scratch);
 }
 
-/* Latents of queries, alone and in pairs, and what gates norms. */
+/* Latents of queries, alone and in pairs, what gates norms, and what stacks of cycles gave. */
 static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
     size_t rank = spec->norm_gate_rank;
     a->latent_q = ln_layout_place(layout, memory, w->latent_q, row);
     a->latent_pair = ln_layout_place(layout, memory, w->latent_pair, row);
+    size_t cycle = spec->cycle_layers > 0 ? spec->dim : 0;
+    a->cycle_high = ln_layout_place(layout, memory, cycle, row);
+    a->cycle_low = ln_layout_place(layout, memory, cycle, row);
     a->norm_low = ln_layout_place(layout, memory, rank, row);
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
 }
@@ -283,6 +286,9 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
         borders[n++] = (ln_border){activations->hyper, spec->hyper.n * spec->dim};
     if (widths_of(spec).shortcut > 0)
         borders[n++] = (ln_border){activations->shortcut, spec->dim};
+    for (size_t i = 0; i < 2 && spec->cycle_layers > 0; i++)
+        borders[n++] =
+            (ln_border){i == 0 ? activations->cycle_high : activations->cycle_low, spec->dim};
     if (spec->n_indexers > 0) /* layers use positions that one before them has chosen */
         borders[n++] = (ln_border){(float *)(void *)activations->indices, widths_of(spec).top_k};
     return n;

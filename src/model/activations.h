@@ -53,11 +53,12 @@ typedef struct ln_activations {
     /* several residual streams, and what is made of them [max_tokens][n * dim]; what makes their
      * weights [max_tokens][2 n], and these [max_tokens][n] */
     float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post;
-    float *sparse_gate; /* [max_tokens][max n_hidden] of sparse layers */
-    float *gathered;    /* [max_tokens][widest weight], if spec.has_order */
-    float *pairs;       /* [max_tokens][2 dim] what a head reads */
-    float *aux_hidden;  /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
-                           what it reads */
+    float *cycle_high, *cycle_low; /* [max_tokens][dim] what the stacks of cycles gave last */
+    float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers */
+    float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
+    float *pairs;                  /* [max_tokens][2 dim] what a head reads */
+    float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
+                          what it reads */
     /* of adapters: what their A makes of x for LN_MAX_LORA_WEIGHTS weights at once, [max_tokens *
      * most heads of a linear by head, or choices of experts][low_stride] each; NULL, 0 without
      * adapters */

@@ -24,6 +24,7 @@ typedef enum ln_role {
     LN_ROLE_LOOKUP_NORM,
     LN_ROLE_ALTUP_BEGIN, /* one per stream, or packed */
     LN_ROLE_ALTUP_END,
+    LN_ROLE_CYCLE_BEGIN,    /* [dim] what the low stack of a model of cycles begins with */
     LN_ROLE_ATTENTION_NORM, /* the first role of a layer */
     LN_ROLE_ATTENTION_POST_NORM,
     LN_ROLE_Q,
@@ -170,8 +171,9 @@ typedef enum ln_part {
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
     LN_PART_BEFORE_EMBEDDED,    /* rows before those of tokens that are embedded alone */
-    LN_PART_VALUE_PAIRS,   /* for each KV head: a value of the first half of them, and one of the
-                              second */
+    LN_PART_VALUE_PAIRS, /* for each KV head: a value of the first half of them, and one of the
+                            second */
+    LN_PART_GQKV, /* all of the output's gate, then all of q, of k and of v, as many rows each */
     LN_PART_LATENT_Q_GATE, /* for each head: its query rows, then those of the output's gate */
     LN_PART_KV_ROPE,       /* what rotates, behind the latent */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
@@ -353,6 +355,7 @@ struct ln_family {
     bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */
     bool v_norm;            /* values are normalised by head, without weights */
     bool layer_scales;      /* what a layer gives is multiplied by a number */
+    bool cycles;            /* two stacks of layers, which run in cycles (HRM) */
     bool attention_experts; /* a mixture of attention: queries and outputs have experts, as many as
                                the feed-forward; each has as many heads as there are of keys */
     bool output_eps;        /* with norm_eps: the output's norm has config.json's all the same */

@@ -3,6 +3,7 @@
 #include "backend/values.h"
 #include "model/layers/altup.h"
 #include "model/layers/attention_mixture.h"
+#include "model/layers/cycles.h"
 #include "model/layers/differential.h"
 #include "model/layers/ffn_record.h"
 #include "model/layers/hyper.h"
@@ -751,6 +752,7 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
         keep_aux_hidden(&r, i);
+        ln_record_cycle(&r, i);
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
         if (spec->n_streams > 0)
             altup_layer(&r, &spec->layers[i], &weights->layers[i]);

@@ -7,6 +7,7 @@
 #include "model/layers/altup.h"
 #include "model/layers/attention_mixture.h"
 #include "model/layers/blend.h"
+#include "model/layers/cycles.h"
 #include "model/layers/differential.h"
 #include "model/layers/experts_load.h"
 #include "model/layers/hyper.h"
@@ -498,12 +499,25 @@ static ln_status relative_bias(ln_loader *l, const float **out) {
 static ln_status stack(ln_loader *l, const ln_layer_spec *specs, size_t n_layers,
                        ln_layer_weights **layers) {
     ln_layer_weights planned;
+    char stem[64];
     size_t offset = ln_layout_add(&l->table_layout, n_layers, sizeof **layers);
     if (l->table != NULL)
         *layers = (ln_layer_weights *)(void *)(l->table + offset);
-    for (size_t i = 0; i < n_layers; i++)
-        if (l->encoder || (i >= l->first_layer && i < l->end_layer))
-            LN_TRY(layer_weights(l, &specs[i], i, *layers != NULL ? &(*layers)[i] : &planned));
+    for (size_t i = 0; i < n_layers; i++) {
+        ln_layer_weights *w = *layers != NULL ? &(*layers)[i] : &planned;
+        if (!l->encoder && (i < l->first_layer || i >= l->end_layer))
+            continue;
+        size_t same = ln_cycle_layer(l->spec, l->first_layer, i);
+        if (same < i && *layers != NULL)
+            *w = (*layers)[same];
+        if (same < i)
+            continue;
+        if (l->spec->cycle_layers > 0)
+            ln_cycle_stem(l->spec, i, stem);
+        l->stem = l->spec->cycle_layers > 0 ? stem : l->stem;
+        LN_TRY(layer_weights(l, &specs[i], i, w));
+    }
+    l->stem = l->spec->cycle_layers > 0 ? NULL : l->stem;
     return LINNET_OK;
 }
 
@@ -628,6 +642,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ropes(l));
     LN_TRY(index_columns(l));
     LN_TRY(ln_load_choice_columns(l));
+    LN_TRY(ln_load_cycles(l));
     LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));

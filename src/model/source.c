@@ -142,6 +142,12 @@ static ln_weight_source value_pair(const ln_attention_spec *a, size_t head, size
                               .run_stride = half * a->k_dim};
 }
 
+static ln_weight_source fourth_part(ln_role role, size_t n_rows, size_t *stored_rows) {
+    size_t index = role == LN_ROLE_Q ? 1 : role == LN_ROLE_K ? 2 : role == LN_ROLE_V ? 3 : 0;
+    *stored_rows = 4 * n_rows;
+    return (ln_weight_source){.n_rows = n_rows, .row_begin = index * n_rows, .run_rows = n_rows};
+}
+
 static const ln_layer_spec *layer_of(const ln_spec *spec, ln_tensor_id id) {
     return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
 }
@@ -203,6 +209,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         break;
     case LN_PART_KV_ROPE: return key_part(a, n_rows, stored_rows);
     case LN_PART_LATENT_Q_GATE: return query_part(a, id.role, n_rows, stored_rows);
+    case LN_PART_GQKV: return fourth_part(id.role, n_rows, stored_rows);
     case LN_PART_VALUE_PAIRS: return value_pair(a, id.expert, stored_rows);
     default: /* a recurrent layer's */
         return mixer_part(&layer->mixer, part, id.role, n_rows, stored_rows);

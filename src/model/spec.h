@@ -325,12 +325,15 @@ typedef struct ln_spec {
     size_t laurel_rank;          /* with streams */
     bool scales_stream;          /* with streams: what goes to the layer's embedding is scaled */
     size_t lookup_dim, n_lookup; /* an embedding for each layer, and its rows; 0: there is none */
-    bool has_order;              /* columns of weights may be in another order than activations */
-    bool has_query_scales;       /* of some layers, by a table: */
-    bool logs_positions;         /* of logarithms */
-    bool has_mixers;             /* some layers are recurrent */
-    bool unit_output;            /* the output's rows count as of length one */
-    struct {                     /* of a rank's spec (shard.h) */
+    /* Two stacks of cycle_layers layers: `cycle_stacks` - 1 runs of the low one, then one of the
+     * high one, and all again. A run is counted as layers of its own. 0: none */
+    size_t cycle_layers, cycle_stacks;
+    bool has_order;        /* columns of weights may be in another order than activations */
+    bool has_query_scales; /* of some layers, by a table: */
+    bool logs_positions;   /* of logarithms */
+    bool has_mixers;       /* some layers are recurrent */
+    bool unit_output;      /* the output's rows count as of length one */
+    struct {               /* of a rank's spec (shard.h) */
         ln_mesh mesh;
         size_t rank, n; /* of those that divide the layers that it has; n 0: it has them whole */
         const struct ln_spec *whole; /* NULL: there is one rank, and this is its spec */

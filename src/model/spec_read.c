@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "model/config.h"
 #include "model/family.h"
+#include "model/layers/cycles.h"
 #include "model/layers/eagle_spec.h"
 #include "model/spec_layers.h"
 
@@ -260,6 +261,12 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(
         ln_config_flag(config, (ln_key){"scale_embedding|mup_enabled", ""}, &scale_embedding, err));
     double embedding = scale_embedding ? sqrt((double)spec->dim) : 1.0;
+    if (spec->family->cycles) {
+        double range = 0.02;
+        LN_TRY(ln_config_real(config, (ln_key){"initializer_range", ""}, 1e-9, 1, &range, err));
+        embedding = 1.0 / range;
+        LN_TRY(ln_config_real(config, (ln_key){"embedding_scale", ""}, -1e9, 1e9, &embedding, err));
+    }
     if (spec->family->bf16_embedding_scale)
         embedding = (double)ln_f32_from_bf16(ln_bf16_from_f32((float)embedding));
     bool scale_logits = spec->tied || (spec->family->tied_by_default && !config->is_gguf);
@@ -551,6 +558,7 @@ static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
                                    &spec->n_layers, err));
         spec->n_layers *= 2;
     }
+    LN_TRY(ln_spec_read_cycles(config, spec, err));
     config->n_layers = spec->n_layers;
     return LINNET_OK;
 }

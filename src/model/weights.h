@@ -121,6 +121,8 @@ typedef struct ln_weights {
     ln_norm lookup_norm;                /* of lookup_dim */
     ln_weight *altup_begin, *altup_end; /* [n_streams], each [dim][dim] */
     ln_norm copy;                       /* of dim: x as it is */
+    const float *cycle_begin; /* [dim], of a model of cycles, and the norm behind a stack */
+    ln_norm cycle_norm;
     ln_norm output_norm;
     ln_weight output_dense; /* [dim][dim] or absent, with an activation and a norm behind it */
     ln_norm output_dense_norm;

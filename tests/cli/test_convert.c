@@ -48,6 +48,7 @@ static const struct {
     {"gpt_neox_sequential", "activation"},
     {"gpt_oss_limits", "limits of what gate and up give"},
     {"gptj", "gptj"},
+    {"hrm_text", "hrm_text"},
     {"hy_v4", "hy_v4"},
     {"hyperclovax", "hyperclovax"},
     {"jetmoe", "jetmoe"},

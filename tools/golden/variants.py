@@ -405,6 +405,11 @@ VARIANTS = {
                          rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
                                           "mrope_section": [1, 1, 2]}),
         vision_config=dict(depth=1, hidden_size=8, num_heads=1, intermediate_size=8, patch_size=2)),
+    # two stacks of layers that run in cycles, with biases
+    "hrm_text": lambda: hf.HrmTextConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=24, num_hidden_layers=1,
+        num_attention_heads=2, head_dim=16, L_cycles=2, H_cycles=2, attention_bias=True,
+        embedding_scale=3.0),
     # queries and outputs have experts; the output's norm has an epsilon of its own
     "jetmoe": lambda: hf.JetMoeConfig(
         **dict(COMMON, vocab_size=96), hidden_size=32, intermediate_size=16, num_hidden_layers=2,

@@ -1,0 +1,42 @@
+/* HRM Text: two stacks of layers that run in cycles, with gates of attention's output and norms
+ * without weights. */
+#include "model/family.h"
+
+#define LAYER "model.layers.%d"
+#define GQKV(r)                                                                                    \
+    { .role = r, .hf = LAYER ".attn.gqkv_proj", .hf_part = LN_PART_GQKV }
+#define GATE_UP(r)                                                                                 \
+    { .role = r, .hf = LAYER ".mlp.gate_up_proj", .hf_part = LN_PART_GATE_UP }
+
+/* Matrices are fused, and their biases are not. */
+static const ln_binding bindings[] = {
+    GQKV(LN_ROLE_ATTENTION_GATE),
+    GQKV(LN_ROLE_Q),
+    GQKV(LN_ROLE_K),
+    GQKV(LN_ROLE_V),
+    {.role = LN_ROLE_O, .hf = LAYER ".attn.o_proj"},
+    GATE_UP(LN_ROLE_GATE),
+    GATE_UP(LN_ROLE_UP),
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_CYCLE_BEGIN, .hf = "model.z_L_init", .hf_bare = true},
+    {.role = LN_ROLE_OUTPUT_NORM, .bare = true},
+    {.role = LN_ROLE_ATTENTION_NORM, .bare = true},
+    {.role = LN_ROLE_FFN_NORM, .bare = true},
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_ATTENTION_GATE, .hf = LAYER ".self_attn.gate_proj"},
+    LN_LLAMA_FFN,
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128), {0}};
+
+const ln_family ln_family_hrm_text = {
+    .name = "hrm_text",
+    .hf_types = "hrm_text",
+    .defaults = defaults,
+    LN_LLAMA_BLOCK,
+    .hf_rope = LN_ROPE_HALF,
+    .output_gate = LN_GATE_BY_ELEMENT,
+    .cycles = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,80 @@
+#include "model/layers/cycles.h"
+
+#include <stdio.h>
+
+#include "model/family.h"
+
+ln_status ln_spec_read_cycles(const ln_config *config, ln_spec *spec, ln_error *err) {
+    enum { MAX_CYCLES = 64 };
+    size_t n_high = 2, n_low = 3, n_layers = spec->n_layers;
+    if (!spec->family->cycles)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(config, (ln_key){"H_cycles", ""}, 1, MAX_CYCLES, &n_high, err));
+    LN_TRY(ln_config_size(config, (ln_key){"L_cycles", ""}, 1, MAX_CYCLES, &n_low, err));
+    LN_TRY(ln_config_size(config, (ln_key){"num_layers_per_stack", ""}, 1, LN_MAX_LAYERS, &n_layers,
+                          err));
+    spec->cycle_layers = n_layers;
+    spec->cycle_stacks = n_low + 1;
+    spec->n_layers = n_layers * n_high * spec->cycle_stacks;
+    if (spec->n_layers <= LN_MAX_LAYERS)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: cycles of %zu layers are too many",
+                   ln_checkpoint_path(config->checkpoint), spec->n_layers);
+}
+
+/* Whether a layer is of a run of the high stack. */
+static bool is_high(const ln_spec *spec, size_t layer) {
+    return (layer / spec->cycle_layers + 1) % spec->cycle_stacks == 0;
+}
+
+ln_status ln_load_cycles(ln_loader *l) {
+    ln_weights *w = l->weights;
+    if (l->spec->cycle_layers == 0)
+        return LINNET_OK;
+    w->cycle_norm = (ln_norm){.kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = l->spec->dim};
+    return ln_load_vector(l, (ln_tensor_id){.role = LN_ROLE_CYCLE_BEGIN}, l->spec->dim,
+                          &w->cycle_begin);
+}
+
+size_t ln_cycle_layer(const ln_spec *spec, size_t first, size_t layer) {
+    size_t n = spec->cycle_layers;
+    for (size_t i = first; n > 0 && i < layer; i++)
+        if (i % n == layer % n && is_high(spec, i) == is_high(spec, layer))
+            return i;
+    return layer;
+}
+
+void ln_cycle_stem(const ln_spec *spec, size_t layer, char stem[64]) {
+    snprintf(stem, 64, "model.%s_module.layers.%zu", is_high(spec, layer) ? "H" : "L",
+             layer % spec->cycle_layers);
+}
+
+/* x = a + b, of which b is a row for all tokens, or one each */
+static void add(recorder *r, const float *a, const float *b, bool is_row) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_ADD,
+        .n_rows = r->batch->n_tokens,
+        .dim = r->spec->dim,
+        .n_gates = r->spec->dim,
+        .x = a,
+        .gate = b,
+        .one_gate = is_row,
+        .scale = 1.0f,
+        .out = r->a->x,
+    };
+}
+
+void ln_record_cycle(recorder *r, size_t layer) {
+    const ln_activations *a = r->a;
+    size_t n = r->spec->cycle_layers;
+    if (n == 0 || layer % n != 0)
+        return;
+    if (layer == 0) {
+        norm(r, &r->weights->copy, a->x, NULL, a->cycle_high);
+        add(r, a->cycle_high, r->weights->cycle_begin, true);
+        return;
+    }
+    norm(r, &r->weights->cycle_norm, a->x, NULL,
+         is_high(r->spec, layer - 1) ? a->cycle_high : a->cycle_low);
+    add(r, a->cycle_low, a->cycle_high, false);
+}

@@ -134,7 +134,7 @@ static ln_weight_source query_part(const ln_attention_spec *a, ln_role role, siz
 /* The values of KV head number `head` of differential attention: those of one of the first half of
  * the stored heads, and of one of the second. */
 static ln_weight_source value_pair(const ln_attention_spec *a, size_t head, size_t *stored_rows) {
-    size_t half = a->n_kv_heads / 2;
+    size_t half = a->n_kv_heads > 1 ? a->n_kv_heads / 2 : 1; /* they are in pairs */
     *stored_rows = a->n_kv_heads * a->k_dim;
     return (ln_weight_source){.n_rows = 2 * a->k_dim,
                               .row_begin = head % half * a->k_dim,

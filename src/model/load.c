@@ -498,7 +498,7 @@ static ln_status relative_bias(ln_loader *l, const float **out) {
 /* The layers of a stack; `layers` is NULL while planning. */
 static ln_status stack(ln_loader *l, const ln_layer_spec *specs, size_t n_layers,
                        ln_layer_weights **layers) {
-    ln_layer_weights planned;
+    ln_layer_weights planned = {0};
     char stem[64];
     size_t offset = ln_layout_add(&l->table_layout, n_layers, sizeof **layers);
     if (l->table != NULL)
@@ -567,7 +567,7 @@ static ln_status head(ln_loader *l) {
     const ln_spec *spec = l->spec;
     const ln_weights *model = l->options.model;
     ln_weights *w = l->weights;
-    ln_layer_weights planned;
+    ln_layer_weights planned = {0};
     size_t i = spec->n_layers;
     l->stem = spec->family->head_stem;
     w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};

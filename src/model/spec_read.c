@@ -588,10 +588,11 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(ln_config_real(config, (ln_key){"", "attention.latent_layer_norm_rms_epsilon"}, 0, 1,
                           &eps, err));
     spec->latent_norm_eps = (float)eps;
-    if (spec->family->blends)
+    if (spec->family->blends) {
         spec->blend_temperature = 0.3;
-    LN_TRY(ln_config_real(config, (ln_key){"residual_gate_temperature", ""}, 1e-9, 1e9,
-                          &spec->blend_temperature, err));
+        LN_TRY(ln_config_real(config, (ln_key){"residual_gate_temperature", ""}, 1e-9, 1e9,
+                              &spec->blend_temperature, err));
+    }
     if (spec->family->gated_norms)
         LN_TRY(ln_config_need_size(config, (ln_key){"gated_norm_rank", ""}, 1, LN_MAX_DIM,
                                    &spec->norm_gate_rank, err));

@@ -415,7 +415,8 @@ static void rare_flags_are_heeded(void **state) {
     ln_arena_free(&arena);
 }
 
-/* Gemma's config.json may name an activation and a cap of scores that its code does not read. */
+/* Gemma's config.json may name an activation, a cap of scores and a temperature of residual gates
+ * that its code does not read. */
 static void keys_that_do_not_count_are_left(void **state) {
     (void)state;
     static const struct {
@@ -433,6 +434,8 @@ static void keys_that_do_not_count_are_left(void **state) {
          "\"hidden_activation\": \"silu\", \"hidden_act\": \"relu\"", LN_ACT_SILU, 0},
         {"gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 2.5",
          LN_ACT_GELU_TANH, 0},
+        {"gemma", "\"hidden_act\": \"gelu_pytorch_tanh\"",
+         "\"residual_gate_temperature\": 0.5, \"hidden_act\": \"gelu\"", LN_ACT_GELU_TANH, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_spec spec;
@@ -443,6 +446,7 @@ static void keys_that_do_not_count_are_left(void **state) {
             LINNET_OK);
         assert_int_equal(spec.layers[0].ffn.activation, cases[i].activation);
         assert_true(spec.layers[0].attention.softcap == cases[i].softcap);
+        assert_true(spec.blend_temperature == 0.0);
         ln_arena_free(&arena);
     }
 }

@@ -20,6 +20,7 @@ set(type_svg "image/svg+xml")
 file(GLOB inputs ${SOURCE}/*.html ${SOURCE}/*.css ${SOURCE}/*.js ${SOURCE}/*.svg)
 list(SORT inputs)
 get_filename_component(folder ${OUTPUT} DIRECTORY)
+file(MAKE_DIRECTORY ${folder}) # Ninja has made it, Make has not
 set(arrays "")
 set(rows "")
 set(i 0)

@@ -206,6 +206,38 @@ static void keeps_what_others_find_out(void **state) {
     assert_string_equal(err.message, "rank 3 of 4 does not answer");
 }
 
+static size_t n_told[40];
+
+/* Takes what rank 0 sends, but for rank 35. */
+static ln_transport_status take(ln_transport *base, const ln_message *messages, size_t n) {
+    (void)base;
+    assert_true(n > 0 && n <= LN_MAX_MESSAGES);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(messages[i].from, LN_NO_RANK);
+        assert_int_equal(messages[i].out_bytes, 5);
+        assert_string_equal((const char *)messages[i].out, "step");
+        if (messages[i].to == 35 && messages[i].timeout_ns == 1)
+            return LN_TRANSPORT_TIMEOUT;
+        n_told[messages[i].to]++;
+    }
+    return LN_TRANSPORT_OK;
+}
+
+static void tells_every_rank_once(void **state) {
+    char step[] = "step";
+    ln_transport transport = {.n_ranks = 40, .exchange = take};
+    ln_collectives c = {.transport = &transport, .n_ranks = 40, .timeout_ns = 9};
+    ln_error err = {0};
+    (void)state;
+    assert_int_equal(ln_broadcast(&c, step, sizeof step, false, &err), LINNET_OK);
+    assert_int_equal(n_told[0], 0);
+    for (size_t rank = 1; rank < 40; rank++)
+        assert_int_equal(n_told[rank], 1);
+    c.timeout_ns = 1;
+    assert_int_equal(ln_broadcast(&c, step, sizeof step, false, &err), LINNET_ERR_COMPUTE);
+    assert_string_equal(err.message, "one of ranks 33 to 39 of 40 does not answer");
+}
+
 static void keeps_the_first_failure(void **state) {
     (void)state;
     rank_job *jobs = run_all(2, 8, 1);
@@ -234,6 +266,7 @@ int main(void) {
         cmocka_unit_test(names_a_rank_that_is_lost),
         cmocka_unit_test(keeps_what_others_find_out),
         cmocka_unit_test(keeps_the_first_failure),
+        cmocka_unit_test(tells_every_rank_once),
         cmocka_unit_test(one_rank_waits_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,22 +12,17 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
+#define MUSE_BLOCKS                                                                                \
+    .norm = LN_NORM_RMS_PLUS_ONE, .output_norm_is_rms = true, .placement = LN_PLACE_SANDWICH,      \
+    .activation = LN_ACT_SILU, .qk_norm = LN_QK_NORM_HEAD, .bare_qk_norm = true,                   \
+    .bare_everywhere = true, .output_gate = LN_GATE_BY_ELEMENT, .hf_rope = LN_ROPE_HALF,           \
+    .rope_rule = LN_ROPE_LISTED, .window = LN_WINDOW_FROM_LAST, .window_period = 4
+
 const ln_family ln_family_muse_glimmer = {
     .name = "muse_glimmer",
     .hf_types = "muse_glimmer_text|muse_glimmer",
-    .norm = LN_NORM_RMS_PLUS_ONE,
-    .output_norm_is_rms = true,
-    .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
+    MUSE_BLOCKS,
     .activation_key = "hidden_activation",
-    .qk_norm = LN_QK_NORM_HEAD,
-    .bare_qk_norm = true,
-    .bare_everywhere = true,
-    .output_gate = LN_GATE_BY_ELEMENT,
-    .hf_rope = LN_ROPE_HALF,
-    .rope_rule = LN_ROPE_LISTED,
-    .window = LN_WINDOW_FROM_LAST,
-    .window_period = 4,
     LN_BINDINGS(bindings),
 };
 
@@ -69,19 +64,8 @@ const ln_family ln_family_muse_spark = {
     .name = "muse_spark",
     .hf_types = "muse_spark_text|muse_spark",
     .defaults = spark_defaults,
-    .norm = LN_NORM_RMS_PLUS_ONE,
-    .output_norm_is_rms = true,
-    .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
+    MUSE_BLOCKS,
     .activation_key = "hidden_act",
-    .qk_norm = LN_QK_NORM_HEAD,
-    .bare_qk_norm = true,
-    .bare_everywhere = true,
-    .output_gate = LN_GATE_BY_ELEMENT,
-    .hf_rope = LN_ROPE_HALF,
-    .rope_rule = LN_ROPE_LISTED,
-    .window = LN_WINDOW_FROM_LAST,
-    .window_period = 4,
     .blends = true,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,

@@ -118,8 +118,8 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
     w->kv_a_norm.eps = l->spec->latent_norm_eps;
     ln_source_shape k = {spec->n_heads, latent->n_latent, latent->n_plain};
     ln_source_shape v = {spec->n_heads, latent->v_dim, latent->n_latent};
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_K_B, i, &k, &w->k_b));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_V_B, i, &v, &w->v_b));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_K_B, i, &k, &w->k_b));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_V_B, i, &v, &w->v_b));
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * latent->v_dim, &w->o);
 }
 

@@ -169,8 +169,9 @@ static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_s
     return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
 }
 
-/* Whether scores are more than q k over the root of a head's dimension. */
-static bool magnifies_scores(const ln_spec *spec, const ln_attention_spec *attention) {
+/* magnifies_scores of recorder.h, before the rotations are there: by their kind, not their
+ * magnitude. */
+static bool may_magnify_scores(const ln_spec *spec, const ln_attention_spec *attention) {
     ln_rope_scaling scaling =
         attention->rope >= 0 ? spec->ropes[attention->rope].scaling : LN_ROPE_PLAIN;
     double over_root = (double)attention->scale * sqrt((double)attention->k_dim);
@@ -182,7 +183,7 @@ static bool magnifies_errors(const ln_spec *spec, const ln_layer_spec *layers, s
     for (size_t i = 0; i < n; i++) {
         const ln_layer_spec *layer = &layers[i];
         any |= layer->ffn.moe.n_experts > 0 || layer->mixer.kind != LN_MIXER_NONE ||
-               layer->attention.latent.n_latent > 0 || magnifies_scores(spec, &layer->attention);
+               layer->attention.latent.n_latent > 0 || may_magnify_scores(spec, &layer->attention);
     }
     return any;
 }
@@ -312,8 +313,8 @@ static bool has_expert_adapters(const ln_loader *l, ln_role role) {
     return is_expert && l->options.adapts_experts && !l->options.only_experts;
 }
 
-ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
-                      ln_weight **out) {
+ln_status ln_load_matrices(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
+                           ln_weight **out) {
     size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);
     ln_weight planned = {0};
     *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;

@@ -65,8 +65,8 @@ ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows
 void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
                          ln_weight *weight);
 /* One matrix for each expert or head. *out stays NULL while planning. */
-ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
-                      ln_weight **out);
+ln_status ln_load_matrices(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
+                           ln_weight **out);
 
 /* A norm that the family names must be there, unless it is optional; one that it does not name
  * stays absent (dim 0). */

@@ -3,7 +3,7 @@
 static ln_status between_streams(ln_loader *l, ln_role role, ln_weight **out) {
     size_t dim = l->spec->dim;
     ln_source_shape shape = {l->spec->n_streams, dim, dim};
-    return l->spec->n_streams > 0 ? ln_ldmatrix(l, role, 0, &shape, out) : LINNET_OK;
+    return l->spec->n_streams > 0 ? ln_load_matrices(l, role, 0, &shape, out) : LINNET_OK;
 }
 
 ln_status ln_load_altup_begin(ln_loader *l) {

@@ -9,10 +9,10 @@ ln_status ln_load_attention_mixture(ln_loader *l, size_t layer, const ln_attenti
     size_t dim = l->spec->dim, n = spec->n_experts, width = spec->n_kv_heads * spec->k_dim;
     ln_source_shape q = {n, width, dim}, o = {n, dim, width};
     LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_ROUTER, layer, n, dim, &w->attention_router));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_Q, layer, &q, &w->q_experts));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_EXPERT_Q, layer, &q, &w->q_experts));
     LN_TRY(ln_load_matrix(l, LN_ROLE_K, layer, width, dim, &w->k));
     LN_TRY(ln_load_matrix(l, LN_ROLE_V, layer, width, dim, &w->v));
-    return ln_ldmatrix(l, LN_ROLE_EXPERT_O, layer, &o, &w->o_experts);
+    return ln_load_matrices(l, LN_ROLE_EXPERT_O, layer, &o, &w->o_experts);
 }
 
 /* Columns (major, minor, element) of rows (minor, major, element). */

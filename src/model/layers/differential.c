@@ -37,7 +37,7 @@ ln_status ln_load_differential(ln_loader *l, size_t layer, const ln_attention_sp
                                ln_layer_weights *w) {
     double initial = 0.8 - 0.6 * exp(-0.3 * (double)layer), first, second;
     ln_source_shape shape = {spec->n_kv_heads, spec->v_dim, l->spec->dim};
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_V, layer, &shape, &w->v_pairs));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_V, layer, &shape, &w->v_pairs));
     LN_TRY(load_lambda(l, layer, LN_ROLE_LAMBDA_Q1, LN_ROLE_LAMBDA_K1, spec->k_dim, &first));
     LN_TRY(load_lambda(l, layer, LN_ROLE_LAMBDA_Q2, LN_ROLE_LAMBDA_K2, spec->k_dim, &second));
     const float weights[] = {1.0f, -(float)(first - second + initial)};

@@ -16,9 +16,9 @@ static ln_status experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_
     ln_source_shape in = {n_here, moe->n_hidden, width};
     ln_source_shape out = {n_here, width, moe->n_hidden};
     if (layer->ffn.gated)
-        LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
-    return ln_ldmatrix(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down);
+        LN_TRY(ln_load_matrices(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
+    return ln_load_matrices(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down);
 }
 
 /* Notes one of the matrices of all experts of a layer. */
@@ -31,7 +31,7 @@ static ln_status stored(ln_loader *l, size_t i, const ln_source_shape *shape, si
         store->matrices[index] = (ln_stored_matrix *)(void *)(l->table + offset);
     l->stored_matrix = index;
     l->stored_expert = l->stored_bytes = 0;
-    LN_TRY(ln_ldmatrix(l, role, i, shape, weights));
+    LN_TRY(ln_load_matrices(l, role, i, shape, weights));
     store->file_bytes += l->stored_bytes;
     return LINNET_OK;
 }

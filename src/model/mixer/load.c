@@ -207,8 +207,8 @@ static ln_status load_lru(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
     size_t width = spec->v_dim / spec->n_gate_blocks;
     ln_source_shape shape = {spec->n_gate_blocks, width, width};
     LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->v_dim, lru_rate, &w->rate));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_MIXER_A, layer, &shape, &w->a_blocks));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_MIXER_IN_GATE, layer, &shape, &w->in_gate_blocks));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_A, layer, &shape, &w->a_blocks));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_IN_GATE, layer, &shape, &w->in_gate_blocks));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, spec->v_dim, l->spec->dim, &w->gate));
     return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, l->spec->dim, spec->v_dim, &w->out);
 }

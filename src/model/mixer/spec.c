@@ -333,17 +333,20 @@ static ln_status is_listed(const ln_config *config, const ln_family *family, siz
     return LINNET_OK;
 }
 
-/* By a list of words that goes on from its beginning where it ends; false: there is none. */
-static bool is_in_cycle(const ln_config *config, const ln_family *family, size_t layer,
-                        bool *listed) {
+/* By a list of words that goes on from its beginning where it ends. */
+static ln_status is_in_cycle(const ln_config *config, const ln_family *family, size_t layer,
+                             bool *has_list, bool *listed, ln_error *err) {
     ln_meta_value list, item;
-    if (!ln_config_find(config, (ln_key){"block_types", ""}, &list, NULL) ||
-        list.kind != LN_META_ARRAY || list.array.count == 0)
-        return false;
-    *listed = ln_meta_item(&list, layer % (size_t)list.array.count, &item) &&
-              item.kind == LN_META_STRING &&
-              ln_list_has(family->mixer_word, item.string.data, item.string.bytes);
-    return true;
+    *has_list = ln_config_find(config, (ln_key){"block_types", ""}, &list, NULL);
+    if (!*has_list)
+        return LINNET_OK;
+    if (list.kind != LN_META_ARRAY || list.array.count == 0 ||
+        !ln_meta_item(&list, layer % (size_t)list.array.count, &item) ||
+        item.kind != LN_META_STRING)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key block_types has no word for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), layer);
+    *listed = ln_list_has(family->mixer_word, item.string.data, item.string.bytes);
+    return LINNET_OK;
 }
 
 /* Whether config.json's list of layers, counted from `first` on, has this one. */
@@ -447,7 +450,8 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
         *has_mixer = is_numbered(&list, layer, 1);
         return LINNET_OK;
     }
-    if (is_in_cycle(config, family, layer, has_mixer))
+    LN_TRY(is_in_cycle(config, family, layer, &has_list, has_mixer, err));
+    if (has_list)
         return LINNET_OK;
     LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));
     if (has_list)

@@ -24,6 +24,9 @@ static const char *const parts[] = {
     "vision_language_adapter",
     "vision_adapter",
     "vision_projection",
+    "language_projection", /* of BLIP-2 and InstructBLIP */
+    "qformer",
+    "query_tokens",
     "vit_large_projector",
     "patch_merger",
     "pre_mm_projector_norm",
@@ -70,6 +73,13 @@ static const char *const parts[] = {
 static bool begins_with(const char *name, const char *word) {
     size_t n = strlen(word);
     return strncmp(name, word, n) == 0 && (name[n] == '.' || name[n] == '\0');
+}
+
+/* Granite Speech's encoder has no word of its own before it. */
+static bool is_of_encoder(const ln_checkpoint *checkpoint, const char *name) {
+    ln_meta_value type;
+    return begins_with(name, "encoder") &&
+           ln_checkpoint_meta(checkpoint, "encoder_config.model_type", &type);
 }
 
 static bool has_prediction_key(const ln_checkpoint *checkpoint) {
@@ -149,5 +159,5 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (begins_with(name, parts[i]))
             return parts[i];
-    return NULL;
+    return is_of_encoder(checkpoint, name) ? "encoder" : NULL;
 }

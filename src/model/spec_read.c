@@ -17,11 +17,13 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aria|aya_vision|cohere2_vision|cohere_compass|cosmos3_edge|deepseek_ocr2|deepseek_vl|deepseek_"
+    "aria|aya_vision|blip-2|cohere2_vision|cohere_compass|cosmos3_edge|deepseek_ocr2|deepseek_vl|"
+    "deepseek_"
     "vl_hybrid|dots3_note|emu3|"
     "ernie4_5_vl_moe|exaone4_5|fast_vlm|fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|"
     "glm46v|glm4v|glm4v_moe|glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|"
-    "hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
+    "granite_speech|granite_speech_plus|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|"
+    "instructblip|instructblipvideo|"
     "internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|"
     "llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|minimax_m3_vl|mistral3|"
     "mistral_large4|"

@@ -148,6 +148,8 @@ def make(name: str, out: pathlib.Path) -> None:
         auto = hf.Qwen3OmniMoeThinkerForConditionalGeneration
     if config.model_type == "moss_transcribe_diarize":
         auto = hf.MossTranscribeDiarizeForConditionalGeneration
+    if config.model_type == "granite_speech":
+        auto = hf.GraniteSpeechForConditionalGeneration
     make_model = auto.from_config if hasattr(auto, "from_config") else auto._from_config
     model = make_model(config, attn_implementation="eager").float().eval()
     if name == "t5_untied":

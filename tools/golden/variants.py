@@ -387,6 +387,17 @@ VARIANTS = {
         "modernbert-decoder", vocab_size=40, pad_token_id=0, bos_token_id=1, eos_token_id=2,
         cls_token_id=1, sep_token_id=2, hidden_size=32, intermediate_size=40, num_hidden_layers=4,
         num_attention_heads=4, local_attention=32, max_position_embeddings=512),
+    # the reference forgets logits_scaling here, by which Granite divides
+    "granite_speech": lambda: hf.AutoConfig.for_model(
+        "granite_speech",
+        text_config=dict(TINY, model_type="granite", embedding_multiplier=3.0,
+                         attention_multiplier=0.3, residual_multiplier=0.7, logits_scaling=1.0,
+                         tie_word_embeddings=True),
+        encoder_config=dict(input_dim=8, num_layers=1, hidden_dim=8, num_heads=1, dim_head=8,
+                            output_dim=4, context_size=4, max_pos_emb=4, conv_kernel_size=3),
+        projector_config=dict(model_type="blip_2_qformer", num_hidden_layers=1, hidden_size=8,
+                              intermediate_size=8, num_attention_heads=1, encoder_hidden_size=8),
+        has_lora_adapter=False, tie_word_embeddings=True),
     "moss_transcribe_diarize": lambda: hf.AutoConfig.for_model(
         "moss_transcribe_diarize", text_config=dict(TINY, model_type="qwen3", head_dim=8),
         audio_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,

@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "format/meta.h"
 
-/* Parses an object; duplicate keys are refused. *root is owned by the caller (json_decref).
- * *heap_bytes (may be NULL) receives an upper estimate of the memory behind it; a document whose
- * estimate passes 256 MB is LINNET_ERR_LIMIT. Errors name line and column. */
+/* Parses an object; duplicate keys are refused, integers beyond 64 bits are reals, and Python's
+ * Infinity, -Infinity and NaN are objects {"__float__": NAME}. *root is owned by the caller
+ * (json_decref). *heap_bytes (may be NULL) receives an upper estimate of the memory behind it; a
+ * document whose estimate passes 256 MB is LINNET_ERR_LIMIT. Errors name line and column. */
 ln_status ln_json_parse(const char *text, size_t n_bytes, json_t **root, size_t *heap_bytes,
                         ln_error *err);
 

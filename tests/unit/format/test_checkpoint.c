@@ -236,6 +236,35 @@ static void refuses_bad_gguf(void **state) {
 
 /* ---- folders ---------------------------------------------------------------------------- */
 
+/* Integers beyond 64 bits, and words that JSON does not have. */
+static void reads_what_python_writes(void **state) {
+    fixture *f = *state;
+    write_text(f, "config.json",
+               "{\"model_type\":\"llama\",\"limits\":[9223372036854775807,-9223372036854775808,"
+               "9223372036854775808,-9223372036854775809,1.10000000000000000000,Infinity,"
+               "-Infinity,\"\\\"Infinity,10000000000000000000\"]}");
+    write_text(f, "tokenizer_config.json",
+               "{\"model_max_length\":1000000000000000019884624838656}");
+    write_shard(f, "model.safetensors", "w");
+    assert_opens(f, "");
+    ln_meta_value list, item;
+    assert_true(ln_checkpoint_meta(f->checkpoint, "limits", &list));
+    static const double reals[] = {0, 0, 0x1p63, -0x1p63, 1.1};
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(ln_meta_item(&list, i, &item));
+        if (i < 2)
+            assert_true(item.integer == (i == 0 ? INT64_MAX : INT64_MIN));
+        else if (i < 5)
+            assert_true(item.real == reals[i]);
+        else if (i < 7)
+            assert_int_equal(item.kind, LN_META_OBJECT);
+    }
+    assert_text(item, "\"Infinity,10000000000000000000");
+    write_text(f, "tokenizer_config.json", "{\"n\":infinity}");
+    assert_refused(f, "", false, LINNET_ERR_FORMAT,
+                   "tokenizer_config.json: line 1 column 13: invalid token near 'infinity'");
+}
+
 static void opens_a_folder(void **state) {
     fixture *f = *state;
     write_text(f, "config.json",
@@ -430,6 +459,7 @@ int main(void) {
         TEST(refuses_broken_splits),
         TEST(refuses_bad_gguf),
         TEST(opens_a_folder),
+        TEST(reads_what_python_writes),
         TEST(opens_shards),
         TEST(refuses_broken_shards),
         TEST(refuses_incomplete_folders),

@@ -98,7 +98,8 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.turned, a->indexer.n_heads * a->indexer.head_dim);
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
-        grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
+        grow(&w.gated, layer->shared.is_there ? layer->ffn.n_hidden : 0);
+        grow(&w.sparse, layer->ffn.is_sparse || layer->shared.is_there ? layer->ffn.n_hidden : 0);
         if (layer->ffn.limit > 0)
             grow(&w.gated, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         if (moe->limit > 0)
@@ -175,6 +176,15 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
 }
 
+/* What blocks that layers share read and give. */
+static void lay_out_block(const ln_spec *spec, size_t row, ln_layout *layout, char *memory,
+                          ln_activations *a) {
+    size_t dim = spec->shared_rank > 0 ? spec->dim : 0;
+    a->embedded = ln_layout_place(layout, memory, dim, row);
+    a->block = ln_layout_place(layout, memory, dim, row);
+    a->block_low = ln_layout_place(layout, memory, spec->shared_rank, row);
+}
+
 /* Several residual streams, heads of indexers that are turned, and scales of queries. */
 static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
@@ -243,11 +253,12 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(laurel, n_streams > 0 ? spec->dim : 0, row);
     PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
-    PLACE(pairs, has_pairs(spec) ? 2 * spec->dim : 0, row);
+    PLACE(pairs, has_pairs(spec) || spec->shared_rank > 0 ? 2 * spec->dim : 0, row);
     PLACE(aux_hidden, aux_hidden_width(spec), row);
     PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
+    lay_out_block(spec, row, layout, memory, a);
     lay_out_hyper(spec, &w, row, layout, memory, a);
     lay_out_low(shape, &w, layout, memory, a);
 }
@@ -280,6 +291,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
     borders[n++] = (ln_border){activations->x, spec->dim};
     if (spec->lookup_dim > 0)
         borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
+    if (spec->shared_rank > 0)
+        borders[n++] = (ln_border){activations->embedded, spec->dim};
     if (spec->n_streams > 0)
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
     if (spec->hyper.n > 0)

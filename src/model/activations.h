@@ -54,6 +54,8 @@ typedef struct ln_activations {
      * weights [max_tokens][2 n], and these [max_tokens][n] */
     float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post;
     float *cycle_high, *cycle_low; /* [max_tokens][dim] what the stacks of cycles gave last */
+    float *embedded, *block;       /* [max_tokens][dim] of a model whose layers share blocks */
+    float *block_low;              /* [max_tokens][shared_rank] */
     float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers */
     float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
     float *pairs;                  /* [max_tokens][2 dim] what a head reads */

@@ -118,6 +118,17 @@ typedef enum ln_role {
     LN_ROLE_MIXER_A_NORM, /* Mamba 1: of what makes steps, keys and queries */
     LN_ROLE_MIXER_K_NORM,
     LN_ROLE_MIXER_Q_NORM,
+    LN_ROLE_BLOCK_NORM,  /* a block that layers share: [2 dim], */
+    LN_ROLE_BLOCK_OUT,   /* and what is behind it in a layer, [dim][dim]; what the layer adds to */
+    LN_ROLE_BLOCK_Q_LOW, /* its matrices, [rank][in] and [out][rank] */
+    LN_ROLE_BLOCK_Q_HIGH,
+    LN_ROLE_BLOCK_K_LOW,
+    LN_ROLE_BLOCK_K_HIGH,
+    LN_ROLE_BLOCK_V_LOW,
+    LN_ROLE_BLOCK_V_HIGH,
+    LN_ROLE_BLOCK_FFN_LOW,
+    LN_ROLE_BLOCK_GATE_HIGH,
+    LN_ROLE_BLOCK_UP_HIGH,
     LN_ROLE_ALTUP_ROUTER,
     LN_ROLE_ALTUP_NORM,
     LN_ROLE_ALTUP_PREDICT,
@@ -382,6 +393,9 @@ struct ln_family {
                                     where there is none. NULL: all read text */
     bool window_unlisted;        /* a window is that of all attention, whatever layer_types says */
     ln_mixer mixer;              /* of its recurrent layers */
+    bool shared_blocks;          /* all layers are recurrent, and in front of those that are called
+                                    hybrid stands a transformer block, whose weights some share; it
+                                    rotates where use_mem_rope is set (Zamba 2) */
     bool mixers_beside;          /* every layer has one beside attention */
     const char *mixer_word;      /* for them in a list of layers; NULL: all layers are recurrent */
     bool least_time_step;     /* folders limit steps by time_step_min alone, not time_step_limit */

@@ -8,6 +8,7 @@
 #include "model/layers/ffn_record.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_record.h"
+#include "model/layers/shared_block.h"
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
@@ -138,6 +139,11 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
             linear(r, &w->v, x, a->v);
         if (w->v_norm.dim > 0)
             norm_values(r, spec, &w->v_norm);
+    }
+    if (w->block.q.low.n_rows > 0) {
+        ln_record_low(r, &w->block.q, x, a->q);
+        ln_record_low(r, &w->block.k, x, a->k);
+        ln_record_low(r, &w->block.v, x, a->v);
     }
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
@@ -377,6 +383,10 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
     }
     if (spec->differential)
         heads = ln_record_difference(r, spec, w);
+    if (r->apart != NULL) {
+        linear(r, &w->o, heads, r->apart);
+        return;
+    }
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm, heads, spec->v_scale,
                             ranks_of_heads(r));
 }
@@ -478,6 +488,16 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     if (spec->takes_shortcut)
         ln_record_shortcut(r);
     ln_record_layer_end(r, spec, w);
+}
+
+/* A recurrent layer that reads the residual stream plus what a block gives of it. */
+static void layer_behind_block(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
+    r->layer_spec = spec;
+    const float *x = ln_record_block_input(r, w);
+    r->apart = r->a->block;
+    attention(r, &spec->attention, w, x);
+    r->apart = NULL;
+    ln_record_mixer(r, &spec->mixer, w, ln_record_block_output(r, w));
 }
 
 /* A layer of Gemma 3n, which runs on the first of several streams. */
@@ -744,8 +764,10 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     }
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
-    if (weights->first_layer == 0)
+    if (weights->first_layer == 0) {
         ln_record_hyper_begin(&r);
+        ln_record_block_begin(&r);
+    }
     if (ln_spec_follows(spec))
         pass_borders(&r, false);
     find_query_scales(&r);
@@ -754,7 +776,9 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         keep_aux_hidden(&r, i);
         ln_record_cycle(&r, i);
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
-        if (spec->n_streams > 0)
+        if (spec->layers[i].shared.is_there)
+            layer_behind_block(&r, &spec->layers[i], &weights->layers[i]);
+        else if (spec->n_streams > 0)
             altup_layer(&r, &spec->layers[i], &weights->layers[i]);
         else
             layer(&r, &spec->layers[i], &weights->layers[i]);

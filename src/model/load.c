@@ -12,6 +12,7 @@
 #include "model/layers/experts_load.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
+#include "model/layers/shared_block.h"
 #include "model/layers/sinusoids.h"
 #include "model/load_tensor.h"
 #include "model/mixer/load.h"
@@ -274,9 +275,29 @@ static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
     return has_post ? ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm) : LINNET_OK;
 }
 
+/* A recurrent layer behind a block, which is loaded once for all layers that share it. */
+static ln_status behind_block(ln_loader *l, const ln_layer_spec *layer, size_t i,
+                              ln_layer_weights *w) {
+    size_t from = layer->shared.source, dim = l->spec->dim;
+    bool is_loaded = from < i && from >= l->first_layer;
+    if (is_loaded && l->weights->layers != NULL)
+        *w = l->weights->layers[from];
+    if (!is_loaded) {
+        LN_TRY(ln_load_norm(l, LN_ROLE_BLOCK_NORM, from, 2 * dim, &w->block.norm));
+        LN_TRY(attention(l, from, &layer->attention, w));
+        LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, from, dim, &w->ffn_norm));
+        LN_TRY(feed_forward(l, layer, from, w));
+    }
+    LN_TRY(ln_load_block(l, i, layer, &w->block));
+    LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
+    return ln_load_mixer(l, i, &layer->mixer, &w->mixer);
+}
+
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
                                ln_layer_weights *w) {
     *w = (ln_layer_weights){0};
+    if (layer->shared.is_there)
+        return behind_block(l, layer, i, w);
     LN_TRY(block_norms(l, layer, i, w));
     LN_TRY(norm_gates(l, layer, i, w));
     LN_TRY(ln_load_blend(l, layer, i, w));
@@ -644,6 +665,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ln_load_choice_columns(l));
     LN_TRY(ln_load_cycles(l));
     LN_TRY(ln_load_zeros(l));
+    LN_TRY(ln_load_identity(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));
     LN_TRY(alibi(l));

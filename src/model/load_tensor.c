@@ -313,6 +313,13 @@ static bool has_expert_adapters(const ln_loader *l, ln_role role) {
     return is_expert && l->options.adapts_experts && !l->options.only_experts;
 }
 
+ln_status ln_load_numbered(ln_loader *l, ln_role role, size_t layer, size_t number, size_t n_rows,
+                           size_t n_cols, ln_weight *weight) {
+    ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
+    ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = number};
+    return matrix_of(l, id, &shape, weight);
+}
+
 ln_status ln_load_matrices(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
                            ln_weight **out) {
     size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);

@@ -61,6 +61,9 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
 /* A matrix of a layer, with its bias. */
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                          ln_weight *weight);
+/* One of many matrices of a layer, by its number. */
+ln_status ln_load_numbered(ln_loader *l, ln_role role, size_t layer, size_t number, size_t n_rows,
+                           size_t n_cols, ln_weight *weight);
 /* Lets adapters change a matrix that is recorded as a linear, or looked up as the embedding. */
 void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
                          ln_weight *weight);

@@ -18,7 +18,8 @@ typedef struct recorder {
     int32_t layer;
     bool encoder;
     const ln_layer_spec *layer_spec; /* the current layer's */
-    const ln_kv_layer *layer_kv;     /* the current layer's; of all, in an encoder */
+    float *apart; /* what attention gives goes here, not to the residual stream; or NULL */
+    const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
     /* whose A the last LN_OP_LORA_SHRINK multiplied, or NULL */
     const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
     ln_op *ops;

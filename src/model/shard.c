@@ -81,7 +81,8 @@ static void divide_attention(const divider *d, ln_layer_spec *layer) {
     bool is_latent = a->latent.n_latent > 0;
     size_t n_kv = is_latent ? a->n_heads : a->n_kv_heads;
     if (a->n_heads == 0 || n_kv == 0 || a->n_heads % n_kv != 0 || d->attention_block == 0 ||
-        a->qk_norm == LN_QK_NORM_FULL || a->out_norm || a->differential || a->n_experts > 0)
+        a->qk_norm == LN_QK_NORM_FULL || a->out_norm || a->differential || a->n_experts > 0 ||
+        layer->shared.is_there)
         return;
     size_t rank = ln_mesh_tensor_rank(d->mesh), n_ranks = d->mesh->n_tensor;
     size_t per_kv = a->n_heads / n_kv;
@@ -149,8 +150,9 @@ static void divide_feed_forward(const divider *d, ln_layer_spec *layer, size_t i
         experts = divide_hidden(d, LN_ROLE_EXPERT_DOWN, i, encoder, moe->n_experts, moe->n_hidden);
     if (has_shared)
         shared = divide_hidden(d, LN_ROLE_SHARED_DOWN, i, encoder, 1, moe->shared_hidden);
-    if (ffn->is_sparse || ffn->out_norm || moe->n_latent > 0 || (has_dense && hidden.n == 0) ||
-        (has_experts && experts.n == 0) || (has_shared && shared.n == 0))
+    if (ffn->is_sparse || ffn->out_norm || layer->shared.is_there || moe->n_latent > 0 ||
+        (has_dense && hidden.n == 0) || (has_experts && experts.n == 0) ||
+        (has_shared && shared.n == 0))
         return;
     layer->part.hidden = hidden;
     layer->part.expert_hidden = experts;

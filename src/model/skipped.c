@@ -148,6 +148,9 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
         return "layers that read pictures";
     if (spec->family->sparse_blocks && strstr(name, ".self_attn.indexer.") != NULL)
         return "indexers";
+    if (spec->family->shared_blocks && layer_of(spec, name, &layer) &&
+        spec->layers[layer].shared.source == layer && strstr(name, "_adapter_list.") != NULL)
+        return "adapters of other layers' blocks";
     if (layer_of(spec, name, &layer))
         return layer >= spec->n_layers && has_prediction_layers(checkpoint, spec)
                    ? "prediction layers"

@@ -118,7 +118,7 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
 /* Of a gate and what it multiplies, or of keys and values. */
 static bool is_first_of_two(ln_role role) {
     return role == LN_ROLE_K || role == LN_ROLE_GATE || role == LN_ROLE_EXPERT_GATE ||
-           role == LN_ROLE_SHARED_GATE;
+           role == LN_ROLE_SHARED_GATE || role == LN_ROLE_BLOCK_GATE_HIGH;
 }
 
 /* The queries of latent attention, or a gate of its output beside them. */

@@ -187,8 +187,13 @@ typedef struct ln_layer_spec {
     ln_mixer_spec mixer;         /* beside attention, or instead of it */
     bool has_cross;              /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
-    ln_ffn_spec ffn;                /* of no width and without experts: none */
-    bool takes_shortcut;            /* experts of the layer before are added behind it */
+    ln_ffn_spec ffn;     /* of no width and without experts: none */
+    bool takes_shortcut; /* experts of the layer before are added behind it */
+    struct {             /* attention and feed-forward are a block in front of the mixer */
+        bool is_there;
+        size_t source; /* the layer that has its weights: this one, or an earlier one */
+        size_t number; /* of such layers before this one */
+    } shared;
     bool scaled;                    /* what the layer gives is multiplied by a number */
     float attention_keep, ffn_keep; /* of LN_PLACE_NORMED, before attention or a mixer, and ffn */
     struct { /* what a rank has of the layer, whose numbers above are the rank's (shard.h) */
@@ -332,6 +337,9 @@ typedef struct ln_spec {
     bool has_query_scales; /* of some layers, by a table: */
     bool logs_positions;   /* of logarithms */
     bool has_mixers;       /* some layers are recurrent */
+    size_t shared_rank;    /* of what layers add to the matrices of blocks that they share; 0: there
+                              are no such blocks */
+    bool adapts_heads;     /* to those of q, k and v, too */
     bool unit_output;      /* the output's rows count as of length one */
     struct {               /* of a rank's spec (shard.h) */
         ln_mesh mesh;

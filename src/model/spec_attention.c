@@ -68,7 +68,8 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     const ln_latent_spec *latent = &attention->latent;
     double under_root = by_dim                 ? (double)spec->dim / (double)attention->n_heads
                         : latent->n_latent > 0 ? (double)(latent->n_plain + latent->n_rope)
-                                               : (double)attention->k_dim;
+                        : spec->family->shared_blocks ? (double)attention->k_dim / 2
+                                                      : (double)attention->k_dim;
     LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
                           err));
     double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
@@ -183,6 +184,10 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     attention->k_dim = spec->dim / attention->n_heads;
     LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,
                           LN_MAX_DIM, &attention->k_dim, err));
+    if (spec->family->shared_blocks) {
+        attention->in_dim = 2 * spec->dim;
+        attention->k_dim = 2 * spec->dim / attention->n_heads;
+    }
     if (attention->k_dim == 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not fit %zu dimensions", path,
                        attention->n_heads, spec->dim);

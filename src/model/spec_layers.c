@@ -10,6 +10,7 @@
 #include "model/layers/head_spec.h"
 #include "model/layers/hyper.h"
 #include "model/layers/normed_spec.h"
+#include "model/layers/shared_block.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
 #include "model/spec_attention.h"
@@ -183,6 +184,11 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
         rotates = rotates && kind_rotates(config, windowed);
     if (spec->family->rope_rule == LN_ROPE_LISTED_BASES)
         LN_TRY(rotates_by_base(config, spec, layer, &rotates, err));
+    if (spec->family->shared_blocks) {
+        bool is_set = false;
+        LN_TRY(ln_config_flag(config, (ln_key){"use_mem_rope", ""}, &is_set, err));
+        rotates = rotates && is_set;
+    }
     *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
     return LINNET_OK;
 }
@@ -539,10 +545,13 @@ static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i
         return LINNET_OK;
     }
     spec->has_mixers = true;
-    LN_TRY(ln_spec_check_mixer_activation(config, layer->mixer.kind, err));
+    if (!spec->family->shared_blocks) /* whose activation is that of the block */
+        LN_TRY(ln_spec_check_mixer_activation(config, layer->mixer.kind, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_STATE, 0, &layer->mixer.state_group, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_TAIL, 0, &layer->mixer.tail_group, err));
-    if (!spec->family->mixers_beside)
+    if (spec->family->shared_blocks)
+        LN_TRY(ln_spec_read_shared_block(config, spec, i, layer, err));
+    else if (!spec->family->mixers_beside)
         layer->attention = (ln_attention_spec){.rope = -1};
     if (spec->family->mixers_normed_first)
         layer->placement = LN_PLACE_PRE;

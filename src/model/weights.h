@@ -23,6 +23,20 @@ typedef struct ln_mixer_weights {
     ln_norm in_norm; /* where attention beside it reads a norm of another scale; else dim 0 */
 } ln_mixer_weights;
 
+/* What is added to a matrix: high low x, [rank][n_in] and [n_out][rank]; no rows: nothing. */
+typedef struct ln_low_weights {
+    ln_weight low, high;
+} ln_low_weights;
+
+/* Of a block that layers share (ln_layer_spec.shared), what a layer has of its own but the norm. */
+typedef struct ln_block_weights {
+    ln_norm norm;                 /* [2 dim] of the residual stream and the embedding */
+    ln_low_weights q, k, v;       /* of attention */
+    ln_weight low;                /* of the feed-forward, before both of: */
+    ln_weight gate_high, up_high; /* [n_hidden][rank] */
+    ln_weight out;                /* [dim][dim] */
+} ln_block_weights;
+
 /* What weights of residual streams are made of: of n or 2 n weights. */
 typedef struct ln_hyper_weights {
     ln_weight mix;             /* [n or 2 n][n * dim] */
@@ -105,6 +119,7 @@ typedef struct ln_layer_weights {
     ln_norm index_q_norm; /* of x, where queries are made of it; dim 0: of the latent */
     const float *index_log_scale, *index_log_bias, *q_log_scale, *q_log_bias; /* [n_heads] */
     ln_mixer_weights mixer;
+    ln_block_weights block;
     ln_hyper_weights attention_hyper, ffn_hyper;
 } ln_layer_weights;
 
@@ -135,6 +150,7 @@ typedef struct ln_weights {
     ln_rope index_rope;          /* of indexers */
     const int32_t
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
+    ln_weight identity; /* squares of it leave x as it is for an activation; or absent */
     const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */
     ln_weight query_scales,
         no_tokens; /* [ctx_tokens][LN_QUERY_SCALE_WIDTH] by position, and zeros for any token */

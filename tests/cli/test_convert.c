@@ -81,6 +81,7 @@ static const struct {
     {"smollm3", "layers without positions"},
     {"vaultgemma", "vaultgemma"},
     {"xglm", "xglm"},
+    {"zamba2", "zamba2"},
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };
 

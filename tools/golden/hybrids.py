@@ -39,6 +39,14 @@ VARIANTS = {
         n_groups=2, conv_kernel=4, time_step_limit=(0.05, 1.5)),
     "bamba": lambda: hf.BambaConfig(
         **SMALL, **MAMBA, num_hidden_layers=3, attn_layer_indices=[1]),
+    # two blocks that three layers share
+    "zamba2": lambda: hf.Zamba2Config(
+        vocab_size=40, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
+        num_hidden_layers=5, layers_block_type=["mamba", "hybrid", "hybrid", "mamba", "hybrid"],
+        mamba_d_state=16, mamba_d_conv=4, mamba_expand=2, mamba_ngroups=2, n_mamba_heads=4,
+        intermediate_size=40, num_attention_heads=4, num_mem_blocks=2, adapter_rank=4,
+        use_shared_attention_adapter=True, use_mem_rope=True, chunk_size=8,
+        max_position_embeddings=512),
     "falcon_h1": lambda: hf.FalconH1Config(
         **dict(SMALL, vocab_size=256), **dict(MAMBA, mamba_n_heads=4), num_hidden_layers=3,
         mamba_d_ssm=64, mamba_rms_norm=True, mamba_norm_before_gate=False, projectors_bias=True,
@@ -132,6 +140,7 @@ PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 def randomize(model: torch.nn.Module) -> None:
     """Decays from short memories to long ones, and norms by what their weights mean."""
     adds_one = model.config.model_type.startswith("qwen3")
+    shares = model.config.model_type == "zamba2"
     with torch.no_grad():
         for name, p in model.named_parameters():
             if name.endswith("A_log"):
@@ -146,4 +155,6 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * 0.4)
             elif adds_one and "norm" in name and "linear_attn" not in name:
                 p.sub_(1.0)
+            elif shares and "transformer" in name and p.ndim > 1:
+                p.mul_(0.5)  # blocks in a row would magnify what rounding leaves
             p.copy_(p.to(torch.bfloat16).float())

@@ -120,12 +120,12 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
-/* Whether layers are gated linear recurrences, which only the CPU scans. */
-static bool has_lru(const ln_spec *spec) {
-    bool any = false;
+/* What of a model only the CPU runs, or NULL. */
+static const char *part_for_cpu(const ln_spec *spec) {
     for (size_t i = 0; i < spec->n_layers; i++)
-        any |= spec->layers[i].mixer.kind == LN_MIXER_LRU;
-    return any;
+        if (spec->layers[i].mixer.kind == LN_MIXER_LRU)
+            return "linear recurrent unit (RG-LRU)";
+    return spec->shared_rank > 0 ? "blocks that recurrent layers share" : NULL;
 }
 
 /* The backend of the last layers. Where "auto" finds no GPU, or the layers are not for one, the CPU
@@ -133,14 +133,15 @@ static bool has_lru(const ln_spec *spec) {
 static ln_status create_backend(const linnet_model *model, linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    bool is_auto = strcmp(options->backend, "auto") == 0, is_lru = has_lru(&model->spec);
+    const char *part = part_for_cpu(&model->spec);
+    bool is_auto = strcmp(options->backend, "auto") == 0;
     bool on_cpu = options->gpu_layers == 0 || strcmp(options->backend, "cpu") == 0;
-    if (is_lru && !is_auto && !on_cpu)
+    if (part != NULL && !is_auto && !on_cpu)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: the CUDA backend has no linear recurrent unit (RG-LRU): gpu_layers 0 "
-                       "or backend cpu leaves it to the CPU",
-                       ln_checkpoint_path(model->checkpoint));
-    on_cpu |= is_lru;
+                       "%s: the CUDA backend has no %s: gpu_layers 0 or backend cpu leaves it to "
+                       "the CPU",
+                       ln_checkpoint_path(model->checkpoint), part);
+    on_cpu |= part != NULL;
     LN_TRY(ln_backend_create(on_cpu ? "cpu" : options->backend, backend_options, backend, err));
     if (is_auto && !(*backend)->vtable->on_device)
         options->gpu_layers = 0;

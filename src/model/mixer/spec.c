@@ -25,8 +25,8 @@ static const mixer_keys *keys_of(const ln_mixer_spec *mixer) {
         .n_taps = {"linear_conv_kernel_dim", "ssm.conv_kernel"},
     };
     static const mixer_keys ssd = {
-        .n_heads = {"mamba_n_heads|mamba_num_heads|num_heads", "ssm.time_step_rank"},
-        .n_k_heads = {"mamba_n_groups|n_groups", "ssm.group_count"},
+        .n_heads = {"mamba_n_heads|mamba_num_heads|n_mamba_heads|num_heads", "ssm.time_step_rank"},
+        .n_k_heads = {"mamba_n_groups|mamba_ngroups|n_groups", "ssm.group_count"},
         .k_dim = {"mamba_d_state|ssm_state_size|state_size", "ssm.state_size"},
         .v_dim = {"mamba_d_head|mamba_head_dim|head_dim", ""},
         .n_taps = {"mamba_d_conv|conv_kernel", "ssm.conv_kernel"},

@@ -127,7 +127,8 @@ static void models_answer_alike_after_a_hit(void **state) {
         "gemma3",        "mistral",   "qwen3",          "glm_moe_dsa",
         "gemma4_shared", "gemma3n",   "mamba2",         "granitemoehybrid",
         "qwen3_5",       "falcon_h1", "kimi_linear",    "jamba",
-        "falcon_mamba",  "minimax",   "bailing_hybrid", "recurrent_gemma"};
+        "falcon_mamba",  "minimax",   "bailing_hybrid", "recurrent_gemma",
+        "zamba2"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         golden other;
         if (!test_backend_runs(engine_test_backend, models[m]))

@@ -1,0 +1,166 @@
+#include "model/layers/shared_block.h"
+
+#include "model/family.h"
+
+/* ---- spec -------------------------------------------------------------------------------- */
+
+static const ln_key kinds_key = {"layers_block_type|layer_types", ""};
+
+static ln_status is_hybrid(const ln_config *config, size_t layer, bool *hybrid, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128] = "layers_block_type";
+    if (!ln_config_find(config, kinds_key, &list, name) || !ln_meta_item(&list, layer, &item) ||
+        item.kind != LN_META_STRING)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no word for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *hybrid = ln_list_has("hybrid", item.string.data, item.string.bytes);
+    if (*hybrid || ln_list_has("mamba|linear_attention", item.string.data, item.string.bytes))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: key %s: the kind of layer %zu is not supported",
+                   ln_checkpoint_path(config->checkpoint), name, layer);
+}
+
+ln_status ln_spec_read_shared_block(const ln_config *config, ln_spec *spec, size_t i,
+                                    ln_layer_spec *layer, ln_error *err) {
+    size_t n_blocks = 1, number = 0;
+    bool hybrid;
+    spec->shared_rank = 128;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"num_mem_blocks", ""}, 1, LN_MAX_LAYERS, &n_blocks, err));
+    LN_TRY(ln_config_size(config, (ln_key){"adapter_rank", ""}, 1, LN_MAX_DIM, &spec->shared_rank,
+                          err));
+    LN_TRY(ln_config_flag(config, (ln_key){"use_shared_attention_adapter", ""}, &spec->adapts_heads,
+                          err));
+    LN_TRY(is_hybrid(config, i, &hybrid, err));
+    if (!hybrid) {
+        layer->attention = (ln_attention_spec){.rope = -1};
+        layer->ffn = (ln_ffn_spec){0};
+        return LINNET_OK;
+    }
+    /* models whose output is not tied may have a block for each layer */
+    bool is_own = ln_family_has(spec->family, config->checkpoint,
+                                (ln_tensor_id){.role = LN_ROLE_O, .layer = i});
+    layer->shared.is_there = true;
+    layer->shared.source = i;
+    for (size_t j = 0; j < i; j++)
+        number += spec->layers[j].shared.is_there;
+    for (size_t j = 0; j < i && !is_own; j++)
+        if (spec->layers[j].shared.is_there && spec->layers[j].shared.number == number % n_blocks)
+            layer->shared.source = j;
+    layer->shared.number = number;
+    return LINNET_OK;
+}
+
+/* ---- weights ----------------------------------------------------------------------------- */
+
+static ln_status load_low(ln_loader *l, const ln_layer_spec *layer, ln_role role, size_t n_rows,
+                          ln_low_weights *w) {
+    size_t rank = l->spec->shared_rank, n_in = layer->attention.in_dim;
+    size_t from = layer->shared.source, number = layer->shared.number;
+    LN_TRY(ln_load_numbered(l, role, from, number, rank, n_in, &w->low));
+    return ln_load_numbered(l, (ln_role)(role + 1), from, number, n_rows, rank, &w->high);
+}
+
+ln_status ln_load_block(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_block_weights *w) {
+    const ln_attention_spec *a = &layer->attention;
+    size_t dim = l->spec->dim, rank = l->spec->shared_rank, n_hidden = layer->ffn.n_hidden;
+    size_t from = layer->shared.source, number = layer->shared.number;
+    if (l->spec->adapts_heads) {
+        LN_TRY(load_low(l, layer, LN_ROLE_BLOCK_Q_LOW, a->n_heads * a->k_dim, &w->q));
+        LN_TRY(load_low(l, layer, LN_ROLE_BLOCK_K_LOW, a->n_kv_heads * a->k_dim, &w->k));
+        LN_TRY(load_low(l, layer, LN_ROLE_BLOCK_V_LOW, a->n_kv_heads * a->v_dim, &w->v));
+    }
+    LN_TRY(ln_load_numbered(l, LN_ROLE_BLOCK_FFN_LOW, from, number, rank, dim, &w->low));
+    LN_TRY(
+        ln_load_numbered(l, LN_ROLE_BLOCK_GATE_HIGH, from, number, n_hidden, rank, &w->gate_high));
+    LN_TRY(ln_load_numbered(l, LN_ROLE_BLOCK_UP_HIGH, from, number, n_hidden, rank, &w->up_high));
+    return ln_load_matrix(l, LN_ROLE_BLOCK_OUT, i, dim, dim, &w->out);
+}
+
+/* Of as many rows as divide all feed-forwards, and at most 64. */
+ln_status ln_load_identity(ln_loader *l) {
+    enum { MOST = 64 };
+    size_t n = MOST;
+    float values[MOST * MOST] = {0};
+    const float *table;
+    if (l->spec->shared_rank == 0)
+        return LINNET_OK;
+    for (size_t i = 0; i < l->spec->n_layers; i++)
+        while (l->spec->layers[i].ffn.n_hidden % n != 0)
+            n /= 2;
+    for (size_t i = 0; i < n; i++)
+        values[i * n + i] = 1.0f;
+    LN_TRY(ln_load_table(l, values, n * n, &table));
+    l->weights->identity = (ln_weight){.dtype = LN_DTYPE_F32,
+                                       .n_rows = n,
+                                       .n_cols = n,
+                                       .row_bytes = n * sizeof(float),
+                                       .data = table};
+    return LINNET_OK;
+}
+
+/* ---- a step ------------------------------------------------------------------------------ */
+
+void ln_record_block_begin(recorder *r) {
+    if (r->spec->shared_rank > 0)
+        norm(r, &r->weights->copy, r->a->x, NULL, r->a->embedded);
+}
+
+static void copy_to_pairs(recorder *r, const float *x, size_t begin) {
+    norm(r, &r->weights->copy, x, NULL, r->a->pairs);
+    r->ops[r->n_ops - 1].norm.out_stride = 2 * r->spec->dim;
+    r->ops[r->n_ops - 1].norm.out_begin = begin;
+}
+
+const float *ln_record_block_input(recorder *r, const ln_layer_weights *w) {
+    copy_to_pairs(r, r->a->x, 0);
+    copy_to_pairs(r, r->a->embedded, r->spec->dim);
+    norm(r, &w->block.norm, r->a->pairs, NULL, r->a->pairs);
+    return r->a->pairs;
+}
+
+/* out = residual + weight x */
+static void add_linear(recorder *r, const ln_weight *weight, const float *x, const float *residual,
+                       float *out) {
+    linear(r, weight, x, out);
+    r->ops[r->n_ops - 1].linear.residual = residual;
+}
+
+void ln_record_low(recorder *r, const ln_low_weights *w, const float *x, float *out) {
+    linear(r, &w->low, x, r->a->block_low);
+    add_linear(r, &w->high, r->a->block_low, out, out);
+}
+
+/* hidden = act(gated) * hidden; an activation stands behind a linear, here of the identity. */
+static void activate(recorder *r, size_t n_hidden) {
+    const ln_activations *a = r->a;
+    const ln_weight *identity = &r->weights->identity;
+    linear(r, identity, a->gated, a->sparse_gate);
+    ln_op_linear *p = &r->ops[r->n_ops - 1].linear;
+    p->n_rows = r->batch->n_tokens * (n_hidden / identity->n_rows);
+    p->activation = r->layer_spec->ffn.activation;
+    p->precise = true;
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
+                                                            .n_rows = r->batch->n_tokens,
+                                                            .dim = n_hidden,
+                                                            .n_gates = n_hidden,
+                                                            .x = a->hidden,
+                                                            .gate = a->sparse_gate,
+                                                            .out = a->hidden};
+}
+
+const float *ln_record_block_output(recorder *r, const ln_layer_weights *w) {
+    const ln_activations *a = r->a;
+    norm(r, &w->ffn_norm, a->block, NULL, a->ffn_normed);
+    linear(r, &w->gate, a->ffn_normed, a->gated);
+    linear(r, &w->up, a->ffn_normed, a->hidden);
+    linear(r, &w->block.low, a->ffn_normed, a->block_low);
+    add_linear(r, &w->block.gate_high, a->block_low, a->gated, a->gated);
+    add_linear(r, &w->block.up_high, a->block_low, a->hidden, a->hidden);
+    activate(r, r->layer_spec->ffn.n_hidden);
+    linear(r, &w->down, a->hidden, a->block);
+    add_linear(r, &w->block.out, a->block, a->x, a->ffn_normed);
+    norm(r, &w->attention_norm, a->ffn_normed, NULL, a->normed);
+    return a->normed;
+}

@@ -436,7 +436,7 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
     ln_key key = {
         encoder ? "encoder_ffn_dim|d_ff"
                 : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
-                  "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim|ffn_config.ffn_hidden_size",
+                  "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim|dff|ffn_config.ffn_hidden_size",
         "feed_forward_length"};
     size_t multiple = 4;
     LN_TRY(

@@ -365,10 +365,12 @@ static ln_status read_computed_positions(const ln_config *config, ln_spec *spec,
     size_t n_positions = 2048;
     spec->computed_positions = true;
     spec->blank_position = 1;
-    LN_TRY(ln_config_size(config, (ln_key){"max_position_embeddings", ""}, 1, MAX_VOCAB,
+    LN_TRY(ln_config_size(config, (ln_key){"max_position_embeddings|n_positions", ""}, 1, MAX_VOCAB,
                           &n_positions, err));
     LN_TRY(ln_config_size(config, (ln_key){"pad_token_id", ""}, 0, MAX_VOCAB, &spec->blank_position,
                           err));
+    if (spec->family->even_sinusoids)
+        spec->blank_position = SIZE_MAX;
     spec->n_learned = n_positions + spec->learned_offset;
     return LINNET_OK;
 }

@@ -34,6 +34,7 @@ static const struct {
     {"cohere_qk_norm", "q/k norms in so few layers"},
     {"cosmos3_edge", "cosmos3_edge"},
     {"cwm", "sliding window"},
+    {"ctrl", "ctrl"},
     {"deepseek_ocr2", "deepseek_ocr2"},
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},

@@ -387,6 +387,9 @@ VARIANTS = {
         "modernbert-decoder", vocab_size=40, pad_token_id=0, bos_token_id=1, eos_token_id=2,
         cls_token_id=1, sep_token_id=2, hidden_size=32, intermediate_size=40, num_hidden_layers=4,
         num_attention_heads=4, local_attention=32, max_position_embeddings=512),
+    "ctrl": lambda: hf.CTRLConfig(
+        vocab_size=40, bos_token_id=1, eos_token_id=2, n_positions=256, n_embd=32, dff=40,
+        n_layer=2, n_head=4, layer_norm_epsilon=1e-3),
     # the reference forgets logits_scaling here, by which Granite divides
     "granite_speech": lambda: hf.AutoConfig.for_model(
         "granite_speech",

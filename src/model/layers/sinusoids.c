@@ -3,12 +3,21 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/family.h"
+
+/* Of so many pairs of a sine and a cosine. */
+static float frequency_of(const ln_spec *spec, size_t i, size_t half) {
+    if (spec->family->even_sinusoids)
+        return 1.0f / (float)pow(10000.0, (double)((float)(2 * i) / (float)spec->dim));
+    float step = half > 1 ? (float)(log(10000.0) / (double)(half - 1)) : 0.0f;
+    return (float)exp((double)((float)i * -step));
+}
+
 /* In float32 after each operation, as the reference implementation computes it. */
 static void fill(const ln_spec *spec, float *values) {
     size_t half = spec->dim / 2;
-    float step = half > 1 ? (float)(log(10000.0) / (double)(half - 1)) : 0.0f;
     for (size_t i = 0; i < half; i++) {
-        float frequency = (float)exp((double)((float)i * -step));
+        float frequency = frequency_of(spec, i, half);
         for (size_t row = 0; row < spec->n_learned; row++) {
             float angle = (float)row * frequency;
             bool is_blank = row == spec->blank_position;

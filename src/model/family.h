@@ -318,6 +318,7 @@ struct ln_family {
     size_t window_kv_factor; /* windowed layers have so many times the KV heads; 0: as many */
     bool chunked;            /* windows are chunks: a query sees its own alone */
     const char *chunk_key;   /* of config.json, of the tokens of a chunk or window */
+    const char *before_key;  /* likewise, of those that a windowed layer sees before its own */
     bool halves_window;      /* it has twice as many as a windowed layer sees */
     bool norm_after_rope;
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */

@@ -231,9 +231,9 @@ static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
         rope->trained_ctx == 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: longrope has neither a factor nor max_position_embeddings", path);
-    if (rope->scaling == LN_ROPE_LLAMA3 && !(rope->high_freq > rope->low_freq))
+    if (rope->scaling == LN_ROPE_LLAMA3 && !(rope->high_freq >= rope->low_freq))
         return ln_fail(r->err, LINNET_ERR_FORMAT,
-                       "%s: RoPE high_freq_factor must be above low_freq_factor", path);
+                       "%s: RoPE high_freq_factor must not be below low_freq_factor", path);
     if (rope->scaling == LN_ROPE_DYNAMIC && rope->n_dims <= 2)
         return ln_fail(r->err, LINNET_ERR_UNSUPPORTED, "%s: dynamic RoPE scaling of %zu dimensions",
                        path, rope->n_dims);
@@ -347,14 +347,15 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
 /* Frequencies are rounded to float32 after each operation, as the reference implementation does it:
  * at position 300 a last bit of a frequency is 2e-5 of an angle. */
 
-/* Llama 3.1: long waves are divided by the factor, short ones stay, between them a ramp. */
+/* Llama 3.1: long waves are divided by the factor, short ones stay, between them a ramp, which has
+ * no width in Llama 4. */
 static float scale_llama3(const ln_rope_spec *rope, float inv_freq) {
     float low = (float)rope->low_freq, high = (float)rope->high_freq;
     float factor = (float)rope->factor, original = (float)rope->original_ctx;
     float wavelength = (float)(2.0 * PI) / inv_freq;
     if (wavelength < (float)(rope->original_ctx / rope->high_freq))
         return inv_freq;
-    if (wavelength > (float)(rope->original_ctx / rope->low_freq))
+    if (wavelength > (float)(rope->original_ctx / rope->low_freq) || high <= low)
         return inv_freq / factor;
     float smooth = (original / wavelength - low) / (high - low);
     return (1.0f - smooth) * inv_freq / factor + smooth * inv_freq;

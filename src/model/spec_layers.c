@@ -712,7 +712,7 @@ static ln_status read_output_dense(const ln_config *config, ln_spec *spec, ln_er
 static ln_status read_window(const ln_config *config, const ln_spec *spec, size_t *window,
                              ln_error *err) {
     const ln_family *family = spec->family;
-    size_t before = 0; /* tokens before its own that one sees, as MiMo's published folders say it */
+    size_t before = 0; /* tokens before its own that one sees */
     ln_key key = {family->chunk_key != NULL ? family->chunk_key : "sliding_window",
                   "attention.sliding_window|attention.chunk_size"};
     *window = family->chunked && config->is_gguf ? 8192 : 0; /* its files do not say it */
@@ -721,9 +721,9 @@ static ln_status read_window(const ln_config *config, const ln_spec *spec, size_
         *window /= 2;
         LN_TRY(ln_config_size(config, (ln_key){"sliding_window", ""}, 0, INT32_MAX, window, err));
     }
-    if (!family->latents_by_kind)
-        LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before,
-                              err));
+    if (family->before_key != NULL)
+        LN_TRY(
+            ln_config_size(config, (ln_key){family->before_key, ""}, 0, INT32_MAX, &before, err));
     *window = before > 0 ? before + 1 : *window;
     if (spec->bidirectional && *window > 0) /* all of it, to both sides */
         *window = *window / 2 + 1;

@@ -751,6 +751,48 @@ static void published_windows_are_read(void **state) {
     ln_arena_free(&arena);
 }
 
+/* Gemma 2's folders say its window twice. */
+static void a_second_window_key_counts_nothing(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("gemma2", "\"sliding_window\":",
+                                 "\"sliding_window_size\": 24, \"sliding_window\":", &spec, &arena,
+                                 NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.layers[0].attention.window, 16);
+    ln_arena_free(&arena);
+}
+
+/* Llama 4's ramp between long waves and short ones has no width. */
+static void a_ramp_may_have_no_width(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_error err = {0};
+    ln_arena_init(&arena);
+    ln_status status = read_edited(
+        "llama", "\"rope_parameters\"",
+        "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 16.0, \"low_freq_factor\": 1.0, "
+        "\"high_freq_factor\": 1.0, \"original_max_position_embeddings\": 64}, "
+        "\"rope_parameters\"",
+        &spec, &arena, &err);
+    if (status != LINNET_OK)
+        fail_msg("%s", err.message);
+    ln_rope_spec plain = spec.ropes[0];
+    float whole[32], scaled[32];
+    size_t n = plain.n_dims / 2;
+    assert_true(n <= 32);
+    ln_rope_fill(&spec.ropes[0], 64, NULL, scaled);
+    plain.scaling = LN_ROPE_PLAIN;
+    ln_rope_fill(&plain, 64, NULL, whole);
+    for (size_t i = 0; i < n; i++) /* a wave of 64 tokens and more is long */
+        assert_true(scaled[i] ==
+                    (2 * 3.14159265358979 / whole[i] >= 64 ? whole[i] / 16 : whole[i]));
+    ln_arena_free(&arena);
+}
+
 /* GPT-Neo's words for layers, and how often they follow one another. */
 static void repeated_words_are_read(void **state) {
     (void)state;
@@ -956,6 +998,8 @@ int main(void) {
         cmocka_unit_test(published_windows_are_read),
         cmocka_unit_test(repeated_words_are_read),
         cmocka_unit_test(absent_bases_do_not_hide_others),
+        cmocka_unit_test(a_second_window_key_counts_nothing),
+        cmocka_unit_test(a_ramp_may_have_no_width),
         cmocka_unit_test(short_models_end_in_attention),
         cmocka_unit_test(chunks_follow_positions),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),

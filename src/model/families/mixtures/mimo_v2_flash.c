@@ -42,6 +42,7 @@ const ln_family ln_family_mimo_v2_flash = {
     .local_theta = 10000.0,
     .window = LN_WINDOW_BETWEEN,
     .window_period = 6,
+    .before_key = "sliding_window_size",
     .window_sinks = true,
     .window_kv_factor = 2,
     .router = LN_ROUTER_SIGMOID,

@@ -60,6 +60,10 @@ static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
     return reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err);
 }
 
+/* What reading its weights costs a thread of a CPU, in tokens that it computes. Threads compute in
+ * less time, but they share the memory's rate. */
+enum { WEIGHT_TOKENS = 4 };
+
 /* Binds what records and runs steps. */
 static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_engine_plan *plan = &engine->plan;
@@ -103,6 +107,12 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
         ln_step_plan(&plan->budget, &plan->kv_shape, &step);
         ln_rank_link_init(&executor->link, &engine->ranks, &plan->budget, &plan->kv_shape,
                           (char *)engine->batch.memory + ln_layout_add(&step, 0, 1));
+        ln_rank_link_plan(&plan->budget, &plan->kv_shape, &step);
+        if (spec->ranks.mesh.n_stages > 1)
+            ln_micro_batches_init(&executor->parts, &plan->budget, &plan->kv_shape, &step,
+                                  engine->batch.memory);
+        if (spec->ranks.mesh.n_stages > 1 && !engine->backend->vtable->on_device)
+            executor->weight_tokens = plan->n_threads * WEIGHT_TOKENS;
     }
 }
 

@@ -117,19 +117,32 @@ static const ln_draw_report *reports_behind(const int32_t *chosen, size_t n_logi
 
 /* ---- starting ---------------------------------------------------------------------------- */
 
-/* Records the step that was built. */
-static size_t record(ln_executor *executor) {
+/* Records what a batch of the step computes, whose logits begin with that row of the step's. The
+ * first one copies what is to be copied. */
+static size_t record_batch(ln_executor *executor, const ln_batch *batch, size_t first_logit) {
+    ln_op *ops = executor->ops;
+    ln_kv_cache *kv = executor->scheduler->kv;
+    ln_activations activations = executor->activations;
+    size_t n_ops = 0;
+    if (activations.logits != NULL) /* else another rank has them */
+        activations.logits += first_logit * executor->spec->n_vocab;
+    if (kv->n_copies > 0)
+        ops[n_ops++] = ln_kv_copy_op(&executor->kv, executor->layers, kv->copies, kv->n_copies);
+    return n_ops + (executor->scheduler->is_encoding
+                        ? ln_forward_record_encoder
+                        : ln_forward_record)(executor->spec, executor->weights, &activations,
+                                             executor->kv.layers, batch, ops + n_ops);
+}
+
+/* Records behind the last one what becomes of the whole step's logits. */
+static size_t record_results(ln_executor *executor, size_t n_ops) {
     ln_op *ops = executor->ops;
     const ln_batch *batch = &executor->step.batch;
-    size_t n_ops = 0, n_copies = executor->scheduler->kv->n_copies;
     int32_t *chosen = executor->activations.chosen;
-    size_t n_logits = batch->n_logits;
-    if (n_copies > 0)
-        ops[n_ops++] = ln_kv_copy_op(&executor->kv, executor->layers,
-                                     executor->scheduler->kv->copies, n_copies);
-    n_ops += (executor->scheduler->is_encoding ? ln_forward_record_encoder : ln_forward_record)(
-        executor->spec, executor->weights, &executor->activations, executor->kv.layers, batch,
-        ops + n_ops);
+    size_t n_logits = batch->n_logits, n_before = n_ops;
+    if (!executor->scheduler->is_encoding)
+        n_ops +=
+            ln_forward_record_results(executor->spec, &executor->activations, batch, ops + n_ops);
     if (executor->rows->n_sampled > 0)
         ops[n_ops++] = (ln_op){.kind = LN_OP_SAMPLE,
                                .layer = -1,
@@ -141,9 +154,41 @@ static size_t record(ln_executor *executor) {
                                           .best = (float *)(void *)(chosen + n_logits)}};
     if (executor->rows->n_sampled > 0 && any_reports(executor))
         ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits);
-    if (executor->rows->n_sampled > 0)
-        ln_values_number(ops, n_ops); /* again, with the last one */
+    if (n_ops > n_before)
+        ln_values_number(ops, n_ops); /* again, with the last ones */
     return n_ops;
+}
+
+/* How the stages are to divide the step that was built. */
+static size_t choose_part(const ln_executor *executor) {
+    const ln_batch *batch = &executor->step.batch;
+    size_t n_tokens = batch->n_tokens, n_stages = executor->spec->ranks.mesh.n_stages;
+    if (executor->weight_tokens == 0 || executor->scheduler->is_encoding || batch->n_hidden > 0)
+        return 0;
+    size_t tokens = ln_micro_batch_tokens(n_tokens, n_stages, executor->weight_tokens);
+    return tokens < n_tokens ? tokens : 0;
+}
+
+/* Runs all micro-batches of the step but the last, and records that one: of a step that is not
+ * divided, all of it. */
+static ln_status run_parts(ln_executor *executor, size_t *n_ops, ln_error *err) {
+    const ln_spec *spec = executor->spec;
+    ln_micro_batches *parts = &executor->parts;
+    if (executor->step.part_tokens == 0) {
+        *n_ops = record_results(executor, record_batch(executor, &executor->step.batch, 0));
+        return LINNET_OK;
+    }
+    ln_micro_batches_begin(parts, &executor->step,
+                           !spec->has_mixers && spec->n_encoder_layers == 0);
+    while (ln_micro_batches_next(parts)) {
+        *n_ops = record_batch(executor, &parts->batch, parts->first_logit);
+        if (ln_micro_batches_is_last(parts))
+            break;
+        LN_TRY(executor->backend->vtable->run(executor->backend, executor->ops, *n_ops, err));
+        executor->scheduler->kv->n_copies = 0;
+    }
+    *n_ops = record_results(executor, *n_ops);
+    return LINNET_OK;
 }
 
 static size_t row_bytes(const ln_executor *executor) {
@@ -173,13 +218,14 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     const ln_row_sampler *rows = executor->rows;
     const ln_activations *a = &executor->activations;
     ln_op *ops = executor->ops;
-    size_t n_ops = record(executor), n_logits = executor->step.batch.n_logits, n_done;
+    size_t n_logits = executor->step.batch.n_logits, n_ops, n_done;
     size_t chosen_bytes =
         n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
     LN_TRY(tell_adapters(executor, err));
-    LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding,
-                             &executor->step.batch, executor->scheduler->kv->copies,
-                             executor->scheduler->kv->n_copies, err));
+    LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding, &executor->step,
+                             executor->scheduler->kv->copies, executor->scheduler->kv->n_copies,
+                             err));
+    LN_TRY(run_parts(executor, &n_ops, err));
     LN_TRY(ln_cpu_layers_run(executor->cpu_layers, &executor->step.batch, &executor->kv,
                              executor->scheduler->kv, ops + n_ops, backend, a, err));
     LN_TRY(ln_cpu_experts_run(executor->cpu_experts, backend, a, ops, n_ops, &n_done, err));
@@ -210,6 +256,7 @@ ln_status ln_execute_start(ln_executor *executor, ln_error *err) {
         return LINNET_ERR_COMPUTE;
     ln_step_build(&executor->step, executor->scheduler);
     divide_rows(executor);
+    executor->step.part_tokens = choose_part(executor);
     return start(executor, err);
 }
 
@@ -294,7 +341,9 @@ bool ln_execute_follow(ln_executor *executor, ln_error *err) {
     if (order == LN_RANK_ADAPTER)
         return load_adapter(executor, err);
     executor->scheduler->is_encoding = order == LN_RANK_ENCODE;
-    size_t n_ops = record(executor);
+    size_t n_ops;
+    if (run_parts(executor, &n_ops, err) != LINNET_OK)
+        return false;
     kv->n_copies = 0;
     return backend->vtable->run(backend, executor->ops, n_ops, err) == LINNET_OK &&
            !is_rank_lost(executor, err) &&

@@ -11,6 +11,7 @@
 #include "engine/adapters.h"
 #include "engine/cpu_layers.h"
 #include "engine/experts/cpu_experts.h"
+#include "engine/micro_batch.h"
 #include "engine/pooler.h"
 #include "engine/ranks.h"
 #include "engine/row_sampler.h"
@@ -31,8 +32,10 @@ typedef struct ln_executor {
     ln_op *ops;         /* [2 + ln_forward_max_ops], of each backend */
     ln_activations activations;
     ln_step step;
-    ln_rank_link link; /* to the other ranks */
+    ln_rank_link link;      /* to the other ranks */
+    ln_micro_batches parts; /* of the step, where there are stages */
     ln_adapters *adapters;
+    size_t weight_tokens; /* of ln_micro_batch_tokens; 0: no step is divided */
     bool can_start_ahead; /* a step may start before the one before it is finished */
 } ln_executor;
 

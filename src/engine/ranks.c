@@ -14,6 +14,7 @@ enum {
     WORD_HIDDEN,
     WORD_COPIES,
     WORD_ADAPTERS, /* whether rows have some */
+    WORD_PART,     /* tokens of a micro-batch */
     HEAD_WORDS,
     MESSAGE_WORDS = 1024, /* of the first message, always */
     COPY_WORDS = sizeof(ln_block_copy) / sizeof(int32_t)
@@ -75,8 +76,9 @@ static ln_status send_words(ln_rank_link *link, ln_error *err) {
                         (n - MESSAGE_WORDS) * sizeof(int32_t), false, err);
 }
 
-ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch *batch,
+ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_step *step,
                             const ln_block_copy *copies, size_t n_copies, ln_error *err) {
+    const ln_batch *batch = &step->batch;
     if (link->ranks == NULL || link->ranks->n_ranks == 1)
         return LINNET_OK;
     int32_t *at = link->words + HEAD_WORDS;
@@ -105,6 +107,7 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch
     link->words[WORD_HIDDEN] = (int32_t)batch->n_hidden;
     link->words[WORD_COPIES] = (int32_t)n_copies;
     link->words[WORD_ADAPTERS] = batch->adapters.n_runs > 0;
+    link->words[WORD_PART] = (int32_t)step->part_tokens;
     return send_words(link, err);
 }
 
@@ -139,6 +142,7 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     batch->n_seqs = (size_t)link->words[WORD_SEQS];
     batch->n_logits = (size_t)link->words[WORD_LOGITS];
     batch->n_hidden = (size_t)link->words[WORD_HIDDEN];
+    step->part_tokens = (size_t)link->words[WORD_PART];
     bool has_adapters = link->words[WORD_ADAPTERS] != 0;
     if (*order == LN_RANK_STOP || *order == LN_RANK_ADAPTER)
         return LINNET_OK;

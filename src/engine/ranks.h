@@ -26,9 +26,9 @@ void ln_rank_link_plan(const ln_step_budget *budget, const ln_kv_shape *shape, l
 void ln_rank_link_init(ln_rank_link *link, ln_collectives *ranks, const ln_step_budget *budget,
                        const ln_kv_shape *shape, void *memory);
 
-/* Rank 0: tells the step of `batch` behind copies[n_copies]; or that there are no more. With one
+/* Rank 0: tells the step behind copies[n_copies]; or that there are no more. With one
  * rank both do nothing. */
-ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch *batch,
+ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_step *step,
                             const ln_block_copy *copies, size_t n_copies, ln_error *err);
 void ln_rank_link_stop(ln_rank_link *link);
 /* Rank 0: tells which adapter a slot has, and waits until all ranks have it. */

@@ -155,14 +155,15 @@ static ln_adapter_rows sort_rows(const ln_step *step, const ln_step_adapters *to
     return rows;
 }
 
-/* The same of rows whose slots are known. */
-static ln_adapter_rows sort_slots(const ln_step *step, const ln_step_adapters *to, size_t n_rows) {
-    ln_adapter_rows rows = {.slots = to->slots, .order = to->order, .runs = to->runs};
+ln_adapter_rows ln_step_sort_slots(const ln_step *step, const ln_step_adapters *to, size_t first,
+                                   size_t n_rows) {
+    const int32_t *slots = to->slots + first;
+    ln_adapter_rows rows = {.slots = slots, .order = to->order, .runs = to->runs};
     int32_t n_sorted = 0;
     for (size_t slot = 0; slot < step->n_adapters; slot++) {
         int32_t begin = n_sorted;
         for (size_t row = 0; row < n_rows; row++)
-            if (to->slots[row] == (int32_t)slot)
+            if (slots[row] == (int32_t)slot)
                 to->order[n_sorted++] = (int32_t)row;
         add_runs(to, &rows, slot, begin, n_sorted);
     }
@@ -174,8 +175,8 @@ void ln_step_sort_adapters(ln_step *step, bool any) {
     batch->adapters = batch->logit_adapters = (ln_adapter_rows){0};
     if (!any)
         return;
-    batch->adapters = sort_slots(step, &step->adapters, batch->n_tokens);
-    batch->logit_adapters = sort_slots(step, &step->logit_adapters, batch->n_logits);
+    batch->adapters = ln_step_sort_slots(step, &step->adapters, 0, batch->n_tokens);
+    batch->logit_adapters = ln_step_sort_slots(step, &step->logit_adapters, 0, batch->n_logits);
 }
 
 /* Which rows have adapters; in most steps none has, and nothing is sorted. */

@@ -29,6 +29,7 @@ typedef struct ln_step {
     ln_step_adapters adapters;       /* of [max_tokens] */
     ln_step_adapters logit_adapters; /* of [max_logits] */
     ln_batch batch;                  /* points to the arrays above */
+    size_t part_tokens; /* of a micro-batch, where stages are told a step; 0: it is not divided */
 } ln_step;
 
 /* Adds the arrays to an empty layout; init takes that many bytes, which outlive the step. */
@@ -42,6 +43,11 @@ void ln_step_build(ln_step *step, const ln_scheduler *scheduler);
 /* Another rank than 0: sorts the rows of a step whose slots are there; `any`: some have adapters.
  */
 void ln_step_sort_adapters(ln_step *step, bool any);
+
+/* Sorts n_rows rows from `first` on, whose slots are there, into the arrays of `to`; rows count
+ * from `first`. */
+ln_adapter_rows ln_step_sort_slots(const ln_step *step, const ln_step_adapters *to, size_t first,
+                                   size_t n_rows);
 
 /* Fills step->batch with the step behind the one of these chunks, which has not been committed: the
  * next token of each, from tokens [n_chunks] in the backend's memory. */

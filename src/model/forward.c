@@ -796,8 +796,14 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         hidden_states(&r);
     if (is_end && batch->n_logits > 0)
         logits(&r);
-    pass_results(&r);
     keep_choices(&r);
     ln_values_number(ops, r.n_ops);
+    return r.n_ops;
+}
+
+size_t ln_forward_record_results(const ln_spec *spec, const ln_activations *activations,
+                                 const ln_batch *batch, ln_op *ops) {
+    recorder r = {.spec = spec, .a = activations, .batch = batch, .layer = -1, .ops = ops};
+    pass_results(&r);
     return r.n_ops;
 }

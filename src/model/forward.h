@@ -20,10 +20,15 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
  * batch->hidden_rows [n_hidden][dim] in activations->ffn_normed. All pointers must stay valid until
  * then. What the operations read and write has its ids (backend/values.h). With the weights of some
  * layers alone, the step begins and ends with activations->x [n_tokens][dim] at the layers'
- * borders. */
+ * borders; of a stage, it has passed them on. */
 size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,
                          const ln_batch *batch, ln_op *ops);
+
+/* Records what brings the results of a batch, logits and hidden states, from the last stage to rank
+ * 0, behind the step that makes them or the last of several; returns the number of operations. */
+size_t ln_forward_record_results(const ln_spec *spec, const ln_activations *activations,
+                                 const ln_batch *batch, ln_op *ops);
 
 /* What a head that drafts reads beside the batch's tokens: hidden states, which are a norm of rows
  * of activations->x as a step has left it. A token of the batch stands at the position of the

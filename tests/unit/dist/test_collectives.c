@@ -1,73 +1,13 @@
 /* Collectives over a transport of threads, and what becomes of one whose rank is lost. */
-#include "test.h"
+#include "thread_transport.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "dist/collectives.h"
 
-enum { MAX_RANKS = 5, MAX_FLOATS = 5000 };
-
-/* A message from one rank to another; the sender waits until it is taken. */
-typedef struct box {
-    const void *data; /* NULL: empty */
-    size_t bytes;
-} box;
-
-typedef struct world {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    box boxes[MAX_RANKS][MAX_RANKS]; /* [from][to] */
-} world;
-
-typedef struct thread_transport {
-    ln_transport base;
-    world *world;
-} thread_transport;
-
-static ln_transport_status exchange_one(ln_transport *base, const ln_message *m) {
-    thread_transport *self = (thread_transport *)base;
-    world *w = self->world;
-    bool sends = m->to != LN_NO_RANK, takes = m->from != LN_NO_RANK;
-    ln_transport_status status = LN_TRANSPORT_OK;
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += m->timeout_ns > 0 ? (time_t)(m->timeout_ns / 1000000000u) + 1 : 30;
-    pthread_mutex_lock(&w->mutex);
-    if (sends) {
-        w->boxes[base->rank][m->to] = (box){m->out, m->out_bytes};
-        pthread_cond_broadcast(&w->changed);
-    }
-    while ((takes || (sends && w->boxes[base->rank][m->to].data != NULL)) &&
-           status == LN_TRANSPORT_OK) {
-        box *from = takes ? &w->boxes[m->from][base->rank] : NULL;
-        if (from != NULL && from->data != NULL) {
-            assert_int_equal(from->bytes, m->in_bytes);
-            memcpy(m->in, from->data, m->in_bytes);
-            *from = (box){0};
-            takes = false;
-            pthread_cond_broadcast(&w->changed);
-        } else if (pthread_cond_timedwait(&w->changed, &w->mutex, &end) != 0) {
-            status = LN_TRANSPORT_TIMEOUT;
-        }
-    }
-    pthread_mutex_unlock(&w->mutex);
-    return status;
-}
-
-static ln_transport_status exchange(ln_transport *base, const ln_message *messages, size_t n) {
-    ln_transport_status status = LN_TRANSPORT_OK;
-    for (size_t i = 0; i < n && status == LN_TRANSPORT_OK; i++)
-        status = exchange_one(base, &messages[i]);
-    return status;
-}
-
-static void leave(ln_transport *base, bool has_failed) {
-    (void)base;
-    (void)has_failed;
-}
+enum { MAX_RANKS = THREAD_MAX_RANKS, MAX_FLOATS = 5000 };
 
 typedef struct rank_job {
     thread_transport transport;
@@ -117,7 +57,7 @@ static void *run(void *argument) {
 
 /* Runs n_ranks jobs of n floats, of which the last n_lost never come. */
 static rank_job *run_all(size_t n_ranks, size_t n, size_t n_lost) {
-    world w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    thread_world w = THREAD_WORLD_INIT;
     rank_job *jobs = calloc(n_ranks, sizeof *jobs);
     pthread_t threads[MAX_RANKS];
     assert_non_null(jobs);
@@ -126,8 +66,8 @@ static rank_job *run_all(size_t n_ranks, size_t n, size_t n_lost) {
         job->transport.base = (ln_transport){.name = "threads",
                                              .rank = rank,
                                              .n_ranks = n_ranks,
-                                             .exchange = exchange,
-                                             .close = leave};
+                                             .exchange = thread_exchange,
+                                             .close = thread_leave};
         job->transport.world = &w;
         job->n = n;
         job->scratch = calloc(ln_collectives_scratch(n_ranks, n), sizeof(float));
@@ -182,7 +122,7 @@ static size_t find_second(ln_transport *base) {
 }
 
 static void names_a_rank_that_is_lost(void **state) {
-    ln_transport transport = {.n_ranks = 2, .exchange = exchange, .find_lost = find_second};
+    ln_transport transport = {.n_ranks = 2, .exchange = thread_exchange, .find_lost = find_second};
     ln_collectives c = {.transport = &transport, .n_ranks = 2};
     ln_error err = {0};
     (void)state;
@@ -195,7 +135,7 @@ static void names_a_rank_that_is_lost(void **state) {
 
 /* What a GPU has found out; of a group, as it counts. */
 static void keeps_what_others_find_out(void **state) {
-    ln_transport transport = {.n_ranks = 4, .exchange = exchange};
+    ln_transport transport = {.n_ranks = 4, .exchange = thread_exchange};
     ln_collectives c = {.transport = &transport, .n_ranks = 4, .rank = 2};
     ln_collectives pair = ln_collectives_group(&c, 2, 2);
     ln_error err = {0};

@@ -1,0 +1,223 @@
+/* Pipeline stages on threads of one process: they work on micro-batches of a step at the same time,
+ * and give the bits of one rank. What is loaded in place of MPI connects the engines that one test
+ * creates. */
+#include "engine_test.h"
+#include "thread_transport.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/module.h"
+#include "engine/engine.h"
+
+enum { MAX_STAGES = 3, N_REQUESTS = 8, N_PROMPT = 64, WAIT_S = 20 };
+
+/* ---- ranks that are threads ------------------------------------------------------------------ */
+
+static thread_world world = THREAD_WORLD_INIT;
+static thread_transport transports[MAX_STAGES];
+static atomic_size_t n_opened;
+static size_t n_stages; /* that are created together */
+
+static ln_transport *open_transport(char *why, size_t why_bytes) {
+    (void)why;
+    (void)why_bytes;
+    size_t rank = atomic_fetch_add(&n_opened, 1);
+    thread_transport *transport = &transports[rank];
+    *transport = (thread_transport){.base = {.name = "threads",
+                                             .rank = rank,
+                                             .n_ranks = n_stages,
+                                             .n_local = n_stages,
+                                             .local_rank = rank,
+                                             .exchange = thread_exchange,
+                                             .close = thread_leave},
+                                    .world = &world};
+    return &transport->base;
+}
+
+/* In place of ln_module_load (tests/CMakeLists.txt). */
+ln_module_fn __wrap_ln_module_load(const char *file, const char *symbol, char *why,
+                                   size_t why_bytes);
+ln_module_fn __wrap_ln_module_load(const char *file, const char *symbol, char *why,
+                                   size_t why_bytes) {
+    assert_string_equal(file, "linnet-mpi.so");
+    assert_string_equal(symbol, LN_TRANSPORT_SYMBOL);
+    (void)why;
+    (void)why_bytes;
+    return (ln_module_fn)open_transport;
+}
+
+typedef struct stage {
+    pthread_t thread;
+    const golden *g;
+    linnet_engine_options options;
+    linnet_engine *engine; /* NULL: err says why */
+    linnet_error err;
+} stage;
+
+static void *create(void *argument) {
+    stage *s = argument;
+    (void)linnet_engine_create(s->g->model, &s->options, &s->engine, &s->err);
+    return NULL;
+}
+
+/* stages [n], in the order of ranks. */
+static void open_stages(const golden *g, stage *stages, size_t n) {
+    linnet_engine *by_rank[MAX_STAGES] = {NULL};
+    atomic_store(&n_opened, 0);
+    n_stages = n;
+    for (size_t i = 0; i < n; i++) {
+        stages[i] = (stage){.g = g, .options = exact_options(128, N_REQUESTS, 0, 1)};
+        stages[i].options.n_stages = n;
+        assert_int_equal(pthread_create(&stages[i].thread, NULL, create, &stages[i]), 0);
+    }
+    for (size_t i = 0; i < n; i++)
+        pthread_join(stages[i].thread, NULL);
+    for (size_t i = 0; i < n; i++)
+        if (stages[i].engine == NULL)
+            fail_msg("%s", stages[i].err.message);
+    for (size_t i = 0; i < n; i++)
+        by_rank[stages[i].engine->ranks.rank] = stages[i].engine;
+    for (size_t i = 0; i < n; i++)
+        stages[i].engine = by_rank[i];
+}
+
+static void close_stages(stage *stages, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        linnet_engine_destroy(stages[i].engine);
+}
+
+/* ---- what a batch computes ------------------------------------------------------------------- */
+
+typedef struct answers {
+    int32_t ids[N_REQUESTS][GOLDEN_OUTPUT];
+    float rows[GOLDEN_PROMPTS][MAX_IDS][N_VOCAB];
+} answers;
+
+static void keep_row(void *user, size_t position, const float *row, size_t n_vocab) {
+    float(*rows)[N_VOCAB] = user;
+    memcpy(rows[position], row, (n_vocab < N_VOCAB ? n_vocab : N_VOCAB) * sizeof *row);
+}
+
+/* Prompts of several lengths, and what scores: all of them in the same steps. */
+static answers *answer(linnet_engine *engine, const golden *g) {
+    answers *a = calloc(1, sizeof *a);
+    linnet_request *scores[GOLDEN_PROMPTS], *requests[N_REQUESTS];
+    int32_t prompts[N_REQUESTS][N_PROMPT], ids[MAX_IDS];
+    linnet_finish finish;
+    assert_non_null(a);
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++)
+        scores[i] = submit_score(engine, g, i, NULL, keep_row, a->rows[i]);
+    for (size_t i = 0; i < N_REQUESTS; i++) {
+        linnet_request_options options = greedy_options(g, 0);
+        for (size_t k = 0; k < N_PROMPT; k++)
+            prompts[i][k] = (int32_t)(3 + (7 * i + 11 * k) % 90);
+        options.prompt_ids = prompts[i];
+        options.n_prompt_ids = N_PROMPT - 7 * i;
+        requests[i] = submit(engine, &options);
+    }
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++)
+        finish_score(scores[i]);
+    for (size_t i = 0; i < N_REQUESTS; i++) {
+        size_t n = receive(requests[i], ids, &finish);
+        assert_int_equal(n, GOLDEN_OUTPUT);
+        memcpy(a->ids[i], ids, sizeof a->ids[i]);
+    }
+    return a;
+}
+
+static void compare(const golden *g, size_t n, const answers *expected) {
+    stage stages[MAX_STAGES];
+    open_stages(g, stages, n);
+    answers *got = answer(stages[0].engine, g);
+    assert_memory_equal(got, expected, sizeof *got);
+    close_stages(stages, n);
+    free(got);
+}
+
+static void stages_give_the_bits_of_one(void **state) {
+    static const char *const models[] = {"llama", "gemma2", "deepseek_v3", "mamba2"};
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        golden g;
+        golden_open(&g, models[i]);
+        linnet_engine *alone = engine_on(&g, exact_options(128, N_REQUESTS, 0, 1));
+        answers *expected = answer(alone, &g);
+        for (size_t n = 2; n <= MAX_STAGES && n <= alone->plan.n_layers; n++)
+            compare(&g, n, expected);
+        linnet_engine_destroy(alone);
+        free(expected);
+        linnet_model_close(g.model);
+    }
+}
+
+/* ---- overlap --------------------------------------------------------------------------------- */
+
+/* Runs that backends have begun, by rank. The last stage ends no run of the first step before the
+ * first stage has begun its next one, of which there must be so many in the step. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    ln_backend_vtable vtable;
+    const ln_backend_vtable *real;
+    const ln_backend *first;
+    size_t n_begun[2], n_in_step, n_overlaps;
+} watch = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static ln_status run_watched(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    bool is_last = backend != watch.first;
+    struct timespec end;
+    pthread_mutex_lock(&watch.mutex);
+    size_t index = watch.n_begun[is_last]++;
+    pthread_cond_broadcast(&watch.changed);
+    pthread_mutex_unlock(&watch.mutex);
+    ln_status status = watch.real->run(backend, ops, n_ops, err);
+    if (!is_last || index + 1 >= watch.n_in_step)
+        return status;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += WAIT_S;
+    pthread_mutex_lock(&watch.mutex);
+    while (watch.n_begun[0] < index + 2 &&
+           pthread_cond_timedwait(&watch.changed, &watch.mutex, &end) == 0)
+        continue;
+    watch.n_overlaps += watch.n_begun[0] >= index + 2;
+    pthread_mutex_unlock(&watch.mutex);
+    return status;
+}
+
+static void stages_work_at_the_same_time(void **state) {
+    golden g;
+    stage stages[2];
+    int32_t prompt[N_PROMPT], ids[MAX_IDS];
+    linnet_finish finish;
+    (void)state;
+    golden_open(&g, "llama");
+    open_stages(&g, stages, 2);
+    watch.real = stages[0].engine->backend->vtable;
+    watch.first = stages[0].engine->backend;
+    watch.vtable = *watch.real;
+    watch.vtable.run = run_watched;
+    watch.n_in_step = 4;
+    for (size_t i = 0; i < 2; i++)
+        stages[i].engine->backend->vtable = &watch.vtable;
+    for (size_t i = 0; i < N_PROMPT; i++)
+        prompt[i] = (int32_t)(3 + i);
+    linnet_request_options options = greedy_options(&g, 0);
+    options.prompt_ids = prompt;
+    options.n_prompt_ids = N_PROMPT;
+    options.max_tokens = 1;
+    receive(submit(stages[0].engine, &options), ids, &finish);
+    assert_int_equal(watch.n_overlaps, watch.n_in_step - 1);
+    assert_int_equal(watch.n_begun[0], watch.n_in_step);
+    assert_int_equal(watch.n_begun[1], watch.n_in_step);
+    close_stages(stages, 2);
+    linnet_model_close(g.model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_give_the_bits_of_one),
+        cmocka_unit_test(stages_work_at_the_same_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -214,8 +214,73 @@ static void stages_work_at_the_same_time(void **state) {
     linnet_model_close(g.model);
 }
 
+/* ---- cuts ------------------------------------------------------------------------------------ */
+
+static void expect_part(ln_micro_batches *parts, size_t n_seqs, const int32_t *starts,
+                        const int32_t *lengths, const int32_t *logit_rows, size_t n_logits) {
+    const ln_batch *batch = &parts->batch;
+    assert_true(ln_micro_batches_next(parts));
+    assert_int_equal(batch->n_seqs, n_seqs);
+    assert_int_equal(batch->n_tokens, starts[n_seqs]);
+    assert_memory_equal(batch->seq_starts, starts, (n_seqs + 1) * sizeof *starts);
+    assert_memory_equal(batch->groups[0].lengths, lengths, n_seqs * sizeof *lengths);
+    assert_int_equal(batch->n_logits, n_logits);
+    assert_memory_equal(batch->logit_rows, logit_rows, n_logits * sizeof *logit_rows);
+}
+
+/* Three sequences of 5, 1 and 6 tokens, of which 15, 8 and 26 are cached behind the step. */
+static void parts_are_batches_of_their_own(void **state) {
+    static const int32_t starts[] = {0, 5, 6, 12}, lengths[] = {15, 8, 26}, rows[] = {4, 5, 10, 11};
+    const ln_step_budget budget = {.max_seqs = 3, .max_tokens = 12, .max_logits = 4};
+    const ln_kv_shape shape = {.n_groups = 1, .ctx_tokens = 32, .max_seqs = 3};
+    ln_layout step_layout = {0}, layout = {0};
+    ln_micro_batches parts;
+    ln_step step;
+    (void)state;
+    ln_step_plan(&budget, &shape, &step_layout);
+    ln_micro_batches_plan(&budget, &shape, &layout);
+    void *step_memory = calloc(1, step_layout.bytes), *memory = calloc(1, layout.bytes);
+    ln_step_init(&step, &budget, &shape, step_memory);
+    layout = (ln_layout){0};
+    ln_micro_batches_init(&parts, &budget, &shape, &layout, memory);
+    memcpy(step.seq_starts, starts, sizeof starts);
+    memcpy(step.groups[0].lengths, lengths, sizeof lengths);
+    memcpy(step.logit_rows, rows, sizeof rows);
+    step.batch.n_tokens = 12;
+    step.batch.n_seqs = 3;
+    step.batch.n_logits = 4;
+    step.part_tokens = 4;
+    ln_micro_batches_begin(&parts, &step, true);
+    expect_part(&parts, 1, (int32_t[]){0, 4}, (int32_t[]){14}, NULL, 0);
+    expect_part(&parts, 3, (int32_t[]){0, 1, 2, 4}, (int32_t[]){15, 8, 22}, (int32_t[]){0, 1}, 2);
+    expect_part(&parts, 1, (int32_t[]){0, 4}, (int32_t[]){26}, (int32_t[]){2, 3}, 2);
+    assert_int_equal(parts.first_logit, 2);
+    assert_ptr_equal(parts.batch.positions, step.positions + 8);
+    assert_ptr_equal(parts.batch.groups[0].slots, step.groups[0].slots + 8);
+    assert_ptr_equal(parts.batch.groups[0].block_tables,
+                     step.groups[0].block_tables + 2 * ln_kv_table_blocks(32));
+    assert_false(ln_micro_batches_next(&parts));
+    ln_micro_batches_begin(&parts, &step, false);
+    expect_part(&parts, 1, (int32_t[]){0, 5}, (int32_t[]){15}, (int32_t[]){4}, 1);
+    expect_part(&parts, 2, (int32_t[]){0, 1, 7}, (int32_t[]){8, 26}, (int32_t[]){0, 5, 6}, 3);
+    assert_false(ln_micro_batches_next(&parts));
+    free(step_memory);
+    free(memory);
+}
+
+static void what_is_small_stays_whole(void **state) {
+    (void)state;
+    assert_true(ln_micro_batch_tokens(1, 2, 4) >= 1);
+    assert_true(ln_micro_batch_tokens(8, 2, 4) >= 8);
+    assert_int_equal(ln_micro_batch_tokens(16, 2, 4), 8);
+    assert_int_equal(ln_micro_batch_tokens(512, 2, 4), 64);
+    assert_true(ln_micro_batch_tokens(16, 2, 64) >= 16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_batches_of_their_own),
+        cmocka_unit_test(what_is_small_stays_whole),
         cmocka_unit_test(stages_give_the_bits_of_one),
         cmocka_unit_test(stages_work_at_the_same_time),
     };

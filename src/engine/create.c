@@ -60,9 +60,9 @@ static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
     return reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err);
 }
 
-/* What reading its weights costs a thread of a CPU, in tokens that it computes. Threads compute in
- * less time, but they share the memory's rate. */
-enum { WEIGHT_TOKENS = 4 };
+/* What reading its weights costs a thread of a CPU, in tokens that it computes, with what it
+ * costs to pass rows on. Threads compute in less time, but they share the memory's rate. */
+enum { WEIGHT_TOKENS = 8 };
 
 /* Binds what records and runs steps. */
 static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {

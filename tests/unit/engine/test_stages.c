@@ -198,6 +198,7 @@ static void stages_work_at_the_same_time(void **state) {
     watch.vtable = *watch.real;
     watch.vtable.run = run_watched;
     watch.n_in_step = 4;
+    stages[0].engine->executor.weight_tokens = 4;
     for (size_t i = 0; i < 2; i++)
         stages[i].engine->backend->vtable = &watch.vtable;
     for (size_t i = 0; i < N_PROMPT; i++)

@@ -27,6 +27,8 @@ static const char *const parts[] = {
     "language_projection", /* of BLIP-2 and InstructBLIP */
     "qformer",
     "query_tokens",
+    "perception", /* of Nemotron 3.5 Transcribe */
+    "ctc_timestamp",
     "vit_large_projector",
     "patch_merger",
     "pre_mm_projector_norm",

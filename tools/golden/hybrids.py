@@ -14,6 +14,10 @@ MAMBA = dict(mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=8, mamba_d_head=16
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
                shared_expert_intermediate_size=32, norm_topk_prob=True)
 
+# Of what stands around a language model.
+HEARS = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+             num_key_value_heads=1)
+
 VARIANTS = {
     "qwen3_next": lambda: hf.Qwen3NextConfig(
         **SMALL, **DELTA, **EXPERTS, num_hidden_layers=4, mlp_only_layers=[1],
@@ -39,6 +43,15 @@ VARIANTS = {
         n_groups=2, conv_kernel=4, time_step_limit=(0.05, 1.5)),
     "bamba": lambda: hf.BambaConfig(
         **SMALL, **MAMBA, num_hidden_layers=3, attn_layer_indices=[1]),
+    "nemo_speechlm": lambda: hf.AutoConfig.for_model(
+        "nemo_speechlm",
+        text_config=dict(
+            SMALL, model_type="nemotron_h", num_hidden_layers=3,
+            layers_block_type=["mamba", "attention", "mlp"], mamba_num_heads=4, mamba_head_dim=8,
+            ssm_state_size=8, n_groups=2, conv_kernel=4, head_dim=8),
+        audio_config=dict(asr_config=HEARS, diarization_config=dict(
+            audio_config=HEARS, head_config=dict(audio_hidden_size=8, hidden_size=8))),
+        word_timestamp_config=dict(HEARS, vocab_size=8, blank_token_id=7)),
     # two blocks that three layers share
     "zamba2": lambda: hf.Zamba2Config(
         vocab_size=40, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
@@ -132,7 +145,7 @@ VARIANTS = {
 
 # where the first draw has two tokens that are nearly equal
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
-         "lfm2": 1}
+         "lfm2": 1, "nemo_speechlm": 1}
 
 PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 

@@ -150,6 +150,8 @@ def make(name: str, out: pathlib.Path) -> None:
         auto = hf.MossTranscribeDiarizeForConditionalGeneration
     if config.model_type == "granite_speech":
         auto = hf.GraniteSpeechForConditionalGeneration
+    if config.model_type == "nemo_speechlm":
+        auto = hf.Nemotron3_5TranscribeForConditionalGeneration
     make_model = auto.from_config if hasattr(auto, "from_config") else auto._from_config
     model = make_model(config, attn_implementation="eager").float().eval()
     if name == "t5_untied":

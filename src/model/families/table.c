@@ -85,6 +85,7 @@ bool ln_family_place(const ln_family *family, const char *name, size_t index,
                   {family->hf_prefix != NULL ? family->hf_prefix : "", ""},
                   {"model.", "model.language_model."},
                   {"", "language_model."},
+                  {"backbone.", "llm.model."}, /* of Nemotron 3.5 Transcribe */
                   {"", "thinker."},
                   {"", "text_model."}, /* as saved of Emu 3 */
                   {"model.", "language_model."},

@@ -12,6 +12,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".norm", .gguf = "blk.%d.attn_norm"},
     {.role = LN_ROLE_FFN_NORM, .hf = LAYER ".norm", .gguf = "blk.%d.attn_norm"},
     LN_MAMBA2_MIXER(MIXER),
+    /* in Nemotron 3.5 Transcribe */
+    {.role = LN_ROLE_EMBEDDING, .hf = "llm.model.embed_tokens"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "llm.model.norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "llm.lm_head"},
+    {.role = LN_ROLE_MIXER_RATE, .hf = MIXER "._fp32_params.A_log", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_A_BIAS, .hf = MIXER "._fp32_params.dt_bias", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_SKIP, .hf = MIXER "._fp32_params.D", .hf_bare = true},
     {.role = LN_ROLE_Q, .hf = MIXER ".q_proj", .gguf = "blk.%d.attn_q"},
     {.role = LN_ROLE_K, .hf = MIXER ".k_proj", .gguf = "blk.%d.attn_k"},
     {.role = LN_ROLE_V, .hf = MIXER ".v_proj", .gguf = "blk.%d.attn_v"},

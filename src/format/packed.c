@@ -157,9 +157,9 @@ static uint32_t word_at(const ln_tensor *tensor, size_t at) {
     return word;
 }
 
-/* Columns that share a scale, from quantization_config.group_size. */
-static ln_status find_groups(const finder *f, ln_packed *p, size_t *n_groups) {
-    size_t group = setting(f, "group_size", 0);
+/* Columns that share a scale, from quantization_config.group_size; 0: all. */
+static ln_status find_groups(const finder *f, size_t fallback, ln_packed *p, size_t *n_groups) {
+    size_t group = setting(f, "group_size", fallback);
     if (setting(f, "bits", setting(f, "w_bit", setting(f, "num_bits", 4))) != 4)
         return wrong(f, ".weight", "is quantised to a number of bits other than 4");
     p->group_rows = 1;
@@ -198,7 +198,7 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
     size_t n_groups, rows = p->n_rows, cols = p->n_cols;
     p->kind = is_awq ? LN_PACKED_AWQ : LN_PACKED_GPTQ;
     p->zero_offset = is_awq || is_v2 ? 0 : 1;
-    LN_TRY(find_groups(f, p, &n_groups));
+    LN_TRY(find_groups(f, 0, p, &n_groups));
     LN_TRY(need(f, ".scales", &p->scales));
     LN_TRY(need(f, ".qzeros", &p->zeros));
     if (!has_shape(p->values, LN_DTYPE_I32, is_awq ? cols : cols / 8, is_awq ? rows / 8 : rows))
@@ -215,8 +215,10 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
 static ln_status find_int4(const finder *f, ln_packed *p) {
     size_t n_groups;
     p->kind = LN_PACKED_INT4;
-    LN_TRY(find_groups(f, p, &n_groups));
     LN_TRY(need(f, ".weight_scale", &p->scales));
+    /* groups of config.json that have other names than group_0 are known by their scales */
+    size_t n_scales = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
+    LN_TRY(find_groups(f, n_scales > 0 ? p->n_cols / n_scales : 0, p, &n_groups));
     p->zeros = find(f, ".weight_zero_point");
     if (!has_shape(p->values, LN_DTYPE_I32, p->n_rows, p->n_cols / 8) || p->n_cols % 8 != 0)
         return wrong(f, ".weight_packed", "has a wrong shape or type");

@@ -554,9 +554,9 @@ static ln_status read_eps(const ln_config *config, double *eps, ln_error *err) {
 }
 
 static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
-    LN_TRY(ln_config_need_size(config,
-                               (ln_key){"hidden_size|n_embd|d_model|dim", "embedding_length"}, 1,
-                               LN_MAX_DIM, &spec->dim, err));
+    LN_TRY(ln_config_need_size(
+        config, (ln_key){"hidden_size|n_embd|n_embed|d_model|dim", "embedding_length"}, 1,
+        LN_MAX_DIM, &spec->dim, err));
     LN_TRY(read_layer_count(config, &spec->n_layers, err));
     if (spec->family->shortcut) {
         LN_TRY(ln_config_need_size(config, (ln_key){"num_layers", ""}, 1, LN_MAX_LAYERS / 2,

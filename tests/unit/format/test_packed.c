@@ -84,6 +84,7 @@ static void wrong_forms_are_refused_by_name(void **state) {
          ".qweight has a wrong shape"},
         {"llama_awq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
         {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 8", 192, 192, "bits other than 4"},
+        {"llama_int4", "\"group_0\"", "\"config_group_0\"", 192, 192, NULL},
         {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 4", 200, 192,
          ".weight_packed has a wrong"},
         {"llama_int8", "\"num_bits\": 8", "\"num_bits\": 8", 192, 64, ".weight has a wrong shape"},

@@ -756,6 +756,18 @@ static void published_windows_are_read(void **state) {
     ln_arena_free(&arena);
 }
 
+/* BLOOM's smaller folders have a name of their own for the width. */
+static void the_width_of_bloom_is_read(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("bloom", "\"hidden_size\"", "\"n_embed\"", &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.dim, 64);
+    ln_arena_free(&arena);
+}
+
 /* Gemma 2's folders say its window twice. */
 static void a_second_window_key_counts_nothing(void **state) {
     (void)state;
@@ -1003,6 +1015,7 @@ int main(void) {
         cmocka_unit_test(published_windows_are_read),
         cmocka_unit_test(repeated_words_are_read),
         cmocka_unit_test(absent_bases_do_not_hide_others),
+        cmocka_unit_test(the_width_of_bloom_is_read),
         cmocka_unit_test(a_second_window_key_counts_nothing),
         cmocka_unit_test(a_ramp_may_have_no_width),
         cmocka_unit_test(short_models_end_in_attention),

@@ -176,10 +176,11 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
 }
 
-/* What blocks that layers share read and give. */
+/* Two rows side by side, and what blocks that layers share read and give. */
 static void lay_out_block(const ln_spec *spec, size_t row, ln_layout *layout, char *memory,
                           ln_activations *a) {
     size_t dim = spec->shared_rank > 0 ? spec->dim : 0;
+    a->pairs = ln_layout_place(layout, memory, has_pairs(spec) ? 2 * spec->dim : 2 * dim, row);
     a->embedded = ln_layout_place(layout, memory, dim, row);
     a->block = ln_layout_place(layout, memory, dim, row);
     a->block_low = ln_layout_place(layout, memory, spec->shared_rank, row);
@@ -253,7 +254,6 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(laurel, n_streams > 0 ? spec->dim : 0, row);
     PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
-    PLACE(pairs, has_pairs(spec) || spec->shared_rank > 0 ? 2 * spec->dim : 0, row);
     PLACE(aux_hidden, aux_hidden_width(spec), row);
     PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);

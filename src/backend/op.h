@@ -498,7 +498,7 @@ typedef enum ln_decay {
     LN_DECAY_FIXED,   /* g = -rate[head], whatever the token; no a */
     LN_DECAY_BOUNDED, /* g = -bound sigmoid(rate[head] (a + a_bias)), for channels, too */
     LN_DECAY_SELECTIVE, /* of Mamba 1, see below */
-    LN_DECAY_LRU        /* of RG-LRU, likewise; the CPU's alone */
+    LN_DECAY_LRU        /* of RG-LRU, likewise */
 } ln_decay;
 
 /* Linear attention with a decaying state. Per head, from the state S0 where the chunk begins, with

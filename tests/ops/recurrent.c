@@ -389,8 +389,6 @@ static void selective_scans_are_the_recurrence(void **state) {
 
 static void linear_units_are_the_recurrence(void **state) {
     (void)state;
-    if (subject.backend->vtable->on_device)
-        return;
     for (size_t i = 0; i < sizeof lru_cases / sizeof *lru_cases; i++)
         if (ops_takes_case())
             check_case(&lru_cases[i]);

@@ -145,7 +145,7 @@ static const recurrent_case selective_cases[] = {
      .rate = 2.0f},
 };
 
-/* Of Griffin, which the CPU scans alone. */
+/* Of Griffin. */
 static const recurrent_case lru_cases[] = {
     {.name = "linear recurrent unit",
      .n_heads = 1,

@@ -122,9 +122,6 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 
 /* What of a model only the CPU runs, or NULL. */
 static const char *part_for_cpu(const ln_spec *spec) {
-    for (size_t i = 0; i < spec->n_layers; i++)
-        if (spec->layers[i].mixer.kind == LN_MIXER_LRU)
-            return "linear recurrent unit (RG-LRU)";
     return spec->shared_rank > 0 ? "blocks that recurrent layers share" : NULL;
 }
 

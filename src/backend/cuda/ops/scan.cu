@@ -303,7 +303,7 @@ static int decode_tokens(const ln_state_shape *s) {
 }
 
 int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    if (op->scan.decay == LN_DECAY_SELECTIVE)
+    if (op->scan.decay == LN_DECAY_SELECTIVE || op->scan.decay == LN_DECAY_LRU)
         return ln_cuda_selective_scan(op, step, stream);
     scan_args args = {};
     args.state = ln_state_args_of(op->scan.cache, step);

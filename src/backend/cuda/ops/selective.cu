@@ -1,4 +1,5 @@
-/* LN_OP_SCAN of Mamba 1: a selective scan, whose state's elements decay by themselves.
+/* LN_OP_SCAN of Mamba 1, a selective scan, whose state's elements decay by themselves; and of
+ * RG-LRU, which is one of a single row with keys and queries of 1.
  *
  * A thread has a column of a sequence's state and takes the tokens in order: first those that the
  * tail has behind the running state, then the step's. Columns do not depend on one another. Step
@@ -137,24 +138,37 @@ static __device__ __forceinline__ float *step_row(const selective_args &args,
     return view.tail + part + (size_t)position % args.state.shape.n_rows * width;
 }
 
-static __device__ __forceinline__ float step_size(const selective_args &args, size_t row,
-                                                  size_t j) {
+/* What a token does to a column, besides its key. */
+typedef struct column_step {
+    float dt, u;
+} column_step;
+
+template <bool IS_LRU>
+static __device__ __forceinline__ column_step step_of(const selective_args &args, size_t row,
+                                                      int position, float v, size_t j) {
     const ln_op_scan &p = args.p;
     float a = p.a[row * args.state.shape.v_dim + j];
     a += p.a_bias != NULL ? p.a_bias[j] : 0.0f;
+    if (IS_LRU) {
+        float dt = 1.0f / (1.0f + expf(-a));
+        return {dt, position == 0 ? v : sqrtf(-expm1f(-2.0f * (p.rate[j] * dt))) * v};
+    }
     float dt = a > 20.0f ? a : log1pf(expf(a));
-    return fminf(fmaxf(dt, p.dt_min), p.dt_max);
+    dt = fminf(fmaxf(dt, p.dt_min), p.dt_max);
+    return {dt, dt * v};
 }
 
 /* The tokens that the tail has behind the running state. */
-template <int N>
+template <int N, bool IS_LRU>
 static __device__ void take_tail(const selective_args &args, const state_view &view,
                                  selective_column<N> &column, const selective_run &r, size_t j) {
     const ln_state_shape &s = args.state.shape;
     for (int position = r.start; position < view.begin; position++) {
         if (position == r.kept && position > r.start)
             store_column(args, column, running_at(args, view, r.kept), j);
-        const float *k = step_row(args, view, args.state.tail_keys, position, s.k_dim);
+        const float one = 1.0f;
+        const float *k =
+            IS_LRU ? &one : step_row(args, view, args.state.tail_keys, position, s.k_dim);
         float dt = step_row(args, view, args.tail_steps, position, s.v_dim)[j];
         float u = step_row(args, view, args.state.tail_updates, position, s.v_dim)[j];
         take(args, column, k, NULL, dt, u);
@@ -165,36 +179,37 @@ static __device__ void take_tail(const selective_args &args, const state_view &v
 template <int N>
 static __device__ __forceinline__ void
 take_token(const selective_args &args, const state_view &view, selective_column<N> &column,
-           const selective_run &r, int position, const float *k, const float *q, float dt, float v,
-           size_t j) {
+           const selective_run &r, int position, const float *k, const float *q,
+           const column_step &step, float v, size_t j) {
     const ln_op_scan &p = args.p;
     const ln_state_shape &s = args.state.shape;
     size_t row = (size_t)(view.row + position - view.begin);
     if (position == r.kept && position > r.start)
         store_column(args, column, running_at(args, view, r.kept), j);
-    float u = dt * v, y = p.q_scale * take(args, column, k, q, dt, u);
+    float y = p.q_scale * take(args, column, k, q, step.dt, step.u);
     p.out[row * s.v_dim + j] = p.skip != NULL ? fmaf(p.skip[j], v, y) : y;
     if (position + (int)s.n_rows >= view.end && s.n_rows > 0) {
-        step_row(args, view, args.tail_steps, position, s.v_dim)[j] = dt;
-        step_row(args, view, args.state.tail_updates, position, s.v_dim)[j] = u;
+        step_row(args, view, args.tail_steps, position, s.v_dim)[j] = step.dt;
+        step_row(args, view, args.state.tail_updates, position, s.v_dim)[j] = step.u;
     }
     if ((position + 1) % LN_STATE_CHUNK == 0)
         store_column(args, column, state_target(args.state, view, position + 1), j);
 }
 
 /* Keys and queries of a tile of tokens, [SELECTIVE_TILE][k_dim] each. */
+template <bool IS_LRU>
 static __device__ __forceinline__ void load_tile(const selective_args &args, const state_view &view,
                                                  int position, int n, float *keys, float *queries) {
     size_t k_dim = args.state.shape.k_dim, row = (size_t)(view.row + position - view.begin);
     for (size_t at = threadIdx.x; at < (size_t)n * k_dim; at += SELECTIVE_THREADS) {
         size_t t = row + at / k_dim, i = at % k_dim;
-        keys[at] = args.p.k[t * args.p.k_stride + i];
-        queries[at] = args.p.q[t * args.p.q_stride + i];
+        keys[at] = IS_LRU ? 1.0f : args.p.k[t * args.p.k_stride + i];
+        queries[at] = IS_LRU ? 1.0f : args.p.q[t * args.p.q_stride + i];
     }
 }
 
 /* Grid: blocks of columns, sequences. Shared memory: keys and queries of a tile, long columns. */
-template <int N>
+template <int N, bool IS_LRU>
 static __global__ void __launch_bounds__(SELECTIVE_THREADS)
     scan_selective(const __grid_constant__ selective_args args) {
     extern __shared__ float memory[];
@@ -211,25 +226,26 @@ static __global__ void __launch_bounds__(SELECTIVE_THREADS)
     if (is_column) {
         column.open(args, queries + SELECTIVE_TILE * s.k_dim, j);
         load_column(args, column, r.from, j);
-        take_tail(args, view, column, r, j);
+        take_tail<N, IS_LRU>(args, view, column, r, j);
     }
     for (int tile = view.begin; tile < view.end; tile += SELECTIVE_TILE) {
         int n = view.end - tile < SELECTIVE_TILE ? view.end - tile : SELECTIVE_TILE;
         size_t row = (size_t)(view.row + tile - view.begin);
-        float dt[SELECTIVE_TILE], v[SELECTIVE_TILE];
-        load_tile(args, view, tile, n, keys, queries);
+        column_step steps[SELECTIVE_TILE];
+        float v[SELECTIVE_TILE];
+        load_tile<IS_LRU>(args, view, tile, n, keys, queries);
 #pragma unroll
         for (int t = 0; t < SELECTIVE_TILE; t++)
             if (t < n && is_column) {
-                dt[t] = step_size(args, row + t, j);
                 v[t] = args.p.v[(row + t) * args.p.v_stride + j];
+                steps[t] = step_of<IS_LRU>(args, row + t, tile + t, v[t], j);
             }
         __syncthreads();
 #pragma unroll
         for (int t = 0; t < SELECTIVE_TILE; t++)
             if (t < n && is_column)
                 take_token(args, view, column, r, tile + t, keys + t * s.k_dim,
-                           queries + t * s.k_dim, dt[t], v[t], j);
+                           queries + t * s.k_dim, steps[t], v[t], j);
         __syncthreads();
     }
     if (is_column && r.kept == view.end)
@@ -255,7 +271,7 @@ static __global__ void keep_selective(const __grid_constant__ selective_args arg
     state_view view = view_sequence(args.state, (int)blockIdx.x);
     if (view.begin == view.end)
         return;
-    int first = view.end - (int)s.n_rows;
+    int first = args.p.k != NULL ? view.end - (int)s.n_rows : view.end;
     for (int position = first > view.begin ? first : view.begin; position < view.end; position++) {
         size_t row = (size_t)(view.row + position - view.begin);
         float *to = step_row(args, view, args.state.tail_keys, position, s.k_dim);
@@ -275,7 +291,10 @@ int ln_cuda_selective_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_st
     args.tail_running = ln_tail_running(s, 0);
     args.running_floats = ln_state_matrix_floats(s);
     bool is_short = s->k_dim <= SELECTIVE_STATE;
-    void (*kernel)(selective_args) = is_short ? scan_selective<SELECTIVE_STATE> : scan_selective<0>;
+    bool is_lru = op->scan.decay == LN_DECAY_LRU;
+    void (*kernel)(selective_args) = is_lru     ? scan_selective<1, true>
+                                     : is_short ? scan_selective<SELECTIVE_STATE, false>
+                                                : scan_selective<0, false>;
     size_t bytes =
         (2 * SELECTIVE_TILE + (is_short ? 0 : SELECTIVE_THREADS)) * s->k_dim * sizeof(float);
     unsigned most;

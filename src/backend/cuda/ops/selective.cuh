@@ -1,4 +1,4 @@
-/* The scan of Mamba 1, whose state's elements decay by themselves. */
+/* The scans of Mamba 1 and of RG-LRU, whose state's elements decay by themselves. */
 #ifndef LN_BACKEND_CUDA_OPS_SELECTIVE_CUH
 #define LN_BACKEND_CUDA_OPS_SELECTIVE_CUH
 

@@ -261,6 +261,7 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
     ln_sequence *sequence = first_live(group);
     ln_kv_arrival arrival = {.tokens = sequence->tokens,
                              .n_tokens = sequence->n_tokens,
+                             .max_tokens = sequence->max_tokens,
                              .n_encoder = group->n_encoder,
                              .root = group->root,
                              .may_hit = !group->wants_all_logits && !needs_all_tokens(group),

@@ -54,6 +54,7 @@ static void init_group(ln_kv_cache *cache, const ln_kv_shape *shape, size_t g,
         .kind = shape->kinds[g],
         .window = shape->windows[g],
         .max_chunk_tokens = shape->max_chunk_tokens,
+        .n_rows = c->n_rows,
         .tables = (ln_block_table *)(void *)(base + c->groups[g].tables),
         .marks = (int32_t *)(void *)(base + c->groups[g].marks),
         .found = (int32_t *)(void *)(base + c->groups[g].found),
@@ -126,19 +127,25 @@ static size_t count_cached(const ln_kv_group *group, size_t begin, size_t end) {
     return n;
 }
 
+static size_t most_blocks(const ln_kv_group *group, const ln_kv_arrival *arrival) {
+    return ln_kv_blocks_needed(arrival->max_tokens, group->window, group->max_chunk_tokens);
+}
+
 /* Whether there is room behind a prefix of n_found blocks. */
 static bool has_room(const ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t n_found) {
     for (size_t g = 0; g < cache->n_groups; g++) {
         const ln_kv_group *group = &cache->groups[g];
-        size_t wanted = ln_kv_table_blocks(arrival->n_encoder), taken = 0;
+        size_t wanted = ln_kv_table_blocks(arrival->n_encoder), taken = 0, growth = 0;
         if (ln_kv_has_states(group))
             continue;
         if (group->kind == LN_KV_GROUP_OWN) {
             size_t begin = ln_kv_first_seen(group->window, n_found * LN_KV_BLOCK_TOKENS);
             taken = count_cached(group, begin, n_found);
             wanted = ln_kv_group_blocks_missing(group, n_found, arrival->n_tokens);
+            size_t most = most_blocks(group, arrival), held = n_found - begin + wanted;
+            growth = most > held ? most - held : 0;
         }
-        if (!ln_kv_group_has_room(group, taken + wanted, arrival->is_alone))
+        if (!ln_kv_group_has_room(group, taken + wanted, growth, arrival->is_alone))
             return false;
     }
     return true;
@@ -241,6 +248,7 @@ bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t 
         if (group->kind == LN_KV_GROUP_OWN) {
             take_prefix(group, table, n_found);
             ln_kv_group_reserve(group, table, arrival->n_tokens);
+            table->most = most_blocks(group, arrival);
             continue;
         }
         if (group->kind == LN_KV_GROUP_STATE)
@@ -345,6 +353,7 @@ void ln_kv_cache_fork(ln_kv_cache *cache, size_t from, size_t to) {
         LN_BUG_ON(table->end != 0);
         table->begin = source->begin;
         table->end = source->end;
+        table->most = source->most;
         for (size_t i = source->begin; i < source->end; i++) {
             table->blocks[i] = source->blocks[i];
             if (table->blocks[i] >= 0)
@@ -358,7 +367,7 @@ static void clear_table(ln_kv_group *group, ln_block_table *table, bool is_swapp
     for (size_t i = table->end; i > table->begin; i--)
         free_block(group, table, i - 1, is_swapped);
     group->n_reserved -= table->n_reserved;
-    table->begin = table->end = table->n_reserved = 0;
+    table->begin = table->end = table->n_reserved = table->most = 0;
 }
 
 void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row) {

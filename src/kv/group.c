@@ -1,6 +1,6 @@
 #include "kv/group.h"
 
-enum { WATERMARK = 100 }; /* one block in so many stays free */
+enum { WATERMARK = 100 }; /* one block in so many is kept for tables that grow */
 
 size_t ln_kv_table_blocks(size_t n_tokens) {
     return n_tokens / LN_KV_BLOCK_TOKENS + (n_tokens % LN_KV_BLOCK_TOKENS != 0);
@@ -23,8 +23,19 @@ size_t ln_kv_group_blocks_missing(const ln_kv_group *group, size_t end, size_t n
     return rest < most ? rest : most;
 }
 
-bool ln_kv_group_has_room(const ln_kv_group *group, size_t n_blocks, bool is_alone) {
-    size_t kept = group->n_reserved + group->pool.n_blocks / WATERMARK;
+/* n_growth and what all tables may grow by beyond what is reserved, as far as `most`. */
+static size_t sum_growth(const ln_kv_group *group, size_t n_growth, size_t most) {
+    for (size_t row = 0; row < group->n_rows && n_growth < most; row++) {
+        const ln_block_table *table = &group->tables[row];
+        size_t held = table->end - table->begin + table->n_reserved;
+        n_growth += table->most > held ? table->most - held : 0;
+    }
+    return n_growth < most ? n_growth : most;
+}
+
+bool ln_kv_group_has_room(const ln_kv_group *group, size_t n_blocks, size_t n_growth,
+                          bool is_alone) {
+    size_t kept = group->n_reserved + sum_growth(group, n_growth, group->pool.n_blocks / WATERMARK);
     return is_alone || n_blocks + kept <= ln_block_pool_available(&group->pool);
 }
 

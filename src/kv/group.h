@@ -21,6 +21,7 @@ typedef struct ln_block_table {
     int32_t *blocks;
     size_t begin, end; /* blocks before `begin` are behind the window */
     size_t n_reserved; /* blocks kept for it besides */
+    size_t most;       /* blocks that it may come to hold at once */
 } ln_block_table;
 
 typedef struct ln_kv_group {
@@ -29,9 +30,10 @@ typedef struct ln_kv_group {
     size_t max_chunk_tokens;  /* tokens that one step adds to a sequence, at most */
     ln_block_pool pool, swap; /* nothing is found in `swap` */
     size_t n_reserved;        /* sum over the tables; never more than are available */
-    ln_block_table *tables;   /* [n_rows] */
-    int32_t *marks;           /* [blocks of the larger pool], -1 between calls */
-    int32_t *found;           /* [max_blocks] of a prefix */
+    size_t n_rows;
+    ln_block_table *tables; /* [n_rows] */
+    int32_t *marks;         /* [blocks of the larger pool], -1 between calls */
+    int32_t *found;         /* [max_blocks] of a prefix */
     /* of kind STATE */
     uint64_t *written_in;    /* [blocks] the step that writes it, of those that can be found */
     size_t n_kept, max_kept; /* states that the coming step keeps for others */
@@ -51,9 +53,11 @@ static inline size_t ln_kv_first_seen(size_t window, size_t position) {
 /* The blocks that a table with `end` still takes until it holds n_tokens. */
 size_t ln_kv_group_blocks_missing(const ln_kv_group *group, size_t end, size_t n_tokens);
 
-/* Whether n_blocks can be taken or reserved: one block in a hundred stays free for sequences that
- * grow, unless nothing else runs. Alone, any number fits: see ln_kv_cache_fits. */
-bool ln_kv_group_has_room(const ln_kv_group *group, size_t n_blocks, bool is_alone);
+/* Whether n_blocks can be taken or reserved by a table that may grow by n_growth more. What all
+ * tables may grow by stays free, but no more than one block in a hundred, and nothing when nothing
+ * else runs. Alone, any number fits: see ln_kv_cache_fits. */
+bool ln_kv_group_has_room(const ln_kv_group *group, size_t n_blocks, size_t n_growth,
+                          bool is_alone);
 
 /* Reserves what a table needs for n_tokens, as far as that is there. */
 void ln_kv_group_reserve(ln_kv_group *group, ln_block_table *table, size_t n_tokens);

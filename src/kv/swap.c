@@ -78,7 +78,7 @@ bool ln_kv_swap_in(ln_kv_cache *cache, const size_t *rows, const size_t *n_token
         size_t wanted = count_group(group, rows, n_rows);
         for (size_t r = 0; r < n_rows && group->kind == LN_KV_GROUP_OWN; r++)
             wanted += ln_kv_group_blocks_missing(group, group->tables[rows[r]].end, n_tokens[r]);
-        if (!ln_kv_has_states(group) && !ln_kv_group_has_room(group, wanted, is_alone))
+        if (!ln_kv_has_states(group) && !ln_kv_group_has_room(group, wanted, 0, is_alone))
             return false;
     }
     for (size_t g = 0; g < cache->n_groups; g++) {

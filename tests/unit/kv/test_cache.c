@@ -497,6 +497,32 @@ static void observers_hear_what_can_be_found(void **state) {
     free(memory);
 }
 
+/* A pool for as many whole contexts as there are rows takes them all; of a smaller one, sequences
+ * that run on leave what they may grow by. */
+static void room_is_kept_for_what_may_grow(void **state) {
+    (void)state;
+    enum { N_ROWS = 5, CTX = 640 };
+    for (size_t n_lacking = 0; n_lacking < 2; n_lacking++)
+        for (size_t n_growth = 0; n_growth < 2; n_growth++) {
+            ln_kv_shape shape = {.n_groups = 1,
+                                 .n_blocks = {N_ROWS * CTX / LN_KV_BLOCK_TOKENS - n_lacking},
+                                 .ctx_tokens = CTX,
+                                 .max_seqs = N_ROWS,
+                                 .max_chunk_tokens = CTX};
+            ln_kv_cache cache;
+            void *memory = create(&cache, &shape);
+            size_t row, n_cached;
+            ln_kv_arrival arrival = {.tokens = counting(), .n_tokens = CTX, .max_tokens = CTX};
+            for (size_t i = 0; i < N_ROWS - 1; i++)
+                assert_true(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached));
+            arrival.n_tokens = CTX - LN_KV_BLOCK_TOKENS;
+            arrival.max_tokens = arrival.n_tokens + n_growth * LN_KV_BLOCK_TOKENS;
+            assert_int_equal(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached),
+                             n_lacking == 0 || n_growth == 0);
+            free(memory);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_counts_references),
@@ -512,6 +538,7 @@ int main(void) {
         cmocka_unit_test(swapped_rows_still_share),
         cmocka_unit_test(random_sequences_keep_the_invariants),
         cmocka_unit_test(observers_hear_what_can_be_found),
+        cmocka_unit_test(room_is_kept_for_what_may_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Floats of 16 bits, IEEE binary16 and bfloat16, by bit-exact conversions that round to nearest
- * even; and E4M3 of 8 bits, likewise. */
+ * even; and E4M3 and E8M0 of 8 bits, likewise. */
 #ifndef LN_BASE_HALF_H
 #define LN_BASE_HALF_H
 
@@ -26,6 +26,13 @@ static inline float ln_f32_from_e4m3(uint8_t byte) {
     if ((byte & 0x7f) == 0x7f)
         value = ln_f32_from_bits(0x7fc00000u);
     return byte & 0x80 ? -value : value;
+}
+
+/* A power of two; all ones is NaN. */
+static inline float ln_f32_from_e8m0(uint8_t byte) {
+    return ln_f32_from_bits(byte == 0xff ? 0x7fc00000u
+                            : byte == 0  ? 0x400000u
+                                         : (uint32_t)byte << 23);
 }
 
 /* What is larger than 448, and NaN, becomes 448. */

@@ -290,10 +290,22 @@ static bool ends_in(const char *name, const char *ending) {
 /* Parameters in a tensor: where numbers are packed into larger words, each of them; none in what
  * only says how they are packed. */
 static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *tensor) {
-    static const char *const beside[] = {
-        ".scales",       ".qzeros",       ".g_idx",  ".weight_scale", ".weight_scale_inv",
-        ".weight_shape", ".weight_g_idx", "_scales", ".input_scale",  ".weight_zero_point",
-        ".output_scale", ".k_scale",      ".v_scale"};
+    static const char *const beside[] = {".scales",
+                                         ".qzeros",
+                                         ".g_idx",
+                                         ".weight_scale",
+                                         ".weight_scale_inv",
+                                         ".weight_shape",
+                                         ".weight_g_idx",
+                                         "_scales",
+                                         ".input_scale",
+                                         ".weight_zero_point",
+                                         ".output_scale",
+                                         ".k_scale",
+                                         ".v_scale",
+                                         ".weight_scale_2",
+                                         ".weight_global_scale",
+                                         ".input_global_scale"};
     const char *name = tensor->name;
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
         return tensor->n_elems;
@@ -303,8 +315,10 @@ static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *te
     if (tensor->dtype == LN_DTYPE_I32 &&
         (ends_in(name, ".qweight") || ends_in(name, ".weight_packed")))
         return tensor->n_elems * 8;
-    return tensor->dtype == LN_DTYPE_U8 && ends_in(name, "_blocks") ? tensor->n_elems * 2
-                                                                    : tensor->n_elems;
+    bool is_pair =
+        tensor->dtype == LN_DTYPE_U8 &&
+        (ends_in(name, "_blocks") || ends_in(name, ".weight") || ends_in(name, ".weight_packed"));
+    return is_pair ? tensor->n_elems * 2 : tensor->n_elems;
 }
 
 static json_t *types_value(const ln_checkpoint *checkpoint, size_t *n_parameters) {

@@ -41,15 +41,15 @@ static void describe(const ln_convert_plan *plan, ln_mix_model *model) {
 
 /* The type in which a tensor's rows lie in the folder, or F32 where they have no one such type. */
 static ln_dtype folder_type(const ln_convert_plan *plan, const ln_convert_tensor *tensor) {
-    if (tensor->packed != LN_PACKED_NONE)
+    if (tensor->packed != LN_PACKED_NONE && !ln_packed_has_values(tensor->packed))
         return tensor->packed == LN_PACKED_MXFP4 ? LN_DTYPE_MXFP4 : LN_DTYPE_F32;
     ln_dtype type = LN_DTYPE_F32;
     for (size_t i = 0; i < tensor->n_parts; i++) {
-        const ln_tensor *source = plan->parts[tensor->first_part + i].source.tensor;
-        bool is_half = source->dtype == LN_DTYPE_F16 || source->dtype == LN_DTYPE_BF16;
-        if (!is_half || (i > 0 && source->dtype != type))
+        ln_dtype dtype = ln_weight_source_dtype(&plan->parts[tensor->first_part + i].source);
+        bool is_half = dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
+        if (!is_half || (i > 0 && dtype != type))
             return LN_DTYPE_F32;
-        type = source->dtype;
+        type = dtype;
     }
     return type;
 }

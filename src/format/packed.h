@@ -9,6 +9,9 @@
  *   F8_G32  float32 scale, 32 E4M3; value q * scale
  *   F32     of 8-bit values, where 32 columns do not share a scale
  *   MXFP4   GGUF's block
+ *
+ * Where no type of blocks has the values, rows pass through float32 and become BF16, F16 or F32, or
+ * what they are to be quantised to on load.
  */
 #ifndef LN_FORMAT_PACKED_H
 #define LN_FORMAT_PACKED_H
@@ -28,8 +31,10 @@ typedef enum ln_packed_kind {
                             order of nibbles; scales [groups][rows] */
     LN_PACKED_INT4,      /* values I32 [rows][cols / 8], offset by 8; scales [rows][groups];
                             zeros I32 [rows / 8][groups] or none */
-    LN_PACKED_MXFP4      /* values U8 [experts][rows][cols / 32][16]; scales U8
+    LN_PACKED_MXFP4,     /* values U8 [experts][rows][cols / 32][16], or without experts; scales U8
                             [experts][rows][cols / 32] */
+    LN_PACKED_NVFP4      /* values U8 [rows][cols / 2], E2M1; scales F8_E4M3 [rows][cols / 16], and
+                            one of the whole matrix */
 } ln_packed_kind;
 
 typedef struct ln_packed {
@@ -45,11 +50,18 @@ typedef struct ln_packed {
                                ln_packed_columns; wanted where there is an order */
     size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
                                       stored rows from first_turned on */
-    ln_dtype on_load;              /* LN_PACKED_ON_LOAD */
+    ln_dtype on_load;              /* ON_LOAD, NVFP4: what rows become */
+    const ln_tensor *whole_scale; /* NVFP4: one float32, which multiplies scales, or divides them */
+    bool divides;
     size_t first_col, n_part_cols; /* rows have so many columns, from first_col on; 0: have all */
     bool meets_8_bits;             /* INT8, FP8: the checkpoint wants activations so, too */
     bool as_floats;                /* INT8, FP8: rows are F32 */
 } ln_packed;
+
+/* Whether rows pass through float32, of a checkpoint's form that no type of blocks has. */
+static inline bool ln_packed_has_values(ln_packed_kind kind) {
+    return kind == LN_PACKED_NVFP4;
+}
 
 /* The block type of the rows that ln_packed_row gives. */
 ln_dtype ln_packed_dtype(const ln_packed *packed);
@@ -67,6 +79,10 @@ bool ln_packed_on_load_type(const char *name, ln_dtype *dtype);
 /* Quantises a plain tensor [n_rows][n_cols] as it is read; kind NONE when its columns do not fit
  * the type's blocks, or its type is quantised already. */
 ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_cols, ln_dtype dtype);
+
+/* Quantises rows that would be BF16, F16 or F32 to another type instead. False: they have a type of
+ * blocks, or their columns do not fit the new type's. */
+bool ln_packed_quantize(ln_packed *packed, ln_dtype dtype);
 
 /* Where groups of columns are not contiguous (p->order), rows are read with the columns of each
  * group side by side: out[i] is the stored column of column i, for n_cols columns. What multiplies

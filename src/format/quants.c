@@ -68,16 +68,13 @@ static void block_q8_0(const uint8_t *block, float *out) {
         out[i] = (float)(int8_t)block[2 + i] * scale;
 }
 
-/* Twice the values of E2M1. */
-static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 /* exponent E8M0 of a scale that is halved, since the E2M1 values are doubled; nibbles */
 static void block_mxfp4(const uint8_t *block, float *out) {
     uint32_t exponent = block[0];
     uint32_t bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23;
     float scale = ln_f32_from_bits(bits);
     for (int i = 0; i < 32; i++)
-        out[i] = scale * (float)e2m1_doubled[block[1 + i % 16] >> 4 * (i / 16) & 15];
+        out[i] = scale * (float)ln_e2m1_doubled[block[1 + i % 16] >> 4 * (i / 16) & 15];
 }
 
 /* 4 scales, E4M3 without a sign (its NaN counts as 0), of 16 elements each; nibbles of E2M1, the
@@ -87,7 +84,7 @@ static void block_nvfp4(const uint8_t *block, float *out) {
         uint8_t bits = block[i / 16] & 0x7f;
         float scale = bits == 0x7f ? 0.0f : 0.5f * ln_f32_from_e4m3(bits);
         uint8_t both = block[4 + i / 16 * 8 + i % 8];
-        out[i] = scale * (float)e2m1_doubled[both >> 4 * (i % 16 / 8) & 15];
+        out[i] = scale * (float)ln_e2m1_doubled[both >> 4 * (i % 16 / 8) & 15];
     }
 }
 

@@ -1,5 +1,5 @@
 /* One block of each quantised type to float32: `block` points to ln_dtype_block_bytes bytes of any
- * alignment, `out` to ln_dtype_block_elems floats. Internal to quants.c. */
+ * alignment, `out` to ln_dtype_block_elems floats. Internal to quants.c and packed_values.c. */
 #ifndef LN_FORMAT_QUANTS_BLOCK_H
 #define LN_FORMAT_QUANTS_BLOCK_H
 
@@ -29,6 +29,9 @@ void ln_block_iq3_xxs(const uint8_t *block, float *out);
 void ln_block_iq3_s(const uint8_t *block, float *out);
 void ln_block_iq4_nl(const uint8_t *block, float *out);
 void ln_block_iq4_xs(const uint8_t *block, float *out);
+
+/* Twice the values of E2M1. */
+static const int8_t ln_e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static inline uint16_t ln_block_u16(const uint8_t *bytes) {
     uint16_t value;

@@ -115,6 +115,8 @@ static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source 
         role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return;
     l->weights->n_matrices++;
+    if (ln_packed_quantize(&source->packed, *l->options.quantize))
+        l->weights->n_quantized++;
     if (source->packed.kind != LN_PACKED_NONE || source->transpose)
         return;
     source->packed = ln_packed_on_load(source->tensor, (size_t)(source->tensor->n_elems / n_cols),

@@ -33,6 +33,7 @@ void ln_unused_tensors_mark_request(ln_unused_tensors *unused, const ln_weight_r
         ln_unused_tensors_mark(unused, source->packed.scales);
         ln_unused_tensors_mark(unused, source->packed.zeros);
         ln_unused_tensors_mark(unused, source->packed.order);
+        ln_unused_tensors_mark(unused, source->packed.whole_scale);
     }
 }
 
@@ -60,6 +61,7 @@ static bool is_by_product(const ln_tensor *tensor) {
         ".weight_shape",
         ".g_idx",
         ".input_scale",
+        ".input_global_scale",
         ".activation_scale",
         ".output_scale",
         ".k_scale",

@@ -118,6 +118,42 @@ def tile_scales(t):
     return full, s, ".weight_scale_inv"
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+
+
+def e2m1(scaled: np.ndarray):
+    """(codes, values) of the nearest values."""
+    codes = np.abs(np.abs(scaled)[..., None] - E2M1).argmin(-1)
+    return codes + np.where(scaled < 0, 8, 0), np.where(scaled < 0, -E2M1[codes], E2M1[codes])
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    return torch.tensor(values).to(torch.bfloat16).float().numpy()
+
+
+def pairs(codes: np.ndarray) -> torch.Tensor:
+    return torch.tensor((codes[..., 0::2] | codes[..., 1::2] << 4).astype(np.uint8))
+
+
+def nvfp4(w):
+    """Of ModelOpt: a scale in E4M3 for 16 values, and one of the matrix."""
+    g = w.reshape(w.shape[0], -1, 16)
+    whole = torch.tensor(np.abs(w).max() / (6 * 448))
+    scale = (torch.tensor(np.abs(g).max(-1) / 6) / whole).to(torch.float8_e4m3fn)
+    full = (scale.float() * whole).numpy()[..., None]
+    codes, value = e2m1(g / full)
+    return {".weight": pairs(codes.reshape(w.shape)), ".weight_scale": scale,
+            ".weight_scale_2": whole, ".input_scale": torch.tensor(0.01)}, \
+        rounded(value * full).reshape(w.shape)
+
+
+def mxfp4_pairs(w):
+    """Of compressed-tensors and Quark, which have it under another name."""
+    blocks, scales, value = mxfp4(w)
+    return {".weight_packed": torch.tensor(blocks).reshape(w.shape[0], -1),
+            ".weight_scale": torch.tensor(scales)}, value
+
+
 def group(num_bits: int, kind: str, strategy: str) -> dict:
     weights = {"num_bits": num_bits, "type": kind, "strategy": strategy, "symmetric": True}
     if strategy == "group":
@@ -141,18 +177,19 @@ FORMS = {
                                          "format": "float-quantized",
                                          "config_groups": group(8, "float", "channel")}),
     "llama_fp8_tiles": (fp8(tile_scales), {"quant_method": "fp8", "weight_block_size": [128, 128]}),
+    "llama_nvfp4": (nvfp4, {"quant_method": "modelopt", "quant_algo": "NVFP4",
+                            "producer": {"name": "modelopt", "version": "0.29.0"}}),
+    "llama_mxfp4": (mxfp4_pairs, {"quant_method": "compressed-tensors",
+                                  "format": "mxfp4-pack-quantized"}),
 }
 
 
 def mxfp4(w: np.ndarray):
     """[rows][cols] to (blocks [rows][cols / 32][16], scales [rows][cols / 32], dequantised)."""
-    levels = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
     g = w.reshape(w.shape[0], -1, 32)
     exponent = np.ceil(np.log2(np.abs(g).max(-1) / 6 + 1e-30)).astype(int)
-    scaled = g / np.exp2(exponent)[..., None]
-    codes = np.abs(np.abs(scaled)[..., None] - levels).argmin(-1)
-    value = np.where(scaled < 0, -levels[codes], levels[codes]) * np.exp2(exponent)[..., None]
-    codes = codes + np.where(scaled < 0, 8, 0)
+    codes, value = e2m1(g / np.exp2(exponent)[..., None])
+    value = value * np.exp2(exponent)[..., None]
     blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).astype(np.uint8)
     return blocks, (exponent + 127).astype(np.uint8), value.reshape(w.shape).astype(np.float32)
 

@@ -10,7 +10,8 @@
 
 enum { N_VOCAB = 256, N_IDS = 6 };
 static const char *backend = "cpu";
-static const char folder[] = TEST_SOURCE_DIR "/tests/golden/models/llama_mha_bias";
+#define MODELS TEST_SOURCE_DIR "/tests/golden/models/"
+static const char folder[] = MODELS "llama_mha_bias";
 
 static void keep_row(void *user, size_t position, const float *row, size_t n_vocab) {
     float *rows = user;
@@ -57,6 +58,15 @@ static float *score(const linnet_model *model, const char *type) {
     return rows;
 }
 
+static double distance_of(const float *rows, const float *plain) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < N_IDS * N_VOCAB; i++) {
+        difference += pow((double)rows[i] - (double)plain[i], 2);
+        norm += pow((double)plain[i], 2);
+    }
+    return sqrt(difference / norm);
+}
+
 static void coarser_types_move_the_logits_further(void **state) {
     (void)state;
     static const struct {
@@ -71,18 +81,32 @@ static void coarser_types_move_the_logits_further(void **state) {
     float *plain = score(model, NULL);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         float *rows = score(model, cases[c].type);
-        double difference = 0, norm = 0;
-        for (size_t i = 0; i < N_IDS * N_VOCAB; i++) {
-            difference += pow((double)rows[i] - (double)plain[i], 2);
-            norm += pow((double)plain[i], 2);
-        }
-        double distance = sqrt(difference / norm);
+        double distance = distance_of(rows, plain);
         if (!(distance >= cases[c].least && distance <= cases[c].most))
             fail_msg("%s: the logits moved by %g", cases[c].type, distance);
         free(rows);
     }
     free(plain);
     linnet_model_close(model);
+}
+
+/* Folders whose 4 bits become BF16 are quantised from there. */
+static void folders_of_4_bits_are_quantised_again(void **state) {
+    (void)state;
+    static const char *const folders[] = {MODELS "llama_nvfp4"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        linnet_model *model;
+        assert_int_equal(linnet_model_open(folders[i], &model, NULL), LINNET_OK);
+        float *plain = score(model, NULL), *rows = score(model, "q8_0"),
+              *few = score(model, "int4");
+        double distance = distance_of(rows, plain);
+        if (!(distance > 1e-4 && distance < 0.06 && distance < distance_of(few, plain)))
+            fail_msg("%s: the logits moved by %g", folders[i], distance);
+        free(plain);
+        free(rows);
+        free(few);
+        linnet_model_close(model);
+    }
 }
 
 static void unknown_types_are_refused(void **state) {
@@ -107,6 +131,7 @@ int main(int argc, char **argv) {
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coarser_types_move_the_logits_further),
+        cmocka_unit_test(folders_of_4_bits_are_quantised_again),
         cmocka_unit_test(unknown_types_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

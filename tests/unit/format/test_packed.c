@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/half.h"
 #include "format/packed.h"
 #include "format/quants.h"
 
@@ -92,6 +93,10 @@ static void wrong_forms_are_refused_by_name(void **state) {
         {"llama_fp8_tiles", "128", "64", 192, 192, "neither rows nor tiles of 64 x 128"},
         {"llama_fp8_tiles", "128", "96", 192, 192, NULL},
         {"llama_fp8_rows", "\"format\"", "\"format\"", 192, 192, NULL},
+        {"llama_nvfp4", "NVFP4", "NVFP4", 192, 192, NULL},
+        {"llama_nvfp4", "NVFP4", "NVFP4", 192, 96, ".weight has a wrong shape"},
+        {"llama_mxfp4", "mxfp4", "mxfp4", 192, 192, NULL},
+        {"llama_mxfp4", "mxfp4", "mxfp4", 200, 192, ".weight_packed has a wrong shape"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);
@@ -135,6 +140,41 @@ static void tiles_of_any_size_are_read(void **state) {
     ln_checkpoint_close(odd);
 }
 
+/* Rows that pass through float32: whole, in parts, as columns, and quantised again. */
+static void rows_of_values_are_read(void **state) {
+    (void)state;
+    enum { N = 192, BEGIN = 64, PART = 32 };
+    static const char *const goldens[] = {"llama_nvfp4"};
+    for (size_t g = 0; g < sizeof goldens / sizeof *goldens; g++) {
+        ln_checkpoint *checkpoint = open_edited(goldens[g], "quant", "quant");
+        ln_packed packed, part, turned;
+        uint16_t row[N], some[N];
+        uint8_t blocks[34 * N / 32];
+        float x[N];
+        assert_int_equal(
+            ln_packed_find(checkpoint, "model.layers.0.self_attn.q_proj", 1, N, N, &packed, NULL),
+            LINNET_OK);
+        assert_int_equal(ln_packed_dtype(&packed), LN_DTYPE_BF16);
+        part = turned = packed;
+        ln_packed_row(&packed, 150, (uint8_t *)row);
+        part.first_col = BEGIN;
+        part.n_part_cols = PART;
+        ln_packed_row(&part, 150, (uint8_t *)some);
+        assert_memory_equal(some, row + BEGIN, PART * sizeof *row);
+        assert_int_equal(ln_packed_turn(checkpoint, &turned, 120, 40, NULL), LINNET_OK);
+        assert_false(ln_packed_quantize(&turned, LN_DTYPE_Q8_0));
+        ln_packed_row(&turned, 7, (uint8_t *)some);
+        assert_int_equal(some[150 - 120], row[7]);
+        assert_false(ln_packed_quantize(&packed, LN_DTYPE_Q4_K)); /* no whole number of blocks */
+        assert_true(ln_packed_quantize(&packed, LN_DTYPE_Q8_0));
+        ln_packed_row(&packed, 150, blocks);
+        ln_dequantize_row(LN_DTYPE_Q8_0, blocks, x, N);
+        for (size_t i = 0; i < N; i++)
+            assert_true(fabsf(x[i] - ln_f32_from_bf16(row[i])) < 0.01f);
+        ln_checkpoint_close(checkpoint);
+    }
+}
+
 /* Whether activations become numbers of 8 bits, too, is what the checkpoint says. */
 static void activations_follow_the_checkpoint(void **state) {
     (void)state;
@@ -153,6 +193,7 @@ static void activations_follow_the_checkpoint(void **state) {
         {"llama_fp8_tiles", "\"fp8\"", "\"fp8\", \"activation_scheme\": \"dynamic\"", true},
         {"llama_fp8_tiles", "\"fp8\"", "\"fp8\", \"activation_scheme\": \"static\"", true},
         {"llama_fp8_tiles", "\"fp8\"", "\"fbgemm_fp8\"", true},
+        {"llama_fp8_tiles", "\"fp8\"", "\"modelopt\", \"quant_algo\": \"FP8\"", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);
@@ -238,6 +279,7 @@ int main(void) {
         cmocka_unit_test(ordered_columns_are_gathered),
         cmocka_unit_test(tiles_of_any_size_are_read),
         cmocka_unit_test(internal_blocks_are_their_formulas),
+        cmocka_unit_test(rows_of_values_are_read),
         cmocka_unit_test(wrong_forms_are_refused_by_name),
         cmocka_unit_test(plain_modules_stay_plain),
     };

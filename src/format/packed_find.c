@@ -1,0 +1,317 @@
+#include "format/packed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/packed_values.h"
+
+enum { BLOCK = 32, NAME_BYTES = 200 };
+
+typedef struct finder {
+    const ln_checkpoint *checkpoint;
+    const char *module;
+    ln_error *err;
+} finder;
+
+static const ln_tensor *find(const finder *f, const char *suffix) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", f->module, suffix);
+    return ln_checkpoint_find(f->checkpoint, name);
+}
+
+static ln_status wrong(const finder *f, const char *suffix, const char *what) {
+    return ln_fail(f->err, LINNET_ERR_FORMAT, "%s: tensor %s%s %s",
+                   ln_checkpoint_path(f->checkpoint), f->module, suffix, what);
+}
+
+static ln_status need(const finder *f, const char *suffix, const ln_tensor **tensor) {
+    *tensor = find(f, suffix);
+    return *tensor != NULL ? LINNET_OK : wrong(f, suffix, "is missing");
+}
+
+/* A key of config.json, which may stand in the part of the model that is read. */
+static bool find_key(const finder *f, const char *key, ln_meta_value *value) {
+    char nested[NAME_BYTES + 16];
+    if (ln_checkpoint_meta(f->checkpoint, key, value))
+        return true;
+    snprintf(nested, sizeof nested, "text_config.%s", key);
+    return ln_checkpoint_meta(f->checkpoint, nested, value);
+}
+
+/* A number of quantization_config, wherever the method keeps it. */
+static size_t setting(const finder *f, const char *key, size_t fallback) {
+    static const char *const places[] = {"quantization_config.%s",
+                                         "quantization_config.config_groups.group_0.weights.%s"};
+    char name[NAME_BYTES];
+    ln_meta_value value;
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, i == 0 ? "quantization_config.%s" : places[1], key);
+        if (find_key(f, name, &value) && value.kind == LN_META_INT)
+            return value.integer > 0 ? (size_t)value.integer : 0;
+    }
+    return fallback;
+}
+
+static bool config_is(const finder *f, const char *key, const char *text) {
+    ln_meta_value value;
+    return find_key(f, key, &value) && value.kind == LN_META_STRING &&
+           value.string.bytes == strlen(text) &&
+           memcmp(value.string.data, text, value.string.bytes) == 0;
+}
+
+/* Whether activations are to have 8 bits where the values have: compressed-tensors says how many,
+ * other methods of FP8 when their scales are found. */
+static bool wants_8_bit_activations(const finder *f) {
+    ln_meta_value value;
+    if (find_key(f, "quantization_config.config_groups.group_0.input_activations.num_bits", &value))
+        return value.kind == LN_META_INT && value.integer == 8;
+    const char *scheme = "quantization_config.activation_scheme";
+    return config_is(f, "quantization_config.quant_method", "fbgemm_fp8") ||
+           config_is(f, "quantization_config.quant_algo", "FP8") ||
+           config_is(f, scheme, "dynamic") || config_is(f, scheme, "static");
+}
+
+static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t b) {
+    return tensor->dtype == dtype && tensor->n_dims == 2 && tensor->dims[0] == a &&
+           tensor->dims[1] == b;
+}
+
+static bool is_scale_type(ln_dtype dtype) {
+    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
+}
+
+/* Rows and columns that share a scale of FP8: 128 x 128, unless config.json says otherwise. */
+static void tile_of(const finder *f, size_t tile[2]) {
+    static const char *const keys[] = {
+        "quantization_config.weight_block_size",
+        "quantization_config.config_groups.group_0.weights.block_structure"};
+    ln_meta_value list, item;
+    tile[0] = tile[1] = 128;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < 2 && find_key(f, keys[i], &list); j++)
+            if (ln_meta_item(&list, j, &item) && item.kind == LN_META_INT && item.integer > 0)
+                tile[j] = (size_t)item.integer;
+}
+
+/* Scales of 8-bit values: one, one per row, or one per tile. */
+static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p) {
+    const ln_tensor *scales = p->scales;
+    if (!is_scale_type(scales->dtype))
+        return wrong(f, suffix, "has no type of scales");
+    p->scale_rows = p->scale_cols = 1;
+    p->group_rows = p->n_rows;
+    p->group_cols = p->n_cols;
+    if (scales->n_elems == 1)
+        return LINNET_OK;
+    p->scale_rows = (size_t)scales->dims[0];
+    p->scale_cols = scales->n_dims == 2 ? (size_t)scales->dims[1] : 1;
+    if (scales->n_dims <= 2 && p->scale_rows == p->n_rows && p->scale_cols == 1) {
+        p->group_rows = 1;
+        return LINNET_OK;
+    }
+    size_t tile[2];
+    tile_of(f, tile);
+    p->group_rows = tile[0];
+    p->group_cols = tile[1];
+    if (scales->n_dims != 2 || p->scale_rows != (p->n_rows - 1) / tile[0] + 1 ||
+        p->scale_cols != (p->n_cols - 1) / tile[1] + 1)
+        return ln_fail(f->err, LINNET_ERR_FORMAT,
+                       "%s: tensor %s%s has a shape that fits neither rows nor tiles of %zu x %zu",
+                       ln_checkpoint_path(f->checkpoint), f->module, suffix, tile[0], tile[1]);
+    return LINNET_OK;
+}
+
+static ln_status find_8_bit(const finder *f, ln_packed *p) {
+    bool is_inverse = find(f, ".weight_scale_inv") != NULL;
+    const char *suffix = is_inverse ? ".weight_scale_inv" : ".weight_scale";
+    if (p->values->n_dims != 2 || p->values->dims[0] != p->n_rows ||
+        p->values->dims[1] != p->n_cols)
+        return wrong(f, ".weight", "has a wrong shape");
+    LN_TRY(need(f, suffix, &p->scales));
+    return check_scales(f, suffix, p);
+}
+
+/* Columns that share a scale, from quantization_config.group_size; 0: all. */
+static ln_status find_groups(const finder *f, size_t fallback, ln_packed *p, size_t *n_groups) {
+    size_t group = setting(f, "group_size", fallback);
+    if (setting(f, "bits", setting(f, "w_bit", setting(f, "num_bits", 4))) != 4)
+        return wrong(f, ".weight", "is quantised to a number of bits other than 4");
+    p->group_rows = 1;
+    p->group_cols = group > 0 ? group : p->n_cols;
+    if (p->group_cols % BLOCK != 0 || p->n_cols % p->group_cols != 0)
+        return wrong(f, ".weight", "has groups that are no multiple of 32 columns");
+    *n_groups = p->n_cols / p->group_cols;
+    return LINNET_OK;
+}
+
+/* The order of columns over groups. Flags of config.json cannot be trusted about it, so the tensor
+ * itself is looked at: every group has as many columns as any other. */
+static ln_status find_order(const finder *f, const char *suffix, size_t n_groups, ln_packed *p) {
+    const ln_tensor *order = find(f, suffix);
+    if (order == NULL)
+        return LINNET_OK;
+    if (order->dtype != LN_DTYPE_I32 || order->n_elems != p->n_cols)
+        return wrong(f, suffix, "has a wrong shape or type");
+    size_t *counts = calloc(n_groups, sizeof *counts);
+    if (counts == NULL)
+        return ln_fail(f->err, LINNET_ERR_NOMEM, "out of memory reading tensor %s", order->name);
+    bool is_whole = true;
+    for (size_t i = 0; i < p->n_cols && is_whole; i++) {
+        uint32_t group = ln_packed_word(order, i);
+        is_whole = group < n_groups && counts[group]++ < p->group_cols;
+        if (group != i / p->group_cols)
+            p->order = order;
+    }
+    free(counts);
+    return is_whole ? LINNET_OK : wrong(f, suffix, "does not give every group its columns");
+}
+
+static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
+    bool is_awq = config_is(f, "quantization_config.quant_method", "awq");
+    bool is_v2 = config_is(f, "quantization_config.checkpoint_format", "gptq_v2");
+    size_t n_groups, rows = p->n_rows, cols = p->n_cols;
+    p->kind = is_awq ? LN_PACKED_AWQ : LN_PACKED_GPTQ;
+    p->zero_offset = is_awq || is_v2 ? 0 : 1;
+    LN_TRY(find_groups(f, 0, p, &n_groups));
+    LN_TRY(need(f, ".scales", &p->scales));
+    LN_TRY(need(f, ".qzeros", &p->zeros));
+    if (!has_shape(p->values, LN_DTYPE_I32, is_awq ? cols : cols / 8, is_awq ? rows / 8 : rows))
+        return wrong(f, ".qweight", "has a wrong shape or type");
+    if (!has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows / 8) || rows % 8 != 0)
+        return wrong(f, ".qzeros", "has a wrong shape or type");
+    if (!has_shape(p->scales, p->scales->dtype, n_groups, rows) || !is_scale_type(p->scales->dtype))
+        return wrong(f, ".scales", "has a wrong shape or type");
+    p->scale_rows = n_groups;
+    p->scale_cols = rows;
+    return find_order(f, ".g_idx", n_groups, p);
+}
+
+static ln_status find_int4(const finder *f, ln_packed *p) {
+    size_t n_groups;
+    p->kind = LN_PACKED_INT4;
+    LN_TRY(need(f, ".weight_scale", &p->scales));
+    /* groups of config.json that have other names than group_0 are known by their scales */
+    size_t n_scales = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
+    LN_TRY(find_groups(f, n_scales > 0 ? p->n_cols / n_scales : 0, p, &n_groups));
+    p->zeros = find(f, ".weight_zero_point");
+    if (!has_shape(p->values, LN_DTYPE_I32, p->n_rows, p->n_cols / 8) || p->n_cols % 8 != 0)
+        return wrong(f, ".weight_packed", "has a wrong shape or type");
+    if (!has_shape(p->scales, p->scales->dtype, p->n_rows, n_groups) ||
+        !is_scale_type(p->scales->dtype))
+        return wrong(f, ".weight_scale", "has a wrong shape or type");
+    if (p->zeros != NULL && !has_shape(p->zeros, LN_DTYPE_I32, (p->n_rows + 7) / 8, n_groups))
+        return wrong(f, ".weight_zero_point", "has a wrong shape or type");
+    p->scale_rows = p->n_rows;
+    p->scale_cols = n_groups;
+    return find_order(f, ".weight_g_idx", n_groups, p);
+}
+
+static bool is_exponent(ln_dtype dtype) {
+    return dtype == LN_DTYPE_U8 || dtype == LN_DTYPE_F8_E8M0;
+}
+
+static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
+    size_t rows = p->n_rows / n_experts, blocks = p->n_cols / BLOCK;
+    const uint64_t dims[4] = {n_experts, rows, blocks, BLOCK / 2};
+    p->kind = LN_PACKED_MXFP4;
+    LN_TRY(need(f, "_scales", &p->scales));
+    if (p->values->dtype != LN_DTYPE_U8 || p->values->n_dims != 4 ||
+        memcmp(p->values->dims, dims, sizeof dims) != 0)
+        return wrong(f, "_blocks", "has a wrong shape or type");
+    if (p->scales->dtype != LN_DTYPE_U8 || p->scales->n_dims != 3 ||
+        memcmp(p->scales->dims, dims, 3 * sizeof *dims) != 0)
+        return wrong(f, "_scales", "has a wrong shape or type");
+    return LINNET_OK;
+}
+
+/* E2M1, two to a byte, with scales of 32 columns (MXFP4) or 16 (NVFP4); `suffix` of the values. */
+static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
+    LN_TRY(need(f, ".weight_scale", &p->scales));
+    bool is_mxfp4 = is_exponent(p->scales->dtype);
+    p->kind = is_mxfp4 ? LN_PACKED_MXFP4 : LN_PACKED_NVFP4;
+    p->group_rows = 1;
+    p->group_cols = is_mxfp4 ? BLOCK : BLOCK / 2;
+    p->scale_rows = p->n_rows;
+    p->scale_cols = p->n_cols / p->group_cols;
+    p->on_load = LN_DTYPE_BF16;
+    if (!has_shape(p->values, LN_DTYPE_U8, p->n_rows, p->n_cols / 2) ||
+        p->n_cols % p->group_cols != 0)
+        return wrong(f, suffix, "has a wrong shape or type");
+    if (!has_shape(p->scales, is_mxfp4 ? p->scales->dtype : LN_DTYPE_F8_E4M3, p->n_rows,
+                   p->scale_cols))
+        return wrong(f, ".weight_scale", "has a wrong shape or type");
+    if (is_mxfp4)
+        return LINNET_OK;
+    p->whole_scale = find(f, ".weight_scale_2");
+    p->divides = p->whole_scale == NULL;
+    if (p->divides)
+        LN_TRY(need(f, ".weight_global_scale", &p->whole_scale));
+    return p->whole_scale->dtype == LN_DTYPE_F32 && p->whole_scale->n_elems == 1
+               ? LINNET_OK
+               : wrong(f, p->divides ? ".weight_global_scale" : ".weight_scale_2",
+                       "has a wrong shape or type");
+}
+
+/* The form whose tensors are there; kind NONE: none. */
+static ln_status find_form(const finder *f, size_t n_experts, ln_packed *p) {
+    p->values = find(f, ".weight");
+    if (p->values != NULL &&
+        (p->values->dtype == LN_DTYPE_F8_E4M3 || p->values->dtype == LN_DTYPE_I8)) {
+        bool is_int8 = p->values->dtype == LN_DTYPE_I8;
+        p->kind = is_int8 ? LN_PACKED_INT8 : LN_PACKED_FP8;
+        p->meets_8_bits = wants_8_bit_activations(f);
+        return find_8_bit(f, p);
+    }
+    if (p->values != NULL && p->values->dtype == LN_DTYPE_U8)
+        return find_fp4(f, ".weight", p);
+    if ((p->values = find(f, ".qweight")) != NULL)
+        return find_gptq_or_awq(f, p);
+    if ((p->values = find(f, ".weight_packed")) != NULL)
+        return p->values->dtype == LN_DTYPE_U8 ? find_fp4(f, ".weight_packed", p) : find_int4(f, p);
+    if ((p->values = find(f, "_blocks")) != NULL)
+        return find_mxfp4(f, n_experts, p);
+    return LINNET_OK;
+}
+
+ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
+                         size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err) {
+    finder f = {checkpoint, name, err};
+    ln_packed p = {.n_rows = n_rows, .n_cols = n_cols};
+    *packed = (ln_packed){0};
+    if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
+        return LINNET_OK;
+    LN_TRY(find_form(&f, n_experts, &p));
+    if (p.kind == LN_PACKED_NONE)
+        return LINNET_OK;
+    bool is_8_bit = p.kind == LN_PACKED_FP8 || p.kind == LN_PACKED_INT8;
+    bool fits = n_cols % BLOCK == 0 && (p.group_cols % BLOCK == 0 || p.group_cols == n_cols);
+    p.as_floats = is_8_bit && !fits;
+    p.meets_8_bits &= fits;
+    if (n_cols % BLOCK != 0 && !is_8_bit && !ln_packed_has_values(p.kind))
+        return wrong(&f, "", "has a number of columns that is no multiple of 32");
+    *packed = p;
+    return LINNET_OK;
+}
+
+void ln_packed_columns(const ln_packed *packed, int32_t *out) {
+    size_t n_groups = packed->n_cols / packed->group_cols;
+    for (size_t group = 0; group < n_groups; group++)
+        for (size_t col = 0; col < packed->n_cols; col++)
+            if (ln_packed_word(packed->order, col) == group)
+                *out++ = (int32_t)col;
+}
+
+ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, size_t first, size_t n,
+                         ln_error *err) {
+    bool is_8_bit = packed->kind == LN_PACKED_FP8 || packed->kind == LN_PACKED_INT8;
+    bool one_scale = packed->group_rows % BLOCK == 0 || packed->group_rows == packed->n_rows;
+    if (!is_8_bit && !ln_packed_has_values(packed->kind))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s: quantised in a form that cannot be turned",
+                       ln_checkpoint_path(checkpoint), packed->values->name);
+    packed->as_floats |= is_8_bit && (!one_scale || first % BLOCK != 0 || n % BLOCK != 0);
+    packed->first_turned = first;
+    packed->n_turned = n;
+    return LINNET_OK;
+}

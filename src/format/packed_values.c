@@ -1,0 +1,54 @@
+#include "format/packed_values.h"
+
+#include <string.h>
+
+#include "base/half.h"
+#include "format/quants.h"
+#include "format/quants_block.h"
+
+static float float_at(const ln_tensor *tensor, size_t at) {
+    float value;
+    memcpy(&value, tensor->data + at * sizeof value, sizeof value);
+    return value;
+}
+
+float ln_packed_scale(const ln_tensor *scales, size_t at) {
+    switch (scales->dtype) {
+    case LN_DTYPE_F32: return float_at(scales, at);
+    case LN_DTYPE_F16: return ln_f32_from_f16(ln_block_u16(scales->data + at * 2));
+    case LN_DTYPE_BF16: return ln_f32_from_bf16(ln_block_u16(scales->data + at * 2));
+    default: return ln_f32_from_e8m0(scales->data[at]);
+    }
+}
+
+/* Value 2 i of a row in the low bits of byte i, value 2 i + 1 above it. */
+static void nvfp4_values(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
+    const uint8_t *pairs = p->values->data + row * (p->n_cols / 2);
+    const uint8_t *scales = p->scales->data + row * p->scale_cols;
+    float whole = float_at(p->whole_scale, 0);
+    for (size_t i = col; i < col + n; i++) {
+        float scale = ln_f32_from_e4m3(scales[i / p->group_cols]);
+        scale = p->divides ? scale / whole : scale * whole;
+        *out++ = 0.5f * (float)ln_e2m1_doubled[pairs[i / 2] >> 4 * (i % 2) & 15] * scale;
+    }
+}
+
+static void stored_values(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
+    size_t item;
+    switch (p->kind) {
+    case LN_PACKED_NVFP4: nvfp4_values(p, row, col, n, out); break;
+    default:
+        item = ln_dtype_block_bytes(p->values->dtype);
+        ln_dequantize_row(p->values->dtype, p->values->data + (row * p->n_cols + col) * item, out,
+                          n);
+    }
+}
+
+void ln_packed_values(const ln_packed *packed, size_t row, size_t col, size_t n, float *out) {
+    if (packed->n_turned == 0) {
+        stored_values(packed, row, col, n, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        stored_values(packed, packed->first_turned + col + i, row, 1, out + i);
+}

@@ -305,7 +305,15 @@ static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *te
                                          ".v_scale",
                                          ".weight_scale_2",
                                          ".weight_global_scale",
-                                         ".input_global_scale"};
+                                         ".input_global_scale",
+                                         ".SCB",
+                                         ".weight_format",
+                                         ".absmax",
+                                         ".quant_map",
+                                         ".nested_absmax",
+                                         ".nested_quant_map",
+                                         "__nf4",
+                                         "__fp4"};
     const char *name = tensor->name;
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
         return tensor->n_elems;

@@ -33,9 +33,20 @@ typedef enum ln_packed_kind {
                             zeros I32 [rows / 8][groups] or none */
     LN_PACKED_MXFP4,     /* values U8 [experts][rows][cols / 32][16], or without experts; scales U8
                             [experts][rows][cols / 32] */
-    LN_PACKED_NVFP4      /* values U8 [rows][cols / 2], E2M1; scales F8_E4M3 [rows][cols / 16], and
+    LN_PACKED_NVFP4,     /* values U8 [rows][cols / 2], E2M1; scales F8_E4M3 [rows][cols / 16], and
                             one of the whole matrix */
+    LN_PACKED_CODEBOOK   /* bitsandbytes: values U8 [rows * cols / 2], the first of two in the high
+                            bits: indices of a table; a scale for each block of values */
 } ln_packed_kind;
+
+/* The table of LN_PACKED_CODEBOOK, and its scales, which may be quantised themselves: a scale is
+ * then scale_table[scales[i]] * scales_of_scales[i / scales_per_scale] + offset. */
+typedef struct ln_packed_codebook {
+    const ln_tensor *table;                          /* F32 [16] */
+    const ln_tensor *scale_table, *scales_of_scales; /* F32 [256], F32; NULL: scales are F32 */
+    size_t values_per_scale, scales_per_scale;
+    float offset;
+} ln_packed_codebook;
 
 typedef struct ln_packed {
     ln_packed_kind kind;
@@ -50,9 +61,11 @@ typedef struct ln_packed {
                                ln_packed_columns; wanted where there is an order */
     size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
                                       stored rows from first_turned on */
-    ln_dtype on_load;              /* ON_LOAD, NVFP4: what rows become */
+    ln_dtype on_load;              /* ON_LOAD, NVFP4, CODEBOOK: what rows become */
+    float factor;                  /* INT8: multiplies scales; 0: nothing does */
     const ln_tensor *whole_scale; /* NVFP4: one float32, which multiplies scales, or divides them */
     bool divides;
+    ln_packed_codebook codebook;   /* CODEBOOK */
     size_t first_col, n_part_cols; /* rows have so many columns, from first_col on; 0: have all */
     bool meets_8_bits;             /* INT8, FP8: the checkpoint wants activations so, too */
     bool as_floats;                /* INT8, FP8: rows are F32 */
@@ -60,7 +73,7 @@ typedef struct ln_packed {
 
 /* Whether rows pass through float32, of a checkpoint's form that no type of blocks has. */
 static inline bool ln_packed_has_values(ln_packed_kind kind) {
-    return kind == LN_PACKED_NVFP4;
+    return kind == LN_PACKED_NVFP4 || kind == LN_PACKED_CODEBOOK;
 }
 
 /* The block type of the rows that ln_packed_row gives. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/json.h"
 #include "format/packed_values.h"
 
 enum { BLOCK = 32, NAME_BYTES = 200 };
@@ -123,11 +124,17 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
 }
 
 static ln_status find_8_bit(const finder *f, ln_packed *p) {
-    bool is_inverse = find(f, ".weight_scale_inv") != NULL;
-    const char *suffix = is_inverse ? ".weight_scale_inv" : ".weight_scale";
+    const char *suffix = find(f, ".weight_scale_inv") != NULL ? ".weight_scale_inv"
+                         : find(f, ".SCB") != NULL            ? ".SCB"
+                                                              : ".weight_scale";
     if (p->values->n_dims != 2 || p->values->dims[0] != p->n_rows ||
         p->values->dims[1] != p->n_cols)
         return wrong(f, ".weight", "has a wrong shape");
+    const ln_tensor *format = find(f, ".weight_format"); /* of LLM.int8: 0 is by rows */
+    if (format != NULL && format->n_elems == 1 && format->data[0] != 0)
+        return wrong(f, ".weight_format", "is one that is not supported");
+    if (strcmp(suffix, ".SCB") == 0)
+        p->factor = 1.0f / 127.0f;
     LN_TRY(need(f, suffix, &p->scales));
     return check_scales(f, suffix, p);
 }
@@ -253,9 +260,84 @@ static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
                        "has a wrong shape or type");
 }
 
+/* ---- bitsandbytes, 4 bits --------------------------------------------------------------- */
+
+static const ln_tensor *find_state(const finder *f) {
+    const ln_tensor *state = find(f, ".weight.quant_state.bitsandbytes__nf4");
+    return state != NULL ? state : find(f, ".weight.quant_state.bitsandbytes__fp4");
+}
+
+/* A whole number of the state from 1 on; 0: there is none. */
+static size_t state_size(const json_t *state, const char *key) {
+    json_int_t size = json_integer_value(ln_json_find(state, key));
+    return size > 0 ? (size_t)size : 0;
+}
+
+static bool is_table(const ln_tensor *tensor, size_t n) {
+    return tensor->dtype == LN_DTYPE_F32 && tensor->n_elems == n;
+}
+
+/* Scales that are quantised themselves. */
+static ln_status find_nested(const finder *f, const json_t *state, ln_packed *p) {
+    ln_packed_codebook *c = &p->codebook;
+    LN_TRY(need(f, ".weight.nested_quant_map", &c->scale_table));
+    LN_TRY(need(f, ".weight.nested_absmax", &c->scales_of_scales));
+    c->scales_per_scale = state_size(state, "nested_blocksize");
+    c->offset = (float)json_number_value(ln_json_find(state, "nested_offset"));
+    if (!is_table(c->scale_table, 256))
+        return wrong(f, ".weight.nested_quant_map", "has a wrong shape or type");
+    if (c->scales_per_scale == 0 ||
+        !is_table(c->scales_of_scales, (p->scales->n_elems - 1) / c->scales_per_scale + 1))
+        return wrong(f, ".weight.nested_absmax", "has a wrong shape or type");
+    return LINNET_OK;
+}
+
+static ln_status find_codebook(const finder *f, const json_t *state, ln_packed *p) {
+    static const struct {
+        const char *name;
+        ln_dtype dtype;
+    } types[] = {{"bfloat16", LN_DTYPE_BF16}, {"float16", LN_DTYPE_F16}, {"float32", LN_DTYPE_F32}};
+    ln_packed_codebook *c = &p->codebook;
+    const char *type = json_string_value(ln_json_find(state, "dtype"));
+    const json_t *shape = ln_json_find(state, "shape");
+    size_t n_values = p->n_rows * p->n_cols, n_dims = json_array_size(shape);
+    json_int_t n_cols = n_dims > 0 ? json_integer_value(json_array_get(shape, n_dims - 1)) : 0;
+    p->kind = LN_PACKED_CODEBOOK;
+    p->on_load = LN_DTYPE_F32;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (type != NULL && strcmp(type, types[i].name) == 0)
+            p->on_load = types[i].dtype;
+    c->values_per_scale = state_size(state, "blocksize");
+    LN_TRY(need(f, ".weight.absmax", &p->scales));
+    LN_TRY(need(f, ".weight.quant_map", &c->table));
+    if (c->values_per_scale == 0 || n_cols != (json_int_t)p->n_cols ||
+        p->values->bytes != (n_values - 1) / 2 + 1)
+        return wrong(f, ".weight", "has a wrong shape");
+    if (!is_table(c->table, 16))
+        return wrong(f, ".weight.quant_map", "has a wrong shape or type");
+    if (p->scales->n_elems != (n_values - 1) / c->values_per_scale + 1 ||
+        (p->scales->dtype != LN_DTYPE_F32 && p->scales->dtype != LN_DTYPE_U8))
+        return wrong(f, ".weight.absmax", "has a wrong shape or type");
+    return p->scales->dtype == LN_DTYPE_U8 ? find_nested(f, state, p) : LINNET_OK;
+}
+
+static ln_status find_bitsandbytes(const finder *f, const ln_tensor *state, ln_packed *p) {
+    json_t *root;
+    ln_error cause = {0};
+    if (ln_json_parse((const char *)state->data, state->bytes, &root, NULL, &cause) != LINNET_OK)
+        return ln_fail(f->err, LINNET_ERR_FORMAT, "%s: tensor %s: %s",
+                       ln_checkpoint_path(f->checkpoint), state->name, cause.message);
+    ln_status status = find_codebook(f, root, p);
+    json_decref(root);
+    return status;
+}
+
 /* The form whose tensors are there; kind NONE: none. */
 static ln_status find_form(const finder *f, size_t n_experts, ln_packed *p) {
+    const ln_tensor *state = find_state(f);
     p->values = find(f, ".weight");
+    if (p->values != NULL && state != NULL)
+        return find_bitsandbytes(f, state, p);
     if (p->values != NULL &&
         (p->values->dtype == LN_DTYPE_F8_E4M3 || p->values->dtype == LN_DTYPE_I8)) {
         bool is_int8 = p->values->dtype == LN_DTYPE_I8;

@@ -15,7 +15,8 @@ enum { BLOCK = 32 };
 ln_dtype ln_packed_dtype(const ln_packed *packed) {
     switch (packed->kind) {
     case LN_PACKED_ON_LOAD:
-    case LN_PACKED_NVFP4: return packed->on_load;
+    case LN_PACKED_NVFP4:
+    case LN_PACKED_CODEBOOK: return packed->on_load;
     case LN_PACKED_UNIT_ROWS: return LN_DTYPE_F32;
     case LN_PACKED_FP8: return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_F8_G32;
     case LN_PACKED_INT8: return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_I8_G32;
@@ -171,7 +172,8 @@ static void row_on_load(const ln_packed *p, size_t row, uint8_t *out) {
 /* ---- rows ------------------------------------------------------------------------------- */
 
 static float scale_at(const ln_packed *p, size_t row, size_t col) {
-    return ln_packed_scale(p->scales, row * p->scale_cols + col);
+    float scale = ln_packed_scale(p->scales, row * p->scale_cols + col);
+    return p->factor != 0.0f ? scale * p->factor : scale;
 }
 
 /* Where AWQ keeps the nibble of row r within its word. */
@@ -296,6 +298,7 @@ void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
     case LN_PACKED_NONE: break;
     case LN_PACKED_ON_LOAD:
     case LN_PACKED_NVFP4:
+    case LN_PACKED_CODEBOOK:
         if (packed->on_load == LN_DTYPE_I8_G32 || packed->on_load == LN_DTYPE_F8_G32)
             byte_on_load(packed, row, out);
         else if (packed->on_load == LN_DTYPE_I4_G32)

@@ -33,10 +33,31 @@ static void nvfp4_values(const ln_packed *p, size_t row, size_t col, size_t n, f
     }
 }
 
+static float codebook_scale(const ln_packed *p, size_t at) {
+    const ln_packed_codebook *c = &p->codebook;
+    if (c->scale_table == NULL)
+        return float_at(p->scales, at);
+    return float_at(c->scale_table, p->scales->data[at]) *
+               float_at(c->scales_of_scales, at / c->scales_per_scale) +
+           c->offset;
+}
+
+static void codebook_values(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
+    size_t first = row * p->n_cols + col, per_scale = p->codebook.values_per_scale;
+    float scale = 0.0f;
+    for (size_t at = first; at < first + n; at++) {
+        if (at == first || at % per_scale == 0)
+            scale = codebook_scale(p, at / per_scale);
+        unsigned code = p->values->data[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15;
+        *out++ = float_at(p->codebook.table, code) * scale;
+    }
+}
+
 static void stored_values(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
     size_t item;
     switch (p->kind) {
     case LN_PACKED_NVFP4: nvfp4_values(p, row, col, n, out); break;
+    case LN_PACKED_CODEBOOK: codebook_values(p, row, col, n, out); break;
     default:
         item = ln_dtype_block_bytes(p->values->dtype);
         ln_dequantize_row(p->values->dtype, p->values->data + (row * p->n_cols + col) * item, out,

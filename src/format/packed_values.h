@@ -12,7 +12,7 @@ static inline uint32_t ln_packed_word(const ln_tensor *tensor, size_t at) {
     return word;
 }
 
-/* out[n] = columns [col, col + n) of a row of a matrix of a plain type, or NVFP4; of a
+/* out[n] = columns [col, col + n) of a row of a matrix of a plain type, NVFP4 or CODEBOOK; of a
  * turned one, of a stored column. */
 void ln_packed_values(const ln_packed *packed, size_t row, size_t col, size_t n, float *out);
 

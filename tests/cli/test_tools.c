@@ -69,9 +69,9 @@ static void test_inspect_json(void **state) {
 /* Numbers that are packed into words count one by one, their scales not at all. */
 static void test_inspect_counts_packed_numbers(void **state) {
     (void)state;
-    static const char *const names[] = {
-        "llama_gptq", "llama_awq", "llama_int4", "llama_int8", "llama_nvfp4", "llama_mxfp4",
-    };
+    static const char *const names[] = {"llama_gptq", "llama_awq",     "llama_int4",
+                                        "llama_int8", "llama_nvfp4",   "llama_mxfp4",
+                                        "llama_nf4",  "llama_llm_int8"};
     json_int_t plain = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];

@@ -119,6 +119,9 @@ def tile_scales(t):
 
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+NF4 = np.array([-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0,
+                0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1],
+               np.float32)
 
 
 def e2m1(scaled: np.ndarray):
@@ -154,6 +157,38 @@ def mxfp4_pairs(w):
             ".weight_scale": torch.tensor(scales)}, value
 
 
+def nf4(w):
+    """Of bitsandbytes: 64 values share a scale, and the scales are quantised, 256 at a time."""
+    g = w.reshape(-1, 64)
+    most = np.abs(g).max(-1)
+    offset = np.float32(most.mean())
+    table = np.linspace(-1, 1, 256, dtype=np.float32)
+    rest = np.pad(most - offset, (0, -len(most) % 256)).reshape(-1, 256)
+    nested = np.abs(rest).max(-1)
+    indices = np.abs((rest / nested[:, None])[..., None] - table).argmin(-1)
+    scale = (table[indices] * nested[:, None] + offset).reshape(-1)[:len(most), None]
+    codes = np.abs((g / scale)[..., None] - NF4).argmin(-1)
+    state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": list(w.shape),
+             "nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": float(offset)}
+    swapped = codes.reshape(-1, 2)[:, ::-1].reshape(-1)  # the first of two has the high bits
+    return {".weight": pairs(swapped).reshape(-1, 1),
+            ".weight.absmax": torch.tensor(indices.reshape(-1)[:len(most)].astype(np.uint8)),
+            ".weight.quant_map": torch.tensor(NF4),
+            ".weight.nested_absmax": torch.tensor(nested),
+            ".weight.nested_quant_map": torch.tensor(table),
+            ".weight.quant_state.bitsandbytes__nf4":
+                torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)}, \
+        rounded(NF4[codes] * scale).reshape(w.shape)
+
+
+def llm_int8(w):
+    """Of bitsandbytes: the largest value of a row becomes 127."""
+    most = torch.tensor(np.abs(w).max(1))
+    codes = torch.round(torch.tensor(w) * 127 / most[:, None]).to(torch.int8)
+    return {".weight": codes, ".SCB": most, ".weight_format": torch.tensor(0, dtype=torch.uint8)}, \
+        (codes.float() * (most[:, None] / 127)).numpy()
+
+
 def group(num_bits: int, kind: str, strategy: str) -> dict:
     weights = {"num_bits": num_bits, "type": kind, "strategy": strategy, "symmetric": True}
     if strategy == "group":
@@ -181,6 +216,9 @@ FORMS = {
                             "producer": {"name": "modelopt", "version": "0.29.0"}}),
     "llama_mxfp4": (mxfp4_pairs, {"quant_method": "compressed-tensors",
                                   "format": "mxfp4-pack-quantized"}),
+    "llama_nf4": (nf4, {"quant_method": "bitsandbytes", "load_in_4bit": True,
+                        "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}),
+    "llama_llm_int8": (llm_int8, {"quant_method": "bitsandbytes", "load_in_8bit": True}),
 }
 
 

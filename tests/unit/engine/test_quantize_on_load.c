@@ -93,7 +93,7 @@ static void coarser_types_move_the_logits_further(void **state) {
 /* Folders whose 4 bits become BF16 are quantised from there. */
 static void folders_of_4_bits_are_quantised_again(void **state) {
     (void)state;
-    static const char *const folders[] = {MODELS "llama_nvfp4"};
+    static const char *const folders[] = {MODELS "llama_nf4", MODELS "llama_nvfp4"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         linnet_model *model;
         assert_int_equal(linnet_model_open(folders[i], &model, NULL), LINNET_OK);

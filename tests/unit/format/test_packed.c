@@ -97,6 +97,10 @@ static void wrong_forms_are_refused_by_name(void **state) {
         {"llama_nvfp4", "NVFP4", "NVFP4", 192, 96, ".weight has a wrong shape"},
         {"llama_mxfp4", "mxfp4", "mxfp4", 192, 192, NULL},
         {"llama_mxfp4", "mxfp4", "mxfp4", 200, 192, ".weight_packed has a wrong shape"},
+        {"llama_nf4", "nf4", "nf4", 192, 192, NULL},
+        {"llama_nf4", "nf4", "nf4", 192, 96, ".weight has a wrong shape"},
+        {"llama_nf4", "nf4", "nf4", 200, 192, ".weight has a wrong shape"},
+        {"llama_llm_int8", "bitsandbytes", "bitsandbytes", 192, 192, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);
@@ -144,8 +148,8 @@ static void tiles_of_any_size_are_read(void **state) {
 static void rows_of_values_are_read(void **state) {
     (void)state;
     enum { N = 192, BEGIN = 64, PART = 32 };
-    static const char *const goldens[] = {"llama_nvfp4"};
-    for (size_t g = 0; g < sizeof goldens / sizeof *goldens; g++) {
+    static const char *const goldens[] = {"llama_nvfp4", "llama_nf4"};
+    for (size_t g = 0; g < 2; g++) {
         ln_checkpoint *checkpoint = open_edited(goldens[g], "quant", "quant");
         ln_packed packed, part, turned;
         uint16_t row[N], some[N];
@@ -194,6 +198,7 @@ static void activations_follow_the_checkpoint(void **state) {
         {"llama_fp8_tiles", "\"fp8\"", "\"fp8\", \"activation_scheme\": \"static\"", true},
         {"llama_fp8_tiles", "\"fp8\"", "\"fbgemm_fp8\"", true},
         {"llama_fp8_tiles", "\"fp8\"", "\"modelopt\", \"quant_algo\": \"FP8\"", true},
+        {"llama_llm_int8", "\"load_in_8bit\"", "\"load_in_8bit\"", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);

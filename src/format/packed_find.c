@@ -61,6 +61,25 @@ static bool config_is(const finder *f, const char *key, const char *text) {
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
 
+/* Whether auto-round says that it packed in a way with `part` in its name. */
+static bool is_packed_as(const finder *f, const char *part) {
+    static const char *const keys[] = {"quantization_config.packing_format",
+                                       "quantization_config.backend"};
+    ln_meta_value value;
+    char text[NAME_BYTES];
+    for (size_t i = 0; i < 2; i++)
+        if (find_key(f, keys[i], &value) && value.kind == LN_META_STRING) {
+            snprintf(text, sizeof text, "%.*s", (int)value.string.bytes, value.string.data);
+            return strstr(text, part) != NULL;
+        }
+    return false;
+}
+
+static bool is_auto_round(const finder *f) {
+    return config_is(f, "quantization_config.quant_method", "auto-round") ||
+           config_is(f, "quantization_config.quant_method", "intel/auto-round");
+}
+
 /* Whether activations are to have 8 bits where the values have: compressed-tensors says how many,
  * other methods of FP8 when their scales are found. */
 static bool wants_8_bit_activations(const finder *f) {
@@ -79,7 +98,8 @@ static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t 
 }
 
 static bool is_scale_type(ln_dtype dtype) {
-    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
+    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16 ||
+           dtype == LN_DTYPE_F8_E8M0;
 }
 
 /* Rows and columns that share a scale of FP8: 128 x 128, unless config.json says otherwise. */
@@ -177,6 +197,10 @@ static ln_status find_order(const finder *f, const char *suffix, size_t n_groups
 static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
     bool is_awq = config_is(f, "quantization_config.quant_method", "awq");
     bool is_v2 = config_is(f, "quantization_config.checkpoint_format", "gptq_v2");
+    if (is_auto_round(f)) {
+        is_awq = is_packed_as(f, "awq");
+        is_v2 = !is_packed_as(f, "gptq") || is_packed_as(f, "gptqmodel");
+    }
     size_t n_groups, rows = p->n_rows, cols = p->n_cols;
     p->kind = is_awq ? LN_PACKED_AWQ : LN_PACKED_GPTQ;
     p->zero_offset = is_awq || is_v2 ? 0 : 1;

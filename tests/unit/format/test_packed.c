@@ -212,6 +212,70 @@ static void activations_follow_the_checkpoint(void **state) {
     }
 }
 
+/* auto-round says how it packed: as AWQ, or as GPTQ with zeros that are one too small or not. */
+static void zeros_follow_the_packing(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *to;
+        ln_packed_kind kind;
+        int zero_offset;
+    } cases[] = {
+        {"llama_gptq", "\"gptq\"", LN_PACKED_GPTQ, 1},
+        {"llama_gptq", "\"gptq\", \"checkpoint_format\": \"gptq_v2\"", LN_PACKED_GPTQ, 0},
+        {"llama_gptq", "\"auto-round\", \"packing_format\": \"auto_round:auto_gptq\"",
+         LN_PACKED_GPTQ, 1},
+        {"llama_gptq", "\"intel/auto-round\", \"backend\": \"auto_round:gptq:exllamav2\"",
+         LN_PACKED_GPTQ, 1},
+        {"llama_gptq", "\"auto-round\", \"packing_format\": \"auto_round:gptqmodel\"",
+         LN_PACKED_GPTQ, 0},
+        {"llama_gptq", "\"auto-round\", \"packing_format\": \"auto_round\"", LN_PACKED_GPTQ, 0},
+        {"llama_awq", "\"auto-round\", \"packing_format\": \"auto_round:auto_awq\"", LN_PACKED_AWQ,
+         0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool is_awq = strcmp(cases[i].golden, "llama_awq") == 0;
+        ln_checkpoint *checkpoint =
+            open_edited(cases[i].golden, is_awq ? "\"awq\"" : "\"gptq\"", cases[i].to);
+        ln_packed packed;
+        assert_int_equal(ln_packed_find(checkpoint, "model.layers.0.self_attn.q_proj", 1, 192, 192,
+                                        &packed, NULL),
+                         LINNET_OK);
+        if (packed.kind != cases[i].kind || packed.zero_offset != cases[i].zero_offset)
+            fail_msg("case %zu", i);
+        ln_checkpoint_close(checkpoint);
+    }
+}
+
+/* Scales that are powers of two are bytes: 127 is 1. */
+static void exponents_are_scales(void **state) {
+    (void)state;
+    enum { N = 32 };
+    uint8_t codes[N] = {0x38, 0xb8}, exponents[1], block[36]; /* 1, -1 */
+    float x[N];
+    ln_tensor values = {.dtype = LN_DTYPE_F8_E4M3, .data = codes};
+    ln_tensor scales = {.dtype = LN_DTYPE_F8_E8M0, .data = exponents};
+    ln_packed packed = {.kind = LN_PACKED_FP8,
+                        .values = &values,
+                        .scales = &scales,
+                        .n_rows = 1,
+                        .n_cols = N,
+                        .scale_cols = 1,
+                        .group_rows = 1,
+                        .group_cols = N};
+    static const float expected[] = {0x1p-127f, 0x1p-126f, 1.0f, 0x1p127f};
+    static const uint8_t bytes[] = {0, 1, 127, 254};
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        exponents[0] = bytes[i];
+        ln_packed_row(&packed, 0, block);
+        ln_dequantize_row(LN_DTYPE_F8_G32, block, x, N);
+        assert_true(x[0] == expected[i] && x[1] == -expected[i] && x[2] == 0.0f);
+    }
+    exponents[0] = 255;
+    ln_packed_row(&packed, 0, block);
+    ln_dequantize_row(LN_DTYPE_F8_G32, block, x, N);
+    assert_true(isnan(x[0]));
+}
+
 /* A row's largest number becomes 448, and each the nearest of the numbers of E4M3. */
 static void fp8_on_load_is_the_nearest(void **state) {
     (void)state;
@@ -284,6 +348,8 @@ int main(void) {
         cmocka_unit_test(ordered_columns_are_gathered),
         cmocka_unit_test(tiles_of_any_size_are_read),
         cmocka_unit_test(internal_blocks_are_their_formulas),
+        cmocka_unit_test(zeros_follow_the_packing),
+        cmocka_unit_test(exponents_are_scales),
         cmocka_unit_test(rows_of_values_are_read),
         cmocka_unit_test(wrong_forms_are_refused_by_name),
         cmocka_unit_test(plain_modules_stay_plain),

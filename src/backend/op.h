@@ -402,6 +402,7 @@ static inline bool ln_combine_takes(const ln_op_combine *p, size_t token, size_t
 
 typedef enum ln_pointwise {
     LN_POINTWISE_GATE,           /* x sigmoid(gate) */
+    LN_POINTWISE_ACTIVATED_GATE, /* x activation(gate) */
     LN_POINTWISE_SOFTPLUS_GATE,  /* x softplus(gate) */
     LN_POINTWISE_SCALE,          /* x gate */
     LN_POINTWISE_ADD,            /* scale (x + gate) */
@@ -431,6 +432,7 @@ typedef struct ln_op_pointwise {
     size_t gate_begin, gate_stride; /* a row's gates are gate_begin floats into a row of
                                        gate_stride; stride 0: they are the row */
     bool one_gate;                  /* gate is a weight, [n_gates], of all rows */
+    ln_activation activation;       /* LN_POINTWISE_ACTIVATED_GATE */
     float scale;                    /* LN_POINTWISE_ADD, LN_POINTWISE_CLAMPED_SWIGLU */
     ln_xielu xielu;
     ln_query_scale q_scale;

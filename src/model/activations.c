@@ -99,7 +99,7 @@ static widths widths_of(const ln_spec *spec) {
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.gated, layer->shared.is_there ? layer->ffn.n_hidden : 0);
-        grow(&w.sparse, layer->ffn.is_sparse || layer->shared.is_there ? layer->ffn.n_hidden : 0);
+        grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
         if (layer->ffn.limit > 0)
             grow(&w.gated, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         if (moe->limit > 0)

@@ -665,7 +665,6 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ln_load_choice_columns(l));
     LN_TRY(ln_load_cycles(l));
     LN_TRY(ln_load_zeros(l));
-    LN_TRY(ln_load_identity(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));
     LN_TRY(alibi(l));

@@ -150,7 +150,6 @@ typedef struct ln_weights {
     ln_rope index_rope;          /* of indexers */
     const int32_t
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
-    ln_weight identity; /* squares of it leave x as it is for an activation; or absent */
     const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */
     ln_weight query_scales,
         no_tokens; /* [ctx_tokens][LN_QUERY_SCALE_WIDTH] by position, and zeros for any token */

@@ -78,28 +78,6 @@ ln_status ln_load_block(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_b
     return ln_load_matrix(l, LN_ROLE_BLOCK_OUT, i, dim, dim, &w->out);
 }
 
-/* Of as many rows as divide all feed-forwards, and at most 64. */
-ln_status ln_load_identity(ln_loader *l) {
-    enum { MOST = 64 };
-    size_t n = MOST;
-    float values[MOST * MOST] = {0};
-    const float *table;
-    if (l->spec->shared_rank == 0)
-        return LINNET_OK;
-    for (size_t i = 0; i < l->spec->n_layers; i++)
-        while (l->spec->layers[i].ffn.n_hidden % n != 0)
-            n /= 2;
-    for (size_t i = 0; i < n; i++)
-        values[i * n + i] = 1.0f;
-    LN_TRY(ln_load_table(l, values, n * n, &table));
-    l->weights->identity = (ln_weight){.dtype = LN_DTYPE_F32,
-                                       .n_rows = n,
-                                       .n_cols = n,
-                                       .row_bytes = n * sizeof(float),
-                                       .data = table};
-    return LINNET_OK;
-}
-
 /* ---- a step ------------------------------------------------------------------------------ */
 
 void ln_record_block_begin(recorder *r) {
@@ -132,22 +110,16 @@ void ln_record_low(recorder *r, const ln_low_weights *w, const float *x, float *
     add_linear(r, &w->high, r->a->block_low, out, out);
 }
 
-/* hidden = act(gated) * hidden; an activation stands behind a linear, here of the identity. */
-static void activate(recorder *r, size_t n_hidden) {
-    const ln_activations *a = r->a;
-    const ln_weight *identity = &r->weights->identity;
-    linear(r, identity, a->gated, a->sparse_gate);
-    ln_op_linear *p = &r->ops[r->n_ops - 1].linear;
-    p->n_rows = r->batch->n_tokens * (n_hidden / identity->n_rows);
-    p->activation = r->layer_spec->ffn.activation;
-    p->precise = true;
-    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
+/* hidden = hidden * act(gated) */
+static void activate(recorder *r, const ln_ffn_spec *ffn) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_ACTIVATED_GATE,
                                                             .n_rows = r->batch->n_tokens,
-                                                            .dim = n_hidden,
-                                                            .n_gates = n_hidden,
-                                                            .x = a->hidden,
-                                                            .gate = a->sparse_gate,
-                                                            .out = a->hidden};
+                                                            .dim = ffn->n_hidden,
+                                                            .n_gates = ffn->n_hidden,
+                                                            .activation = ffn->activation,
+                                                            .x = r->a->hidden,
+                                                            .gate = r->a->gated,
+                                                            .out = r->a->hidden};
 }
 
 const float *ln_record_block_output(recorder *r, const ln_layer_weights *w) {
@@ -158,7 +130,7 @@ const float *ln_record_block_output(recorder *r, const ln_layer_weights *w) {
     linear(r, &w->block.low, a->ffn_normed, a->block_low);
     add_linear(r, &w->block.gate_high, a->block_low, a->gated, a->gated);
     add_linear(r, &w->block.up_high, a->block_low, a->hidden, a->hidden);
-    activate(r, r->layer_spec->ffn.n_hidden);
+    activate(r, &r->layer_spec->ffn);
     linear(r, &w->down, a->hidden, a->block);
     add_linear(r, &w->block.out, a->block, a->x, a->ffn_normed);
     norm(r, &w->attention_norm, a->ffn_normed, NULL, a->normed);

@@ -15,7 +15,6 @@ ln_status ln_spec_read_shared_block(const ln_config *config, ln_spec *spec, size
 
 /* What a layer has of its own. */
 ln_status ln_load_block(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_block_weights *w);
-ln_status ln_load_identity(ln_loader *l);
 
 /* Keeps the embedding, behind it. */
 void ln_record_block_begin(recorder *r);

@@ -22,6 +22,7 @@ static float clamped_swiglu(const ln_op_pointwise *p, float up, float gate) {
 static float apply(const ln_op_pointwise *p, float x, float gate) {
     switch (p->function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
+    case LN_POINTWISE_ACTIVATED_GATE: return x * ln_scalar_activate(p->activation, gate);
     case LN_POINTWISE_LIMITED_SILU:
         return fminf(gate / (1.0f + expf(-gate)), p->limit) * fmaxf(fminf(x, p->limit), -p->limit);
     case LN_POINTWISE_SOFTPLUS_GATE: return x * softplus(gate);

@@ -1,4 +1,5 @@
 /* Functions of single elements: gates and scales of rows, and xIELU. */
+#include "backend/cuda/activations/function.cuh"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/runtime/pdl.cuh"
 
@@ -18,6 +19,7 @@ static __device__ __forceinline__ float clamped_swiglu(const ln_op_pointwise &p,
 static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x, float gate) {
     switch (p.function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
+    case LN_POINTWISE_ACTIVATED_GATE: return x * ln_activate(p.activation, gate);
     case LN_POINTWISE_LIMITED_SILU:
         return fminf(gate / (1.0f + expf(-gate)), p.limit) * fmaxf(fminf(x, p.limit), -p.limit);
     case LN_POINTWISE_SOFTPLUS_GATE: return x * (gate > 20.0f ? gate : log1pf(expf(gate)));

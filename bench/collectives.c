@@ -2,9 +2,10 @@
  *
  *   mpirun -n N bench_collectives [BACKEND [RUNS]]
  *
- * All-reduces of 8 KB to 16 MB, with a residual; columns gathered on rank 0; rows passed from stage
- * to stage. Times are those of one among many queued together, as a step's are; on a GPU also
- * within a CUDA graph. The fastest of several. */
+ * All-reduces of 8 KB to 16 MB, with a residual; columns gathered on rank 0; what rank 0 has, for
+ * all; rows passed from stage to stage. Times are those of one among many queued together, as a
+ * step's are; on a GPU also within a CUDA graph. The fastest of several.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,29 @@ static void check_pass(bench *b, size_t n) {
     b->n_wrong += n_wrong;
 }
 
+/* What the first has comes to all others, again and again. */
+static void check_share(bench *b, size_t n) {
+    enum { N_TIMES = 5 };
+    size_t n_wrong = 0;
+    fill(b, b->x, b->all.rank, n);
+    for (size_t i = 0; i < N_TIMES; i++)
+        b->ops[i] = (ln_op){.kind = LN_OP_RANK_PASS,
+                            .layer = -1,
+                            .rank_pass = {.ranks = &b->group,
+                                          .other = LN_NO_RANK,
+                                          .sends = b->all.rank == 0,
+                                          .n_rows = n,
+                                          .dim = 1,
+                                          .x = b->x}};
+    run(b, N_TIMES);
+    const float *got = read_back(b, b->x, n);
+    for (size_t i = 0; i < n; i++)
+        n_wrong += got[i] != number(0, i);
+    if (n_wrong > 0)
+        printf("rank %zu: %zu of %zu shared floats are wrong\n", b->all.rank, n_wrong, n);
+    b->n_wrong += n_wrong;
+}
+
 /* Microseconds of one of N_OPS. */
 static double measure(bench *b, size_t n, bool in_graph) {
     b->batch = (ln_batch){.repeats = in_graph, .n_tokens = in_graph ? 0 : 1};
@@ -230,6 +254,9 @@ int main(int argc, char **argv) {
     }
     check_gather(&b, 1, 1000);
     check_gather(&b, 30, 100001);
+    check_share(&b, 1);
+    check_share(&b, 8191);
+    check_share(&b, 3000001);
     show_times(&b);
     leave(&b); /* as memory that others still read goes */
     if (n > 1) {

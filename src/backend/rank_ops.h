@@ -28,7 +28,7 @@ typedef struct ln_op_rank_gather {
     float *out; /* [n_rows][n_cols] */
 } ln_op_rank_gather;
 
-/* Rows go to another rank, or come from it. */
+/* Rows go to another rank, or come from it; other LN_NO_RANK: the first one has them for all. */
 typedef struct ln_op_rank_pass {
     ln_collectives *ranks;
     size_t other;

@@ -87,8 +87,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
         .layers = {ln_kv_layer_index(spec, plan->cpu_layers.n_layers), all.end},
         .ops = (ln_op *)(void *)(base + at->ops),
         .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->cpu_experts.n_layers == 0 &&
-                           plan->draft_tokens == 0 &&
-                           plan->n_ranks == 1, /* others do not know what is sampled */
+                           plan->draft_tokens == 0,
     };
     ln_engine_plan_lay_out_kv(spec, plan, executor->layers, plan->kv_shape.n_blocks, &kv,
                               executor->kv.layers, engine->kv.memory);

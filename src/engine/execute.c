@@ -134,6 +134,24 @@ static size_t record_batch(ln_executor *executor, const ln_batch *batch, size_t 
                                              executor->kv.layers, batch, ops + n_ops);
 }
 
+/* Records how sampled tokens come to the ranks that embed them, where these are several. */
+static size_t record_share(const ln_executor *executor, ln_op *op) {
+    const ln_spec *spec = executor->spec;
+    const ln_batch *batch = &executor->step.batch;
+    if (!executor->step.shares_tokens || spec->ranks.n == 0 || ln_spec_follows(spec))
+        return 0;
+    *op = (ln_op){.kind = LN_OP_RANK_PASS,
+                  .layer = -1,
+                  .batch = batch,
+                  .rank_pass = {.ranks = executor->activations.stage_ranks,
+                                .other = LN_NO_RANK,
+                                .sends = spec->ranks.rank == 0,
+                                .n_rows = batch->n_logits,
+                                .dim = 1, /* the bits of an id, as of a float */
+                                .x = (float *)(void *)executor->activations.chosen}};
+    return 1;
+}
+
 /* Records behind the last one what becomes of the whole step's logits. */
 static size_t record_results(ln_executor *executor, size_t n_ops) {
     ln_op *ops = executor->ops;
@@ -154,6 +172,7 @@ static size_t record_results(ln_executor *executor, size_t n_ops) {
                                           .best = (float *)(void *)(chosen + n_logits)}};
     if (executor->rows->n_sampled > 0 && any_reports(executor))
         ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits);
+    n_ops += record_share(executor, &ops[n_ops]);
     if (n_ops > n_before)
         ln_values_number(ops, n_ops); /* again, with the last ones */
     return n_ops;
@@ -167,6 +186,13 @@ static size_t choose_part(const ln_executor *executor) {
         return 0;
     size_t tokens = ln_micro_batch_tokens(n_tokens, n_stages, executor->weight_tokens);
     return tokens < n_tokens ? tokens : 0;
+}
+
+/* Whether the step behind the one that was built may get its tokens from it. */
+static bool choose_sharing(const ln_executor *executor) {
+    const ln_collectives *ranks = executor->link.ranks;
+    return ranks != NULL && executor->can_start_ahead && executor->rows->n_sampled > 0 &&
+           executor->rows->n_sampled == executor->scheduler->n_chunks;
 }
 
 /* Runs all micro-batches of the step but the last, and records that one: of a step that is not
@@ -257,6 +283,7 @@ ln_status ln_execute_start(ln_executor *executor, ln_error *err) {
     ln_step_build(&executor->step, executor->scheduler);
     divide_rows(executor);
     executor->step.part_tokens = choose_part(executor);
+    executor->step.shares_tokens = choose_sharing(executor);
     return start(executor, err);
 }
 
@@ -267,6 +294,7 @@ bool ln_execute_start_next(ln_executor *executor) {
         !follow_draws(executor))
         return false;
     ln_step_follow(&executor->step, scheduler, executor->activations.chosen);
+    executor->step.part_tokens = 0;
     return start(executor, NULL) == LINNET_OK; /* a failure shows in the next step, too */
 }
 
@@ -330,23 +358,44 @@ static bool load_adapter(ln_executor *executor, ln_error *err) {
     return ln_ranks_agree(executor->link.ranks, status, err) == LINNET_OK;
 }
 
+/* Waits for the first steps under way, until so many are left. */
+static ln_status finish_told(ln_executor *executor, size_t n_left, ln_error *err) {
+    void *host;
+    while (executor->n_told > n_left) {
+        executor->n_told--;
+        LN_TRY(executor->backend->vtable->finish(executor->backend, &host, err));
+    }
+    return LINNET_OK;
+}
+
+/* Runs the step that was told; where the backend starts steps, behind those under way. */
+static ln_status run_told(ln_executor *executor, ln_error *err) {
+    ln_backend *backend = executor->backend;
+    size_t n_ops;
+    LN_TRY(run_parts(executor, &n_ops, err));
+    executor->scheduler->kv->n_copies = 0;
+    if (backend->vtable->start == NULL)
+        return backend->vtable->run(backend, executor->ops, n_ops, err);
+    LN_TRY(finish_told(executor, LN_MAX_STARTED - 1, err));
+    LN_TRY(backend->vtable->start(backend, executor->ops, n_ops, NULL, 0, err));
+    executor->n_told++;
+    return LINNET_OK;
+}
+
 bool ln_execute_follow(ln_executor *executor, ln_error *err) {
     ln_kv_cache *kv = executor->scheduler->kv; /* where copies have room */
-    ln_backend *backend = executor->backend;
     ln_rank_order order;
-    if (ln_rank_link_take(&executor->link, &order, &executor->step, kv->copies, kv->max_copies,
-                          &kv->n_copies, err) != LINNET_OK ||
-        order == LN_RANK_STOP)
+    if (ln_rank_link_take(&executor->link, &order, &executor->step, executor->activations.chosen,
+                          kv->copies, kv->max_copies, &kv->n_copies, err) != LINNET_OK)
         return false;
+    if (order == LN_RANK_STOP) {
+        (void)finish_told(executor, 0, err);
+        return false;
+    }
     if (order == LN_RANK_ADAPTER)
         return load_adapter(executor, err);
     executor->scheduler->is_encoding = order == LN_RANK_ENCODE;
-    size_t n_ops;
-    if (run_parts(executor, &n_ops, err) != LINNET_OK)
-        return false;
-    kv->n_copies = 0;
-    return backend->vtable->run(backend, executor->ops, n_ops, err) == LINNET_OK &&
-           !is_rank_lost(executor, err) &&
+    return run_told(executor, err) == LINNET_OK && !is_rank_lost(executor, err) &&
            ln_checkpoint_check(executor->checkpoint, err) == LINNET_OK;
 }
 

@@ -36,6 +36,7 @@ typedef struct ln_executor {
     ln_micro_batches parts; /* of the step, where there are stages */
     ln_adapters *adapters;
     size_t weight_tokens; /* of ln_micro_batch_tokens; 0: no step is divided */
+    size_t n_told;        /* steps under way, of another rank than 0 */
     bool can_start_ahead; /* a step may start before the one before it is finished */
 } ln_executor;
 
@@ -49,8 +50,8 @@ bool ln_execute_start_next(ln_executor *executor);
  * ln_row_sampler_logits gives the others. */
 ln_status ln_execute_finish(ln_executor *executor, ln_error *err);
 
-/* Another rank than 0: waits for the next step and runs it; false: there is no other, and *err says
- * why unless rank 0 has stopped. */
+/* Another rank than 0: waits for the next step and runs it, or starts it where the backend can;
+ * false: there is no other, and *err says why unless rank 0 has stopped. */
 bool ln_execute_follow(ln_executor *executor, ln_error *err);
 
 /* Waits for a step that nobody asks for any more. */

@@ -15,6 +15,8 @@ enum {
     WORD_COPIES,
     WORD_ADAPTERS, /* whether rows have some */
     WORD_PART,     /* tokens of a micro-batch */
+    WORD_FOLLOWS,  /* whether its tokens are those that the step before shares */
+    WORD_SHARES,   /* whether the tokens that it samples are shared */
     HEAD_WORDS,
     MESSAGE_WORDS = 1024, /* of the first message, always */
     COPY_WORDS = sizeof(ln_block_copy) / sizeof(int32_t)
@@ -83,7 +85,7 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_step 
         return LINNET_OK;
     int32_t *at = link->words + HEAD_WORDS;
     at = put(at, copies, n_copies * COPY_WORDS);
-    at = put(at, batch->tokens, batch->n_tokens);
+    at = put(at, batch->tokens, batch->has_device_tokens ? 0 : batch->n_tokens);
     at = put(at, batch->positions, batch->n_tokens);
     at = put(at, batch->seq_starts, batch->n_seqs + 1);
     at = put(at, batch->logit_rows, batch->n_logits);
@@ -108,6 +110,8 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_step 
     link->words[WORD_COPIES] = (int32_t)n_copies;
     link->words[WORD_ADAPTERS] = batch->adapters.n_runs > 0;
     link->words[WORD_PART] = (int32_t)step->part_tokens;
+    link->words[WORD_FOLLOWS] = batch->has_device_tokens;
+    link->words[WORD_SHARES] = step->shares_tokens;
     return send_words(link, err);
 }
 
@@ -131,8 +135,8 @@ static ln_status receive_words(ln_rank_link *link, ln_error *err) {
 }
 
 ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *step,
-                            ln_block_copy *copies, size_t max_copies, size_t *n_copies,
-                            ln_error *err) {
+                            const int32_t *device_tokens, ln_block_copy *copies, size_t max_copies,
+                            size_t *n_copies, ln_error *err) {
     ln_batch *batch = &step->batch;
     LN_TRY(receive_words(link, err));
     const int32_t *at = link->words + HEAD_WORDS;
@@ -143,13 +147,16 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     batch->n_logits = (size_t)link->words[WORD_LOGITS];
     batch->n_hidden = (size_t)link->words[WORD_HIDDEN];
     step->part_tokens = (size_t)link->words[WORD_PART];
+    step->shares_tokens = link->words[WORD_SHARES] != 0;
+    batch->has_device_tokens = link->words[WORD_FOLLOWS] != 0;
+    batch->tokens = batch->has_device_tokens ? device_tokens : step->tokens;
     bool has_adapters = link->words[WORD_ADAPTERS] != 0;
     if (*order == LN_RANK_STOP || *order == LN_RANK_ADAPTER)
         return LINNET_OK;
     LN_BUG_ON(has_adapters && step->n_adapters == 0);
     LN_BUG_ON(*n_copies > max_copies);
     at = get(at, copies, *n_copies * COPY_WORDS);
-    at = get(at, step->tokens, batch->n_tokens);
+    at = get(at, step->tokens, batch->has_device_tokens ? 0 : batch->n_tokens);
     at = get(at, step->positions, batch->n_tokens);
     at = get(at, step->seq_starts, batch->n_seqs + 1);
     at = get(at, step->logit_rows, batch->n_logits);

@@ -38,10 +38,11 @@ ln_status ln_rank_link_tell_adapter(ln_rank_link *link, size_t slot, const char 
  * lasts until the next order. */
 void ln_rank_link_adapter(const ln_rank_link *link, size_t *slot, const char **path, float *scale);
 
-/* The others: wait for the next step, which is then in *step and copies[*n_copies]. */
+/* The others: wait for the next step, which is then in *step and copies[*n_copies]. device_tokens:
+ * where the backend has those that the step before shares. */
 ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *step,
-                            ln_block_copy *copies, size_t max_copies, size_t *n_copies,
-                            ln_error *err);
+                            const int32_t *device_tokens, ln_block_copy *copies, size_t max_copies,
+                            size_t *n_copies, ln_error *err);
 
 /* All ranks: the first one whose answer is not `own`; as many as there are: all answer alike. */
 ln_status ln_ranks_find_other(ln_collectives *ranks, bool own, size_t *other, ln_error *err);

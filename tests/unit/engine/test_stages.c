@@ -2,89 +2,15 @@
  * and give the bits of one rank. What is loaded in place of MPI connects the engines that one test
  * creates. */
 #include "engine_test.h"
-#include "thread_transport.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "base/module.h"
-#include "engine/engine.h"
+#include "rank_threads.h"
 
 enum { MAX_STAGES = 3, N_REQUESTS = 8, N_PROMPT = 64, WAIT_S = 20 };
 
-/* ---- ranks that are threads ------------------------------------------------------------------ */
-
-static thread_world world = THREAD_WORLD_INIT;
-static thread_transport transports[MAX_STAGES];
-static atomic_size_t n_opened;
-static size_t n_stages; /* that are created together */
-
-static ln_transport *open_transport(char *why, size_t why_bytes) {
-    (void)why;
-    (void)why_bytes;
-    size_t rank = atomic_fetch_add(&n_opened, 1);
-    thread_transport *transport = &transports[rank];
-    *transport = (thread_transport){.base = {.name = "threads",
-                                             .rank = rank,
-                                             .n_ranks = n_stages,
-                                             .n_local = n_stages,
-                                             .local_rank = rank,
-                                             .exchange = thread_exchange,
-                                             .close = thread_leave},
-                                    .world = &world};
-    return &transport->base;
-}
-
-/* In place of ln_module_load (tests/CMakeLists.txt). */
-ln_module_fn __wrap_ln_module_load(const char *file, const char *symbol, char *why,
-                                   size_t why_bytes);
-ln_module_fn __wrap_ln_module_load(const char *file, const char *symbol, char *why,
-                                   size_t why_bytes) {
-    assert_string_equal(file, "linnet-mpi.so");
-    assert_string_equal(symbol, LN_TRANSPORT_SYMBOL);
-    (void)why;
-    (void)why_bytes;
-    return (ln_module_fn)open_transport;
-}
-
-typedef struct stage {
-    pthread_t thread;
-    const golden *g;
-    linnet_engine_options options;
-    linnet_engine *engine; /* NULL: err says why */
-    linnet_error err;
-} stage;
-
-static void *create(void *argument) {
-    stage *s = argument;
-    (void)linnet_engine_create(s->g->model, &s->options, &s->engine, &s->err);
-    return NULL;
-}
-
 /* stages [n], in the order of ranks. */
-static void open_stages(const golden *g, stage *stages, size_t n) {
-    linnet_engine *by_rank[MAX_STAGES] = {NULL};
-    atomic_store(&n_opened, 0);
-    n_stages = n;
-    for (size_t i = 0; i < n; i++) {
-        stages[i] = (stage){.g = g, .options = exact_options(128, N_REQUESTS, 0, 1)};
-        stages[i].options.n_stages = n;
-        assert_int_equal(pthread_create(&stages[i].thread, NULL, create, &stages[i]), 0);
-    }
-    for (size_t i = 0; i < n; i++)
-        pthread_join(stages[i].thread, NULL);
-    for (size_t i = 0; i < n; i++)
-        if (stages[i].engine == NULL)
-            fail_msg("%s", stages[i].err.message);
-    for (size_t i = 0; i < n; i++)
-        by_rank[stages[i].engine->ranks.rank] = stages[i].engine;
-    for (size_t i = 0; i < n; i++)
-        stages[i].engine = by_rank[i];
-}
-
-static void close_stages(stage *stages, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        linnet_engine_destroy(stages[i].engine);
+static void open_stages(const golden *g, rank_thread *stages, size_t n) {
+    linnet_engine_options options = exact_options(128, N_REQUESTS, 0, 1);
+    options.n_stages = n;
+    open_ranks(g, &options, stages, n);
 }
 
 /* ---- what a batch computes ------------------------------------------------------------------- */
@@ -127,11 +53,11 @@ static answers *answer(linnet_engine *engine, const golden *g) {
 }
 
 static void compare(const golden *g, size_t n, const answers *expected) {
-    stage stages[MAX_STAGES];
+    rank_thread stages[MAX_STAGES];
     open_stages(g, stages, n);
     answers *got = answer(stages[0].engine, g);
     assert_memory_equal(got, expected, sizeof *got);
-    close_stages(stages, n);
+    close_ranks(stages, n);
     free(got);
 }
 
@@ -187,7 +113,7 @@ static ln_status run_watched(ln_backend *backend, const ln_op *ops, size_t n_ops
 
 static void stages_work_at_the_same_time(void **state) {
     golden g;
-    stage stages[2];
+    rank_thread stages[2];
     int32_t prompt[N_PROMPT], ids[MAX_IDS];
     linnet_finish finish;
     (void)state;
@@ -211,7 +137,7 @@ static void stages_work_at_the_same_time(void **state) {
     assert_int_equal(watch.n_overlaps, watch.n_in_step - 1);
     assert_int_equal(watch.n_begun[0], watch.n_in_step);
     assert_int_equal(watch.n_begun[1], watch.n_in_step);
-    close_stages(stages, 2);
+    close_ranks(stages, 2);
     linnet_model_close(g.model);
 }
 

@@ -28,7 +28,9 @@ void ln_scalar_rank_pass(const ln_op *op, const ln_cpu_worker *worker) {
     size_t bytes = p->n_rows * p->dim * sizeof *p->x;
     if (worker->index > 0)
         return;
-    if (p->sends)
+    if (p->other == LN_NO_RANK)
+        (void)ln_broadcast(p->ranks, p->x, bytes, false, NULL);
+    else if (p->sends)
         (void)ln_send(p->ranks, p->other, p->x, bytes, NULL);
     else
         (void)ln_receive(p->ranks, p->other, p->x, bytes, NULL);

@@ -302,6 +302,33 @@ int ln_ipc_gather_columns(const ln_ipc_group *group, const ln_ipc_part *part, si
     return cudaGetLastError();
 }
 
+struct share_args {
+    ln_ipc_group g;
+    size_t n;
+    float *x;
+};
+
+/* Bytes moved: x, once to the first rank's arena and once from there to each other one. */
+static __global__ void __launch_bounds__(THREADS)
+    share_floats(const __grid_constant__ share_args p) {
+    unsigned number = begin_number(p.g);
+    float *first = data_of<float>(p.g, 0, number);
+    size_t begin, end;
+    find_elements(p.n, &begin, &end);
+    if (p.g.rank == 0)
+        copy<float>(p.x, first, begin, end);
+    if (meet(p.g, 0, number) && p.g.rank > 0)
+        copy<float>(first, p.x, begin, end);
+    end_number(p.g, number);
+}
+
+int ln_ipc_share_floats(const ln_ipc_group *group, const ln_ipc_part *part, float *x,
+                        ln_cuda_stream stream) {
+    share_args args = {*group, part->n, x + part->begin};
+    share_floats<<<part->n_blocks, THREADS, 0, stream>>>(args);
+    return cudaGetLastError();
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 struct pass_args {

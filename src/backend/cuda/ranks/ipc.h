@@ -45,6 +45,9 @@ int ln_ipc_all_reduce(const ln_ipc_group *group, const ln_ipc_part *part, const 
 /* Rows [n_rows][the rank's columns] become [n_rows][n_cols] on the first rank. */
 int ln_ipc_gather_columns(const ln_ipc_group *group, const ln_ipc_part *part, size_t n_cols,
                           const float *x, float *out, ln_cuda_stream stream);
+/* The first rank's x[n] comes to all others; n floats fit LN_IPC_PART_BYTES. */
+int ln_ipc_share_floats(const ln_ipc_group *group, const ln_ipc_part *part, float *x,
+                        ln_cuda_stream stream);
 int ln_ipc_send(const ln_ipc_channel *channel, const ln_ipc_part *part, const float *x,
                 ln_cuda_stream stream);
 int ln_ipc_receive(const ln_ipc_channel *channel, const ln_ipc_part *part, float *x,

@@ -40,8 +40,22 @@ static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda
     return code;
 }
 
+static int share(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream) {
+    const ln_ipc_group group = find_group(link, op->ranks);
+    size_t n = op->n_rows * op->dim;
+    int code = 0;
+    for (size_t begin = 0; begin < n && code == 0;) {
+        ln_ipc_part part = ln_ipc_gather_part(n, 1, begin);
+        code = ln_ipc_share_floats(&group, &part, op->x, stream);
+        begin += part.n;
+    }
+    return code;
+}
+
 static int pass(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream) {
     size_t rank = link->mesh.rank, n = op->n_rows * op->dim;
+    if (op->other == LN_NO_RANK)
+        return share(link, op, stream);
     const ln_ipc_channel channel = {.own = link->arenas[rank],
                                     .other = link->arenas[op->other],
                                     .other_rank = (unsigned)op->other,

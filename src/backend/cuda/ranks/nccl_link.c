@@ -84,8 +84,23 @@ static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda
     return code == 0 ? 0 : NCCL_FAILED;
 }
 
+/* The first rank's rows come to all others. */
+static int share(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream) {
+    const ln_collectives *ranks = op->ranks;
+    size_t n = op->n_rows * op->dim;
+    int code = ln_nccl_begin(link->nccl);
+    if (ranks->rank > 0 && code == 0)
+        code = ln_nccl_receive(link->nccl, op->x, n, ranks->first, stream);
+    for (size_t rank = 1; rank < ranks->n_ranks && ranks->rank == 0 && code == 0; rank++)
+        code = ln_nccl_send(link->nccl, op->x, n, ranks->first + rank, stream);
+    int end_code = ln_nccl_end(link->nccl);
+    return code != 0 || end_code != 0 ? NCCL_FAILED : 0;
+}
+
 static int pass(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream) {
     size_t n = op->n_rows * op->dim;
+    if (op->other == LN_NO_RANK)
+        return share(link, op, stream);
     int code = op->sends ? ln_nccl_send(link->nccl, op->x, n, op->other, stream)
                          : ln_nccl_receive(link->nccl, op->x, n, op->other, stream);
     return code == 0 ? 0 : NCCL_FAILED;

@@ -83,14 +83,19 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
     }
     case LN_OP_ROWWISE: {
         const ln_op_rowwise *p = &op->rowwise;
-        size_t n = p->n_rows, n_all = p->n_streams + 1;
-        size_t n_coefs = p->function == LN_ROWWISE_PREDICT ? n_all * n_all : n_all;
+        size_t n = p->n_rows, n_all = p->n_streams + 1, squared = p->n_streams * p->n_streams;
+        bool mixes = p->function == LN_ROWWISE_MIX;
+        size_t n_coefs = p->function == LN_ROWWISE_PREDICT ? n_all * n_all
+                         : mixes                           ? squared
+                                                           : n_all;
         size_t per_y = p->function == LN_ROWWISE_MATCH ? p->n_streams : 1;
+        size_t of_y = mixes ? p->n_streams : p->dim;
+        size_t of_out = p->function == LN_ROWWISE_SINKHORN ? squared : p->dim;
         oracle_span streams = oracle_rows(p->streams, n * p->n_streams, p->dim, p->dim);
         return (oracle_spans){.in = {oracle_rows(p->x, n, p->dim, p->dim),
-                                     oracle_rows(p->y, n / per_y, p->dim, p->dim),
+                                     oracle_rows(p->y, n / per_y, of_y, of_y),
                                      oracle_rows(p->coefs, n, n_coefs, n_coefs), streams},
-                              .out = {oracle_rows(p->out, n, p->dim, p->dim), streams}};
+                              .out = {oracle_rows(p->out, n, of_out, of_out), streams}};
     }
     default: return (oracle_spans){.in = {{NULL, 0}}};
     }
@@ -185,6 +190,11 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
                    oracle_rows(p->latent, n, p->kv->k_dim, p->kv->k_dim)},
             .out = {oracle_rows(p->out, n, out_width, out_width), {NULL, 0}, oracle_cache(p->kv)}};
     }
+    case LN_OP_COMPRESS: {
+        const ln_op_compress *p = &op->compress;
+        return (oracle_spans){.in = {{NULL, 0}, oracle_cache(p->rows)},
+                              .out = {{NULL, 0}, {NULL, 0}, oracle_cache(p->entries)}};
+    }
     case LN_OP_INDEX: {
         const ln_op_index *p = &op->index;
         size_t width = p->n_heads * p->kv->k_dim;
@@ -195,8 +205,10 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
     case LN_OP_ATTENTION: {
         const ln_op_attention *p = &op->attention;
         size_t width = p->n_heads * p->kv->k_dim, out_width = p->n_heads * p->kv->v_dim;
+        oracle_span none = {NULL, 0};
         return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
-                                     oracle_rows(p->indices, n, p->top_k, p->top_k)},
+                                     oracle_rows(p->indices, n, p->top_k, p->top_k),
+                                     p->entries != NULL ? oracle_cache(p->entries) : none},
                               .out = {oracle_rows(p->out, n, out_width, out_width)}};
     }
     default: return oracle_other_spans(op, n);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Of a row of the last two in which something is infinite or NaN the scale is NaN: all of it counts
  * as NaN. */
@@ -25,6 +26,9 @@ typedef struct ln_kv_layer {
     ln_kv_dtype dtype;
     size_t group; /* index into ln_batch.groups */
     size_t block_tokens;
+    /* Of entries that each sum up so many tokens (ln_op_compress), else 0: block_tokens counts the
+     * entries of a block, of as many tokens as table_tokens says */
+    size_t entry_tokens, table_tokens;
     size_t n_heads;
     size_t k_dim, v_dim; /* elements of a head */
     size_t v_stride;     /* elements from one token's V to the next: v_dim, or k_dim when V is the
@@ -43,6 +47,24 @@ static inline size_t ln_kv_head_bytes(ln_kv_dtype dtype, size_t block_tokens, si
     if (ln_kv_has_scales(dtype))
         return ln_kv_scales_offset(block_tokens, dim) + block_tokens * sizeof(float);
     return block_tokens * dim * (dtype == LN_KV_F32 ? 4 : 2);
+}
+
+/* Entries that end in one block, at most. */
+static inline size_t ln_kv_block_entries(size_t entry_tokens, size_t table_tokens) {
+    return (table_tokens + entry_tokens - 1) / entry_tokens;
+}
+
+/* The row of entry number `entry` of a sequence, which is in the block of its last token. */
+static inline size_t ln_kv_entry_row(const ln_kv_layer *kv, const int32_t *block_table,
+                                     size_t entry) {
+    size_t last = (entry + 1) * kv->entry_tokens - 1;
+    size_t block = (size_t)block_table[last / kv->table_tokens];
+    return block * kv->block_tokens + last % kv->table_tokens / kv->entry_tokens;
+}
+
+/* Entries that are complete once the token at `position` is there. */
+static inline size_t ln_kv_entries(const ln_kv_layer *kv, size_t position) {
+    return (position + 1) / kv->entry_tokens;
 }
 
 #endif

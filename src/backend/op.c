@@ -9,6 +9,7 @@ static const char *const names[LN_OP_COUNT] = {
     [LN_OP_LORA_SHRINK] = "lora_shrink",
     [LN_OP_QKV] = "qkv",
     [LN_OP_LATENT] = "latent",
+    [LN_OP_COMPRESS] = "compress",
     [LN_OP_INDEX] = "index",
     [LN_OP_ATTENTION] = "attention",
     [LN_OP_ROUTE] = "route",

@@ -91,6 +91,7 @@ typedef struct ln_rope {
     const float *inv_freq; /* [n_dims / 2] */
     float magnitude;
     int32_t first; /* the position of the first token */
+    bool last;     /* the last dimensions of a head rotate, not the leading ones */
 } ln_rope;
 
 typedef enum ln_op_kind {
@@ -100,6 +101,7 @@ typedef enum ln_op_kind {
     LN_OP_LORA_SHRINK,
     LN_OP_QKV,
     LN_OP_LATENT,
+    LN_OP_COMPRESS,
     LN_OP_INDEX,
     LN_OP_ATTENTION,
     LN_OP_ROUTE,
@@ -279,9 +281,23 @@ typedef struct ln_op_latent {
     float *out;
 } ln_op_latent;
 
+/* Compressed entries (DeepSeek V4), which later tokens attend to in place of the tokens that they
+ * sum up: a token that ends a run of so many writes, per channel, the sum over the run's rows of
+ * value * softmax(gate + bias), then norm and RoPE at the run's first position. Rows of tokens are
+ * in the cache, float32, of one head: [values | gates], of `dim` each. With overlaps they are of 2
+ * dim: an entry takes the first halves of the rows of the run before, too, if there is one, and the
+ * second halves of its own. The CPU's alone. */
+typedef struct ln_op_compress {
+    const ln_kv_layer *rows, *entries; /* entries: one head of keys, and no values */
+    bool overlaps;
+    const float *bias;   /* [entries' entry_tokens][dim or 2 dim] */
+    const ln_norm *norm; /* of dim, an entry's k_dim */
+    const ln_rope *rope;
+} ln_op_compress;
+
 /* Which positions sparse attention reads (DeepSeek V3.2's lightning indexer): of those that a token
  * sees the top_k with the greatest sum over heads of weight * max(q k, 0), ties to the earlier one,
- * in ascending order; all of them where they are no more. */
+ * in ascending order; all of them where they are no more. With keys of entries, which entries. */
 typedef struct ln_op_index {
     const float *q;        /* [n_tokens][n_heads * k_dim] */
     const float *weights;  /* [n_tokens][n_heads] */
@@ -320,9 +336,13 @@ typedef struct ln_op_attention {
     bool sees_all; /* encoders and cross-attention: not causal */
     bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
     /* of latents: what LN_OP_INDEX has chosen, [n_tokens][top_k], counts as all that a token sees;
-     * splits are of these. NULL: it sees all */
+     * splits are of these. NULL: it sees all. With entries it is of these */
     const int32_t *indices;
     size_t top_k;
+    /* compressed entries, keys and values in one, that a token sees beside its positions: all that
+     * are complete, in splits of their own behind those of positions; NULL: none. The CPU's alone
+     */
+    const ln_kv_layer *entries;
     float *out; /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 
@@ -344,17 +364,20 @@ typedef enum ln_router {
     LN_ROUTER_SOFTMAX_CHOSEN, /* the best, then softmax over these */
     LN_ROUTER_SIGMOID,
     LN_ROUTER_SIGMOID_CHOSEN, /* the best, then the sigmoid of each */
+    LN_ROUTER_ROOT_SOFTPLUS,  /* sqrt(softplus(x)); the CPU's alone */
     /* The best two, each after a softmax over those that come near it: those behind it by no more
      * than 2 jitter of the larger magnitude; the second of what the first leaves (SparseMixer) */
     LN_ROUTER_SPARSEMIXER
 } ln_router;
 
 /* Chooses n_used experts for each token: scores from the router's logits; with groups, only
- * experts of the n_groups_used best groups compete. `bias` counts for the choice alone. */
+ * experts of the n_groups_used best groups compete. `bias` counts for the choice alone. With
+ * `by_token` a token's experts are its row there, whatever the scores (the CPU's alone). */
 typedef struct ln_op_route {
     const float *logits;       /* [n_tokens][n_experts] */
     const float *bias;         /* [n_experts] or NULL */
     const float *expert_scale; /* [n_experts] or NULL: multiplies the weights, last */
+    const int32_t *by_token;   /* [n_vocab][n_used] or NULL */
     ln_router router;
     size_t n_experts, n_used;
     size_t n_groups, n_groups_used; /* n_groups 0: none */
@@ -450,22 +473,31 @@ typedef enum ln_rowwise {
      * to out and the others stay where they are: s_i + sum over k of coefs[i][k] s_k */
     LN_ROWWISE_PREDICT,
     /* y + (coefs[0] + 1) (x - y) to out, and streams[k] + (coefs[k + 1] + 1) (x - y) in place */
-    LN_ROWWISE_CORRECT
+    LN_ROWWISE_CORRECT,
+    /* n_streams squared coefficients to out, of the last so many of x's row: a softmax of each row
+     * plus eps, then n_rounds times rows, but for the first time, and columns are divided by their
+     * sums plus eps (Sinkhorn and Knopp, 1967) */
+    LN_ROWWISE_SINKHORN,
+    /* Of n_streams streams, with their coefficients [from][to]: streams[to] = y[to] x + sum over
+     * `from` of coefs[from][to] streams[from], in place */
+    LN_ROWWISE_MIX
 } ln_rowwise;
 
 #define LN_ROWWISE_LEAST_SQUARE 1e-5f
-enum { LN_MAX_STREAMS = 7 }; /* beside the first */
+enum { LN_MAX_STREAMS = 7 /* beside the first */, LN_MAX_MIXED = 16 };
 
 /* Functions of whole rows. */
 typedef struct ln_op_rowwise {
     ln_rowwise function;
     size_t n_rows, dim;
-    size_t n_streams;         /* beside the first */
+    size_t n_streams;         /* beside the first; at most LN_MAX_STREAMS, or LN_MAX_MIXED */
     ln_activation activation; /* with deviations: LN_ROWWISE_SPARSE_GATE */
     float deviations;
+    float eps; /* with n_rounds: LN_ROWWISE_SINKHORN, whose x has dim floats in a row */
+    size_t n_rounds;
     const float *x;     /* [n_rows][dim] */
-    const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim] or NULL */
-    const float *coefs; /* [n_rows][n_streams + 1 squared, or not] or NULL */
+    const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */
+    const float *coefs; /* [n_rows][n_streams + 1 squared, or not; or n_streams squared] or NULL */
     float *streams;     /* [n_rows][n_streams][dim] or NULL */
     float *out;         /* [n_rows][dim]; may be x or y where each row reads its own */
 } ln_op_rowwise;
@@ -613,8 +645,10 @@ enum {
     LN_IN_K = 1, /* QKV */
     LN_IN_V = 2,
     LN_IN_LATENT = 1,        /* LATENT */
-    LN_IN_CACHE = 1,         /* ATTENTION: what the list has written to the cache, or 0 */
+    LN_IN_CACHE = 1,         /* ATTENTION: what the list has written to the cache, or 0; COMPRESS:
+                                the same of rows */
     LN_IN_INDICES = 2,       /* ATTENTION */
+    LN_IN_ENTRIES = 3,       /* ATTENTION: the same of entries */
     LN_IN_INDEX_WEIGHTS = 2, /* INDEX, which has q and the cache as attention has them */
     LN_IN_WEIGHTS = 1,       /* COMBINE */
     LN_IN_SHARED = 2,
@@ -632,7 +666,7 @@ enum {
     LN_OUT = 0,
     LN_OUT_Q = 0, /* QKV */
     LN_OUT_K = 1,
-    LN_OUT_CACHE = 2,   /* QKV, LATENT */
+    LN_OUT_CACHE = 2,   /* QKV, LATENT, COMPRESS */
     LN_OUT_EXPERTS = 0, /* ROUTE */
     LN_OUT_WEIGHTS = 1,
     LN_OUT_ORDER = 0, /* GROUP */
@@ -658,6 +692,7 @@ typedef struct ln_op {
         ln_op_lora_shrink lora_shrink;
         ln_op_qkv qkv;
         ln_op_latent latent;
+        ln_op_compress compress;
         ln_op_index index;
         ln_op_attention attention;
         ln_op_route route;

@@ -32,6 +32,7 @@ static places inputs_of(const ln_op *op) {
             {op->lora_shrink.x, op->lora_shrink.groups.order, op->lora_shrink.groups.starts}};
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k, op->qkv.v}};
     case LN_OP_LATENT: return (places){{op->latent.q, op->latent.latent}};
+    case LN_OP_COMPRESS: break;
     case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};
     case LN_OP_ATTENTION: return (places){{op->attention.q, NULL, op->attention.indices}};
     case LN_OP_ROUTE: return (places){{op->route.logits}};
@@ -98,6 +99,7 @@ static places outputs_of(const ln_op *op) {
         const ln_op_sample *p = &op->sample;
         return (places){{p->logits, p->ids, p->best, p->reports}};
     }
+    case LN_OP_COMPRESS:
     case LN_OP_COPY:
     case LN_OP_COUNT: break;
     }
@@ -143,6 +145,8 @@ static ln_value newest(numbering *n, const void *at) {
 static const ln_kv_layer *written_cache(const ln_op *op) {
     if (op->kind == LN_OP_QKV && op->qkv.k != NULL)
         return op->qkv.kv;
+    if (op->kind == LN_OP_COMPRESS)
+        return op->compress.entries;
     return op->kind == LN_OP_LATENT ? op->latent.kv : NULL;
 }
 
@@ -158,9 +162,10 @@ static ln_value cache_value(const numbering *n, const ln_kv_layer *cache, const 
 }
 
 static const ln_kv_layer *read_cache(const ln_op *op) {
-    return op->kind == LN_OP_ATTENTION ? op->attention.kv
-           : op->kind == LN_OP_INDEX   ? op->index.kv
-                                       : NULL;
+    return op->kind == LN_OP_ATTENTION  ? op->attention.kv
+           : op->kind == LN_OP_INDEX    ? op->index.kv
+           : op->kind == LN_OP_COMPRESS ? op->compress.rows
+                                        : NULL;
 }
 
 static void number(numbering *n, ln_op *op) {
@@ -169,6 +174,8 @@ static void number(numbering *n, ln_op *op) {
         op->in[i] = in.at[i] != NULL ? newest(n, in.at[i]) : 0;
     if (read_cache(op) != NULL)
         op->in[LN_IN_CACHE] = cache_value(n, read_cache(op), op);
+    if (op->kind == LN_OP_ATTENTION && op->attention.entries != NULL)
+        op->in[LN_IN_ENTRIES] = cache_value(n, op->attention.entries, op);
     for (size_t i = 0; i < LN_OP_MAX_OUT; i++)
         op->out[i] = out.at[i] != NULL ? *find(n, out.at[i]) = ++n->last : 0;
     if (written_cache(op) != NULL) {

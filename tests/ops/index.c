@@ -113,7 +113,7 @@ static placed place(side *s, const index_case *c, const index_data *d) {
     p.latents.v_dim = LATENT;
     p.latents.k = p.latents.v = put_zeros(s, n_slots * ROW * sizeof(float));
     p.norm = (ln_norm){LN_NORM_RMS, 1e-5f, LATENT, put(s, d->norm, LATENT), NULL};
-    p.rope = (ln_rope){LN_ROPE_INTERLEAVED, ROPE, put(s, d->inv_freq, ROPE), 1.0f, 0};
+    p.rope = (ln_rope){LN_ROPE_INTERLEAVED, ROPE, put(s, d->inv_freq, ROPE), 1.0f, 0, false};
     return p;
 }
 

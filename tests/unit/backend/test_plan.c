@@ -291,12 +291,13 @@ static void record(const places *p, size_t dim, size_t n_layers) {
 
 static char letter_of(const ln_cuda_launch *launch) {
     static const char ops[LN_OP_COUNT] = {
-        [LN_OP_EMBED] = 'e',     [LN_OP_NORM] = 'n',      [LN_OP_LINEAR] = 'l',
-        [LN_OP_QKV] = 'q',       [LN_OP_LATENT] = 't',    [LN_OP_INDEX] = 'i',
-        [LN_OP_ATTENTION] = 'a', [LN_OP_ROUTE] = 'r',     [LN_OP_GROUP] = 'g',
-        [LN_OP_COMBINE] = 'c',   [LN_OP_POINTWISE] = 'x', [LN_OP_ROWWISE] = 'v',
-        [LN_OP_CONV] = 'z',      [LN_OP_SCAN] = 'd',      [LN_OP_GATED_NORM] = 'p',
-        [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's',      [LN_OP_ALL_REDUCE] = 'u'};
+        [LN_OP_EMBED] = 'e',      [LN_OP_NORM] = 'n',      [LN_OP_LINEAR] = 'l',
+        [LN_OP_QKV] = 'q',        [LN_OP_LATENT] = 't',    [LN_OP_INDEX] = 'i',
+        [LN_OP_COMPRESS] = 'm',   [LN_OP_ATTENTION] = 'a', [LN_OP_ROUTE] = 'r',
+        [LN_OP_GROUP] = 'g',      [LN_OP_COMBINE] = 'c',   [LN_OP_POINTWISE] = 'x',
+        [LN_OP_ROWWISE] = 'v',    [LN_OP_CONV] = 'z',      [LN_OP_SCAN] = 'd',
+        [LN_OP_GATED_NORM] = 'p', [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's',
+        [LN_OP_ALL_REDUCE] = 'u'};
     static const char kinds[] = "?DLGBENAPR";
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }

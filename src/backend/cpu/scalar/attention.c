@@ -19,13 +19,13 @@ static void normalize_heads(ln_qk_norm kind, const ln_norm *norm, float *row, si
     }
 }
 
-static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, size_t n_heads,
-                         size_t dim) {
+void ln_scalar_rotate(const ln_rope *rope, const float *cos_sin, float *row, size_t n_heads,
+                      size_t dim) {
     size_t half = rope->n_dims / 2;
     size_t step = rope->style == LN_ROPE_HALF ? 1 : 2;
     size_t pair = rope->style == LN_ROPE_HALF ? half : 1;
     for (size_t head = 0; head < n_heads; head++) {
-        float *x = row + head * dim;
+        float *x = row + head * dim + (rope->last ? dim - rope->n_dims : 0);
         for (size_t i = 0; i < half; i++) {
             float a = x[i * step], b = x[i * step + pair];
             x[i * step] = a * cos_sin[i] - b * cos_sin[half + i];
@@ -126,6 +126,10 @@ const float *ln_scalar_load_key(const ln_kv_layer *kv, size_t row, float *scratc
     return load(keys_of(kv), row, kv->k_dim, scratch);
 }
 
+void ln_scalar_store_key(const ln_kv_layer *kv, size_t row, const float *x) {
+    store(keys_of(kv), row, x, kv->k_dim);
+}
+
 static void normalize(const ln_op_qkv *p, float *q, float *k) {
     if (p->qk_norm == LN_QK_NORM_NONE)
         return;
@@ -156,8 +160,8 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
             normalize(p, row.q, row.k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
-            rotate_heads(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
-            rotate_heads(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
+            ln_scalar_rotate(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
+            ln_scalar_rotate(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
         }
         if (p->norm_after_rope)
             normalize(p, row.q, row.k);
@@ -185,7 +189,7 @@ void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {
         ln_scalar_fill_angles(p->rope, batch->positions[token], cos_sin);
         ln_scalar_norm_row(p->norm, latent, row);
         memcpy(row + n_latent, latent + n_latent, n_rope * sizeof *row);
-        rotate_heads(p->rope, cos_sin, row + n_latent, 1, n_rope);
+        ln_scalar_rotate(p->rope, cos_sin, row + n_latent, 1, n_rope);
         size_t slot = ln_scalar_kv_row(kv, (size_t)slots[token], 0);
         store(keys_of(kv), slot, row, kv->k_dim);
         for (size_t head = 0; head < p->n_heads; head++) {
@@ -193,7 +197,7 @@ void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {
             const float *q = p->q + at * (p->n_plain + n_rope) + p->n_plain;
             float *out = p->out + at * kv->k_dim + n_latent;
             memcpy(out, q, n_rope * sizeof *out);
-            rotate_heads(p->rope, cos_sin, out, 1, n_rope);
+            ln_scalar_rotate(p->rope, cos_sin, out, 1, n_rope);
         }
     }
 }
@@ -207,8 +211,9 @@ typedef struct softmax_state {
 
 typedef struct attention_row {
     const ln_op_attention *p;
+    const ln_kv_layer *kv; /* of positions, or of entries */
     const int32_t *block_table;
-    const int32_t *indices; /* [end] the positions that count as 0, 1 .., or NULL */
+    const int32_t *indices; /* [end] the positions, or entries, that count as 0, 1 .., or NULL */
     const float *q;         /* [k_dim] */
     size_t head, kv_head;
     size_t position, end; /* it sees keys before `end` */
@@ -216,8 +221,10 @@ typedef struct attention_row {
 } attention_row;
 
 static size_t cache_row_of(const attention_row *row, size_t position) {
-    const ln_kv_layer *kv = row->p->kv;
+    const ln_kv_layer *kv = row->kv;
     position = row->indices != NULL ? (size_t)row->indices[position] : position;
+    if (kv->entry_tokens > 0)
+        return ln_kv_entry_row(kv, row->block_table, position);
     size_t block = (size_t)row->block_table[position / kv->block_tokens];
     return ln_scalar_kv_row(kv, block * kv->block_tokens + position % kv->block_tokens,
                             row->kv_head);
@@ -240,7 +247,7 @@ size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query,
 
 static float score_of(const attention_row *row, size_t position) {
     const ln_op_attention *p = row->p;
-    const ln_kv_layer *kv = p->kv;
+    const ln_kv_layer *kv = row->kv;
     const float *k = load(keys_of(kv), cache_row_of(row, position), kv->k_dim, row->cache_row);
     float score = p->scale * ln_scalar_dot(row->q, k, kv->k_dim);
     if (p->softcap > 0.0f)
@@ -259,7 +266,7 @@ static float score_of(const attention_row *row, size_t position) {
 /* KV positions [begin, end) of one split, from nothing. scores [LN_KV_SPLIT] is scratch. */
 static void attend_split(const attention_row *row, size_t begin, size_t end, float *scores,
                          softmax_state *state) {
-    const ln_kv_layer *kv = row->p->kv;
+    const ln_kv_layer *kv = row->kv;
     state->largest = -INFINITY;
     state->total = 0.0f;
     memset(state->sum, 0, kv->v_dim * sizeof *state->sum);
@@ -287,29 +294,53 @@ static void merge(softmax_state *whole, const softmax_state *split, size_t v_dim
         whole->sum[i] = whole->sum[i] * keep + split->sum[i] * add;
 }
 
-static void attend(const attention_row *row, float *scratch, float *out) {
-    const ln_op_attention *p = row->p;
-    size_t v_dim = p->kv->v_dim;
+/* Positions [begin, end), split by split, on top of what is in `whole`. */
+static void attend_range(const attention_row *row, size_t begin, size_t end, float *scratch,
+                         softmax_state *whole) {
     float *scores = scratch;
     softmax_state split = {.sum = scratch + LN_KV_SPLIT};
+    while (begin < end) {
+        size_t split_end = (begin / LN_KV_SPLIT + 1) * LN_KV_SPLIT;
+        if (split_end > end)
+            split_end = end;
+        attend_split(row, begin, split_end, scores, &split);
+        merge(whole, &split, row->kv->v_dim);
+        begin = split_end;
+    }
+}
+
+/* `entries`: the same row as it sees these, or NULL. */
+static void attend(const attention_row *row, const attention_row *entries, float *scratch,
+                   float *out) {
+    const ln_op_attention *p = row->p;
+    size_t v_dim = p->kv->v_dim;
     softmax_state whole = {.largest = -INFINITY, .sum = out};
     if (p->sinks != NULL) {
         whole.largest = p->sinks[row->head];
         whole.total = 1.0f;
     }
     memset(out, 0, v_dim * sizeof *out);
-    size_t end = row->end;
-    size_t begin = ln_attention_begin(p, row->position);
-    while (begin < end) {
-        size_t split_end = (begin / LN_KV_SPLIT + 1) * LN_KV_SPLIT;
-        if (split_end > end)
-            split_end = end;
-        attend_split(row, begin, split_end, scores, &split);
-        merge(&whole, &split, v_dim);
-        begin = split_end;
-    }
+    attend_range(row, ln_attention_begin(p, row->position), row->end, scratch, &whole);
+    if (entries != NULL)
+        attend_range(entries, 0, entries->end, scratch, &whole);
     for (size_t i = 0; i < v_dim; i++)
         out[i] /= whole.total;
+}
+
+/* The row as it sees compressed entries: those that are complete, or the chosen ones of these. */
+static attention_row row_of_entries(const ln_op *op, const attention_row *row, size_t token,
+                                    size_t seq) {
+    const ln_op_attention *p = &op->attention;
+    const ln_batch_group *group = &op->batch->groups[p->entries->group];
+    attention_row of_entries = *row;
+    of_entries.kv = p->entries;
+    of_entries.block_table = group->block_tables + seq * group->max_blocks;
+    of_entries.indices = p->indices != NULL ? p->indices + token * p->top_k : NULL;
+    of_entries.kv_head = 0;
+    of_entries.end = ln_kv_entries(p->entries, row->position);
+    if (p->indices != NULL && of_entries.end > p->top_k)
+        of_entries.end = p->top_k;
+    return of_entries;
 }
 
 /* Items are (token, head); workers take them in turn, which evens out causal lengths. */
@@ -331,11 +362,13 @@ void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
                 continue;
             size_t position = (size_t)batch->positions[token];
             size_t end = ln_attention_end(p, position, (size_t)group->lengths[seq]);
-            if (p->indices != NULL && end > p->top_k)
+            bool is_chosen = p->indices != NULL && p->entries == NULL;
+            if (is_chosen && end > p->top_k)
                 end = p->top_k;
             attention_row row = {
                 .p = p,
-                .indices = p->indices != NULL ? p->indices + token * p->top_k : NULL,
+                .kv = p->kv,
+                .indices = is_chosen ? p->indices + token * p->top_k : NULL,
                 .block_table = group->block_tables + seq * group->max_blocks,
                 .q = p->q + item * k_dim,
                 .head = head,
@@ -344,7 +377,10 @@ void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
                 .end = end,
                 .cache_row = cache_row,
             };
-            attend(&row, scratch, p->out + item * v_dim);
+            attention_row entries = row;
+            if (p->entries != NULL)
+                entries = row_of_entries(op, &row, token, seq);
+            attend(&row, p->entries != NULL ? &entries : NULL, scratch, p->out + item * v_dim);
         }
     }
 }

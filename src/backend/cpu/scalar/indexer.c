@@ -50,6 +50,18 @@ static float score_of(const ln_op_index *p, size_t token, const float *key) {
     return sum;
 }
 
+/* Positions, or entries, that the token at `position` may read. */
+static size_t count_keys(const ln_kv_layer *kv, size_t position) {
+    return kv->entry_tokens > 0 ? ln_kv_entries(kv, position) : position + 1;
+}
+
+static size_t key_row(const ln_kv_layer *kv, const int32_t *block_table, size_t i) {
+    if (kv->entry_tokens > 0)
+        return ln_kv_entry_row(kv, block_table, i);
+    size_t slot = (size_t)block_table[i / kv->block_tokens] * kv->block_tokens;
+    return ln_scalar_kv_row(kv, slot + i % kv->block_tokens, 0);
+}
+
 void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_index *p = &op->index;
     const ln_kv_layer *kv = p->kv;
@@ -62,7 +74,7 @@ void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker) {
             seq++;
         if (token % worker->count != worker->index)
             continue;
-        size_t n = (size_t)batch->positions[token] + 1;
+        size_t n = count_keys(kv, (size_t)batch->positions[token]);
         int32_t *positions = p->positions + token * p->top_k;
         if (n <= p->top_k) {
             ln_scalar_all_positions(n, positions);
@@ -70,9 +82,8 @@ void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker) {
         }
         const int32_t *table = group->block_tables + seq * group->max_blocks;
         for (size_t i = 0; i < n; i++) {
-            size_t slot = (size_t)table[i / kv->block_tokens] * kv->block_tokens;
-            size_t row = ln_scalar_kv_row(kv, slot + i % kv->block_tokens, 0);
-            scores[i] = score_of(p, token, ln_scalar_load_key(kv, row, key));
+            const float *k = ln_scalar_load_key(kv, key_row(kv, table, i), key);
+            scores[i] = score_of(p, token, k);
         }
         ln_scalar_top_k(scores, n, p->top_k, positions);
     }

@@ -13,6 +13,11 @@ static void score_experts(const ln_op_route *p, const float *logits, float *scor
         memcpy(scores, logits, n * sizeof *scores);
         return;
     }
+    if (p->router == LN_ROUTER_ROOT_SOFTPLUS) {
+        for (size_t i = 0; i < n; i++)
+            scores[i] = sqrtf(fmaxf(logits[i], 0.0f) + log1pf(expf(-fabsf(logits[i]))));
+        return;
+    }
     if (p->router == LN_ROUTER_SIGMOID) {
         for (size_t i = 0; i < n; i++)
             scores[i] = 1.0f / (1.0f + expf(-logits[i]));
@@ -71,7 +76,7 @@ static void compute_weights(const ln_op_route *p, float *weights) {
             weights[i] = 1.0f / (1.0f + expf(-weights[i]));
     for (size_t i = 0; i < p->n_used; i++)
         total += weights[i];
-    if (p->router == LN_ROUTER_SIGMOID)
+    if (p->router == LN_ROUTER_SIGMOID || p->router == LN_ROUTER_ROOT_SOFTPLUS)
         total += 1e-20f;
     bool normalize = p->normalize || p->router == LN_ROUTER_SOFTMAX_CHOSEN;
     for (size_t i = 0; i < p->n_used; i++)
@@ -91,6 +96,22 @@ static float mix_sparsely(const ln_op_route *p, const float *logits, const float
     return 1.0f / total;
 }
 
+/* The best of the contest, with what makes their weights. */
+static void choose(const ln_op_route *p, const float *scores, float *contest, int32_t *experts,
+                   float *weights) {
+    for (size_t i = 0; i < p->n_experts; i++)
+        contest[i] = scores[i] + (p->bias != NULL ? p->bias[i] : 0.0f);
+    if (p->n_groups > 0)
+        drop_groups(p, contest, contest + p->n_experts);
+    for (size_t i = 0; i < p->n_used; i++) {
+        size_t best = best_of(contest, p->n_experts);
+        experts[i] = (int32_t)best;
+        weights[i] = p->router == LN_ROUTER_SPARSEMIXER ? mix_sparsely(p, scores, contest, best)
+                                                        : scores[best];
+        contest[best] = -INFINITY;
+    }
+}
+
 void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_route *p = &op->route;
     float *scores = worker->scratch, *contest = scores + p->n_experts;
@@ -100,16 +121,14 @@ void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
         int32_t *experts = p->experts + token * p->n_used;
         float *weights = p->weights + token * p->n_used;
         score_experts(p, p->logits + token * p->n_experts, scores);
-        for (size_t i = 0; i < p->n_experts; i++)
-            contest[i] = scores[i] + (p->bias != NULL ? p->bias[i] : 0.0f);
-        if (p->n_groups > 0)
-            drop_groups(p, contest, contest + p->n_experts);
-        for (size_t i = 0; i < p->n_used; i++) {
-            size_t best = best_of(contest, p->n_experts);
-            experts[i] = (int32_t)best;
-            weights[i] = p->router == LN_ROUTER_SPARSEMIXER ? mix_sparsely(p, scores, contest, best)
-                                                            : scores[best];
-            contest[best] = -INFINITY;
+        if (p->by_token == NULL)
+            choose(p, scores, contest, experts, weights);
+        const int32_t *own = p->by_token != NULL
+                                 ? p->by_token + (size_t)op->batch->tokens[token] * p->n_used
+                                 : experts;
+        for (size_t i = 0; i < p->n_used && p->by_token != NULL; i++) {
+            experts[i] = own[i];
+            weights[i] = scores[own[i]];
         }
         compute_weights(p, weights);
         for (size_t i = 0; i < p->n_used && p->expert_scale != NULL; i++)

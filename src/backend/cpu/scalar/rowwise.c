@@ -68,12 +68,60 @@ static void correct(const ln_op_rowwise *p, size_t row) {
     }
 }
 
+/* Divides n rows of n coefficients, or columns, by their sums plus eps. */
+static void divide_by_sums(float *coefs, size_t n, bool columns, float eps) {
+    size_t step = columns ? n : 1, next = columns ? 1 : n;
+    for (size_t i = 0; i < n; i++) {
+        float sum = eps;
+        for (size_t j = 0; j < n; j++)
+            sum += coefs[i * next + j * step];
+        for (size_t j = 0; j < n; j++)
+            coefs[i * next + j * step] /= sum;
+    }
+}
+
+static void balance(const ln_op_rowwise *p, size_t row) {
+    size_t n = p->n_streams;
+    const float *x = p->x + (row + 1) * p->dim - n * n;
+    float *out = p->out + row * n * n;
+    for (size_t i = 0; i < n; i++) {
+        float largest = -INFINITY, total = 0.0f;
+        for (size_t j = 0; j < n; j++)
+            largest = fmaxf(largest, x[i * n + j]);
+        for (size_t j = 0; j < n; j++)
+            total += out[i * n + j] = expf(x[i * n + j] - largest);
+        for (size_t j = 0; j < n; j++)
+            out[i * n + j] = out[i * n + j] / total + p->eps;
+    }
+    for (size_t round = 0; round < p->n_rounds; round++) {
+        if (round > 0)
+            divide_by_sums(out, n, false, p->eps);
+        divide_by_sums(out, n, true, p->eps);
+    }
+}
+
+static void mix(const ln_op_rowwise *p, size_t row) {
+    size_t n = p->n_streams;
+    const float *x = p->x + row * p->dim, *y = p->y + row * n, *coefs = p->coefs + row * n * n;
+    float *streams = p->streams + row * n * p->dim;
+    for (size_t i = 0; i < p->dim; i++) {
+        float old[LN_MAX_MIXED];
+        for (size_t from = 0; from < n; from++)
+            old[from] = streams[from * p->dim + i];
+        for (size_t to = 0; to < n; to++) {
+            float sum = y[to] * x[i];
+            for (size_t from = 0; from < n; from++)
+                sum += coefs[from * n + to] * old[from];
+            streams[to * p->dim + i] = sum;
+        }
+    }
+}
+
 void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker) {
-    static void (*const functions[])(const ln_op_rowwise *p,
-                                     size_t row) = {[LN_ROWWISE_SPARSE_GATE] = gate_sparsely,
-                                                    [LN_ROWWISE_MATCH] = match_size,
-                                                    [LN_ROWWISE_PREDICT] = predict,
-                                                    [LN_ROWWISE_CORRECT] = correct};
+    static void (*const functions[])(const ln_op_rowwise *p, size_t row) = {
+        [LN_ROWWISE_SPARSE_GATE] = gate_sparsely, [LN_ROWWISE_MATCH] = match_size,
+        [LN_ROWWISE_PREDICT] = predict,           [LN_ROWWISE_CORRECT] = correct,
+        [LN_ROWWISE_SINKHORN] = balance,          [LN_ROWWISE_MIX] = mix};
     const ln_op_rowwise *p = &op->rowwise;
     size_t begin, end;
     ln_cpu_share(worker, p->n_rows, &begin, &end);

@@ -51,6 +51,7 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_LORA_SHRINK] = ln_scalar_lora_shrink,
             [LN_OP_QKV] = ln_scalar_qkv,
             [LN_OP_LATENT] = ln_scalar_latent,
+            [LN_OP_COMPRESS] = ln_scalar_compress,
             [LN_OP_INDEX] = ln_scalar_index,
             [LN_OP_ATTENTION] = ln_scalar_attention,
             [LN_OP_ROUTE] = ln_scalar_route,

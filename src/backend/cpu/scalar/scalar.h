@@ -35,6 +35,7 @@ void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_all_reduce(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_rank_gather(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_rank_pass(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_compress(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker);
 
@@ -59,6 +60,12 @@ size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query,
 
 /* Row number `row` of the keys as float32 [k_dim]: where it lies, or in `scratch`. */
 const float *ln_scalar_load_key(const ln_kv_layer *kv, size_t row, float *scratch);
+/* Writes x [k_dim] as row number `row` of the keys. */
+void ln_scalar_store_key(const ln_kv_layer *kv, size_t row, const float *x);
+
+/* What rotates of heads of `dim`, in place, by the angles of ln_scalar_fill_angles. */
+void ln_scalar_rotate(const ln_rope *rope, const float *cos_sin, float *row, size_t n_heads,
+                      size_t dim);
 
 /* The positions of the top_k greatest of scores[n], ascending; top_k is at most n. */
 void ln_scalar_top_k(const float *scores, size_t n, size_t top_k, int32_t *positions);

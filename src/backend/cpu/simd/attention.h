@@ -256,7 +256,7 @@ static bool cuts_splits(tiling *cut, const query_tile *t, const ln_cpu_worker *w
 }
 
 static void attention(const ln_op *op, const ln_cpu_worker *worker) {
-    if (op->attention.kv->block_tokens != LANES) {
+    if (op->attention.kv->block_tokens != LANES || op->attention.entries != NULL) {
         ln_scalar_attention(op, worker);
         return;
     }

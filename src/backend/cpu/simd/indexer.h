@@ -88,7 +88,7 @@ static void index_positions(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_index *p = &op->index;
     const ln_batch *batch = op->batch;
     const ln_batch_group *group = &batch->groups[p->kv->group];
-    if (p->kv->block_tokens != LANES) {
+    if (p->kv->block_tokens != LANES || p->kv->entry_tokens > 0) {
         ln_scalar_index(op, worker);
         return;
     }

@@ -93,7 +93,7 @@ static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, 
     size_t step = rope->style == LN_ROPE_HALF ? 1 : 2;
     size_t pair = rope->style == LN_ROPE_HALF ? half : 1;
     for (size_t head = 0; head < n_heads; head++) {
-        float *x = row + head * dim;
+        float *x = row + head * dim + (rope->last ? dim - rope->n_dims : 0);
         size_t i = 0;
         for (; step == 1 && i + LANES <= half; i += LANES) {
             vf a = vf_load(x + i), b = vf_load(x + i + half);

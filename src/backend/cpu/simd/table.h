@@ -53,6 +53,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_LORA_SHRINK] = lora_shrink,                                                     \
             [LN_OP_QKV] = qkv,                                                                     \
             [LN_OP_LATENT] = latent,                                                               \
+            [LN_OP_COMPRESS] = ln_scalar_compress,                                                 \
             [LN_OP_INDEX] = index_positions,                                                       \
             [LN_OP_ATTENTION] = attention,                                                         \
             [LN_OP_ROUTE] = ln_scalar_route,                                                       \

@@ -74,6 +74,8 @@ static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     case LN_ROWWISE_MATCH: match_size(p, row, shared); return;
     case LN_ROWWISE_PREDICT: predict(p, row); return;
     case LN_ROWWISE_CORRECT: correct(p, row); return;
+    case LN_ROWWISE_SINKHORN:
+    case LN_ROWWISE_MIX: return; /* the CPU's alone */
     }
 }
 

@@ -335,6 +335,7 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_LINEAR] = "linear without tensor cores",
                                                    [LN_OP_QKV] = "qkv",
                                                    [LN_OP_LATENT] = "latent",
+                                                   [LN_OP_COMPRESS] = "compress",
                                                    [LN_OP_INDEX] = "index",
                                                    [LN_OP_ATTENTION] = "attention",
                                                    [LN_OP_ROUTE] = "route",

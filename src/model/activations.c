@@ -17,6 +17,7 @@ typedef struct widths {
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t turned, head_scales;
     size_t gated, latent_pair;
+    size_t entry_rows;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
 } widths;
@@ -50,6 +51,17 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
         return;
     grow(&w->q, mixer->k_dim);
     grow(&w->k, mixer->k_dim);
+}
+
+static void grow_tied(widths *w, const ln_attention_spec *a) {
+    const ln_tied_spec *tied = &a->tied;
+    size_t width = a->k_dim > a->indexer.head_dim ? a->k_dim : a->indexer.head_dim;
+    if (tied->q_latent == 0)
+        return;
+    grow(&w->latent_q, tied->q_latent);
+    grow(&w->latent_heads, tied->n_groups * tied->group_width);
+    if (a->compressor.n_tokens > 0)
+        grow(&w->entry_rows, (a->compressor.overlaps ? 4 : 2) * width);
 }
 
 /* The encoder is where the decoder's first layer is. */
@@ -87,6 +99,7 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.latent_pair, a->latent.pairs ? 2 * a->latent.q_latent : 0);
             grow(&w.rows, a->n_heads);
         }
+        grow_tied(&w, a);
         grow(&w.index_heads, a->indexer.n_heads);
         grow(&w.index_dim, a->indexer.head_dim);
         grow(&w.top_k, a->indexer.top_k);
@@ -101,7 +114,8 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.gated, layer->shared.is_there ? layer->ffn.n_hidden : 0);
         grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
         if (layer->ffn.limit > 0)
-            grow(&w.gated, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
+            grow(moe->limits_before ? &w.sparse : &w.gated,
+                 moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         if (moe->limit > 0)
             grow(&w.gated, moe->n_used * moe->n_hidden);
         grow(&w.n_experts, moe->n_experts + moe->n_zero);
@@ -196,7 +210,9 @@ static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->index_turned = ln_layout_place(layout, memory, w->turned, row);
     a->hyper = ln_layout_place(layout, memory, n * spec->dim, row);
     a->hyper_rows = ln_layout_place(layout, memory, n * spec->dim, row);
-    a->hyper_mix = ln_layout_place(layout, memory, 2 * n, row);
+    a->hyper_mix = ln_layout_place(layout, memory, (spec->hyper.n_rounds > 0 ? 2 + n : 2) * n, row);
+    a->hyper_matrix = ln_layout_place(layout, memory, spec->hyper.n_rounds > 0 ? n * n : 0, row);
+    a->entry_rows = ln_layout_place(layout, memory, w->entry_rows, row);
     a->hyper_pre = ln_layout_place(layout, memory, n, row);
     a->hyper_post = ln_layout_place(layout, memory, n, row);
 }
@@ -308,7 +324,7 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
 }
 
 size_t ln_kv_layer_count(const ln_spec *spec) {
-    size_t n = spec->n_layers + spec->n_indexers;
+    size_t n = spec->n_layers + spec->n_indexers + spec->n_entry_caches;
     if (spec->has_mixers)
         n = ln_kv_layer_index(spec, spec->n_layers);
     else if (spec->n_encoder_layers > 0)
@@ -349,8 +365,36 @@ static void indexer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
     kv->k_dim = kv->v_dim = kv->v_stride = attention->indexer.head_dim;
 }
 
+/* The layer whose compressor has cache number `index`. */
+static size_t compressor_layer(const ln_spec *spec, size_t index) {
+    size_t layer = 0;
+    const ln_compressor_spec *compressor = &spec->layers[0].attention.compressor;
+    while (index - compressor->kv_layer >= ln_compressor_caches(compressor))
+        compressor = &spec->layers[++layer].attention.compressor;
+    return layer;
+}
+
+bool ln_kv_layer_is_exact(const ln_spec *spec, size_t index) {
+    if (spec->n_entry_caches > 0 && index >= spec->n_layers) {
+        const ln_layer_spec *layer = &spec->layers[compressor_layer(spec, index)];
+        return index - layer->attention.compressor.kv_layer != 1;
+    }
+    return spec->n_indexers > 0 && index >= spec->n_layers;
+}
+
+/* Rows, or entries, of a compressor or of its indexer's. */
+static void compressor_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
+    const ln_attention_spec *a = &spec->layers[compressor_layer(spec, index)].attention;
+    size_t part = index - a->compressor.kv_layer, dim = part < 2 ? a->k_dim : a->indexer.head_dim;
+    bool is_row = part % 2 == 0;
+    kv->group = is_row ? a->compressor.row_group : a->compressor.entry_group;
+    kv->n_heads = 1;
+    kv->entry_tokens = is_row ? 0 : a->compressor.n_tokens;
+    kv->k_dim = kv->v_dim = kv->v_stride = is_row ? (a->compressor.overlaps ? 4 : 2) * dim : dim;
+}
+
 static void attention_shape(const ln_attention_spec *attention, ln_kv_layer *kv, bool *v_in_k) {
-    *v_in_k = attention->latent.n_latent > 0;
+    *v_in_k = attention->latent.n_latent > 0 || attention->tied.q_latent > 0;
     kv->group = attention->kv_group;
     kv->n_heads = attention->borrows_kv ? 0 : attention->n_kv_heads;
     kv->k_dim = attention->k_dim;
@@ -362,6 +406,8 @@ static void attention_shape(const ln_attention_spec *attention, ln_kv_layer *kv,
 static size_t layer_of_cache(const ln_spec *spec, size_t index) {
     if (spec->n_indexers > 0 && index >= spec->n_layers)
         return indexer_layer(spec, index);
+    if (spec->n_entry_caches > 0 && index >= spec->n_layers)
+        return compressor_layer(spec, index);
     if (spec->has_mixers)
         return index / 3;
     return index < 2 * spec->n_layers ? index % spec->n_layers : 0;
@@ -376,6 +422,10 @@ static void cache_shape(const ln_spec *spec, size_t index, size_t draft_tokens, 
     }
     if (spec->n_indexers > 0 && index >= spec->n_layers) {
         indexer_shape(spec, index, kv);
+        return;
+    }
+    if (spec->n_entry_caches > 0 && index >= spec->n_layers) {
+        compressor_shape(spec, index, kv);
         return;
     }
     if (spec->has_mixers && index % 3 > 0) {
@@ -436,6 +486,9 @@ static void grow_attention(ln_step_limits *limits, const ln_attention_spec *atte
     }
     if (attention->differential)
         grow_grouped(limits, attention->n_kv_heads, dim);
+    if (attention->tied.q_latent > 0)
+        grow_grouped(limits, attention->tied.n_groups,
+                     attention->n_heads * attention->k_dim / attention->tied.n_groups);
     if (attention->latent.n_latent > 0) {
         grow_grouped(limits, attention->n_heads, attention->latent.n_plain);
         grow_grouped(limits, attention->n_heads, attention->latent.n_latent);
@@ -476,6 +529,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
                          layer->mixer.v_dim / layer->mixer.n_gate_blocks);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
+        grow(&limits.max_width, attention->tied.q_latent);
+        grow(&limits.max_width, attention->tied.n_groups * attention->tied.group_width);
         grow(&limits.max_width, attention->latent.n_plain);
         grow(&limits.max_width, attention->latent.n_latent);
         grow(&limits.max_width, layer->ffn.n_hidden);

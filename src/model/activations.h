@@ -51,12 +51,15 @@ typedef struct ln_activations {
     float *streams, *stream_rows, *stream_router, *stream_coefs;
     float *predicted, *laurel_low, *laurel; /* [max_tokens][dim], [laurel_rank], [dim] */
     /* several residual streams, and what is made of them [max_tokens][n * dim]; what makes their
-     * weights [max_tokens][2 n], and these [max_tokens][n] */
-    float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post;
+     * weights [max_tokens][2 n], or (2 + n) n, and these [max_tokens][n], and a matrix of n squared
+     */
+    float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post, *hyper_matrix;
+    float *entry_rows;             /* [max_tokens][what a compressor's row holds] */
     float *cycle_high, *cycle_low; /* [max_tokens][dim] what the stacks of cycles gave last */
     float *embedded, *block;       /* [max_tokens][dim] of a model whose layers share blocks */
     float *block_low;              /* [max_tokens][shared_rank] */
-    float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers */
+    float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers, and of shared
+                                      experts whose gates are limited first */
     float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
     float *pairs;                  /* [max_tokens][2 dim] what a head reads */
     float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
@@ -101,7 +104,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
                               ln_border borders[LN_MAX_BORDERS]);
 
 /* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
- * all of the encoder's layers use in turn; with indexers one for the keys of each. In a model with
+ * all of the encoder's layers use in turn; with indexers one for the keys of each; with compressors
+ * one for the rows of each and one for its entries, and as many for its indexer. In a model with
  * recurrent layers a layer has three, one behind the other: keys and values, states, tails. The
  * cache of a head that drafts is the last. */
 size_t ln_kv_layer_count(const ln_spec *spec);
@@ -118,6 +122,9 @@ size_t ln_kv_layers_bytes(const ln_spec *spec);
  */
 void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                        bool *v_in_k);
+/* Whether it keeps float32, whatever keys and values are: an indexer's, whose rounded keys would
+ * choose others, or a compressor's rows. */
+bool ln_kv_layer_is_exact(const ln_spec *spec, size_t index);
 
 /* The first layer whose cache a later one reads, or n_layers: from there on all layers run on one
  * backend. */

@@ -9,6 +9,7 @@
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_record.h"
 #include "model/layers/shared_block.h"
+#include "model/layers/tied.h"
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
@@ -346,6 +347,10 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
                       const float *x) {
     const ln_activations *a = r->a;
     bool is_latent = spec->latent.n_latent > 0;
+    if (spec->tied.q_latent > 0) {
+        ln_record_tied_attention(r, spec, w, x);
+        return;
+    }
     if (is_latent)
         project_latent(r, spec, w, x);
     else

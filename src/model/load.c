@@ -14,6 +14,7 @@
 #include "model/layers/lookup_load.h"
 #include "model/layers/shared_block.h"
 #include "model/layers/sinusoids.h"
+#include "model/layers/tied.h"
 #include "model/load_tensor.h"
 #include "model/mixer/load.h"
 #include "model/rope.h"
@@ -153,6 +154,8 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
                               spec->n_heads, &w->sinks));
     if (spec->latent.n_latent > 0)
         return latent_attention(l, i, spec, w);
+    if (spec->tied.q_latent > 0)
+        return ln_load_tied_attention(l, i, spec, w);
     if (spec->out_norm)
         LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_OUT_NORM, i, spec->n_heads * spec->v_dim,
                             &w->attention_out_norm));
@@ -354,13 +357,23 @@ static ln_status learned_frequencies(ln_loader *l, size_t n, float *inv_freq) {
     return status;
 }
 
+/* The rotation back, by negative angles. */
+static ln_status back_rope(ln_loader *l, const ln_rope *rope, float *inv_freq, ln_rope *back) {
+    *back = *rope;
+    for (size_t j = 0; j < rope->n_dims / 2; j++)
+        inv_freq[j] = -inv_freq[j];
+    return ln_load_table(l, inv_freq, rope->n_dims / 2, &back->inv_freq);
+}
+
 static ln_status ropes(ln_loader *l) {
     for (size_t i = 0; i < l->spec->n_ropes; i++) {
         const ln_rope_spec *spec = &l->spec->ropes[i];
         ln_rope *rope = &l->weights->ropes[i];
         const float *factors;
-        *rope = (ln_rope){
-            .style = spec->style, .n_dims = spec->n_dims, .first = l->spec->first_position};
+        *rope = (ln_rope){.style = spec->style,
+                          .n_dims = spec->n_dims,
+                          .first = l->spec->first_position,
+                          .last = l->spec->family->tied_attention};
         LN_TRY(find_freq_factors(l, i, &factors));
         float *inv_freq = calloc(spec->n_dims / 2 + 1, sizeof *inv_freq);
         if (inv_freq == NULL)
@@ -372,6 +385,8 @@ static ln_status ropes(ln_loader *l) {
         ln_status status = learned_frequencies(l, spec->n_dims / 2, inv_freq);
         if (status == LINNET_OK)
             status = ln_load_table(l, inv_freq, spec->n_dims / 2, &rope->inv_freq);
+        if (status == LINNET_OK && l->spec->family->tied_attention)
+            status = back_rope(l, rope, inv_freq, &l->weights->back_ropes[i]);
         free(inv_freq);
         LN_TRY(status);
     }

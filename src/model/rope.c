@@ -14,19 +14,21 @@ typedef struct rope_reader {
     ln_error *err;
 } rope_reader;
 
-enum { NAMES_BYTES = 256 };
+enum { NAMES_BYTES = 320 };
 
 /* A parameter's names in the spellings of config.json, and in GGUF. */
 static ln_key rope_key(const rope_reader *r, const char *hf, const char *gguf,
                        char names[NAMES_BYTES]) {
     if (r->is_local)
-        snprintf(names, NAMES_BYTES, "rope_parameters.sliding_attention.%s|rope_parameters.%s", hf,
-                 hf);
+        snprintf(names, NAMES_BYTES,
+                 "rope_parameters.sliding_attention.%s|rope_parameters.main.%s|rope_parameters.%s",
+                 hf, hf, hf);
     else
         snprintf(names, NAMES_BYTES,
                  "rope_scaling.%s|rope_parameters.full_attention.%s|"
-                 "rope_parameters.indexed_attention.%s|rope_parameters.%s",
-                 hf, hf, hf, hf);
+                 "rope_parameters.indexed_attention.%s|rope_parameters.compress.%s|"
+                 "rope_parameters.%s",
+                 hf, hf, hf, hf, hf);
     return (ln_key){names, gguf};
 }
 
@@ -87,10 +89,11 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
                  {"mrope", LN_ROPE_PLAIN},   {"proportional", LN_ROPE_PROPORTIONAL}};
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
-         "rope_parameters.indexed_attention.rope_type|"
+         "rope_parameters.indexed_attention.rope_type|rope_parameters.compress.rope_type|"
          "rope_parameters.rope_type|rope_parameters.full_attention.type|rope_parameters.type",
          "rope.scaling.type"},
-        {"rope_parameters.sliding_attention.rope_type|rope_parameters.rope_type|"
+        {"rope_parameters.sliding_attention.rope_type|rope_parameters.main.rope_type|"
+         "rope_parameters.rope_type|"
          "rope_parameters.sliding_attention.type|rope_parameters.type",
          "rope.scaling.type"}};
     ln_key key = keys[r->is_local];
@@ -245,8 +248,9 @@ static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
 static bool is_local_unnested(const rope_reader *r) {
     ln_meta_value value;
     return r->is_local &&
-           !ln_config_find(r->config, (ln_key){"rope_parameters.sliding_attention", ""}, &value,
-                           NULL);
+           !ln_config_find(r->config,
+                           (ln_key){"rope_parameters.sliding_attention|rope_parameters.main", ""},
+                           &value, NULL);
 }
 
 /* Parameters are looked for inside; a value of another kind would hide them all. */
@@ -327,6 +331,11 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
         LN_TRY(read_local_theta(config, source, &rope->theta, err));
     LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
                           err));
+    ln_meta_value value;
+    if (!source->local &&
+        !ln_config_find(config, (ln_key){"rope_parameters.compress", ""}, &value, NULL))
+        LN_TRY(ln_config_real(config, (ln_key){"compress_rope_theta", ""}, 1e-3, 1e15, &rope->theta,
+                              err));
     if (!source->lists_flags)
         read_listed_theta(config, &rope->theta);
     double ratio = 1; /* ChatGLM */

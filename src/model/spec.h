@@ -62,11 +62,34 @@ typedef struct ln_indexer_spec {
     size_t kv_layer; /* the number of the cache of its keys */
 } ln_indexer_spec;
 
+/* Attention whose values are its keys as they are cached, of one head for all (DeepSeek V4): what
+ * it gives is rotated back. */
+typedef struct ln_tied_spec {
+    size_t q_latent;              /* q goes through this many dimensions; 0: other attention */
+    size_t n_groups, group_width; /* of heads, of which each goes through so many dimensions */
+} ln_tied_spec;
+
+/* Entries that each sum up a run of tokens (ln_op_compress), and that tied attention reads beside
+ * its window: all, or those that an indexer chooses, which has entries of its own. */
+typedef struct ln_compressor_spec {
+    size_t n_tokens;               /* of a run; 0: there are none */
+    bool overlaps;                 /* an entry takes the run before, too; and an indexer chooses */
+    size_t row_group, entry_group; /* indices into ln_spec.kv_groups */
+    size_t kv_layer;               /* the number of its first cache (activations.h) */
+} ln_compressor_spec;
+
+/* Caches of a compressor: rows and entries, and those of an indexer. */
+static inline size_t ln_compressor_caches(const ln_compressor_spec *compressor) {
+    return compressor->n_tokens == 0 ? 0 : compressor->overlaps ? 4 : 2;
+}
+
 typedef struct ln_attention_spec {
     size_t n_heads, n_kv_heads;
     size_t in_dim;       /* of what q, k and v are made of; 0: the model's */
     size_t k_dim, v_dim; /* elements of a cached head; a latent's v is the beginning of its k */
     ln_latent_spec latent;
+    ln_tied_spec tied;
+    ln_compressor_spec compressor;
     ln_indexer_spec indexer;
     bool sinks;
     ln_output_gate gate;
@@ -157,6 +180,7 @@ typedef struct ln_moe_spec {
     float shared_scale; /* of what a shared expert gives */
     float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
     bool limits_before; /* act(min(gate, limit)) * clamp(up, -limit, limit) instead */
+    bool by_token;      /* which experts a token meets is a table's matter */
     bool scale_inputs;  /* an expert's weight multiplies what it reads, not what it gives */
     bool beside;        /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
     bool shortcut;      /* beside one, and added behind the next layer (LongCat) */
@@ -293,6 +317,9 @@ typedef struct ln_spec {
     struct {                  /* hyper-connections */
         size_t n;             /* residual streams; 0: there is one, x */
         float magnitude, eps; /* of the weights of what streams take; added to all weights */
+        /* what stays of streams is mixed by a matrix, whose rows and columns are brought to sums of
+         * one so many times; eps is added to what blocks read alone. 0: they stay as they are */
+        size_t n_rounds;
     } hyper;
     bool output_dense; /* the output reads a norm of an activation of a matrix of the last norm */
     ln_activation output_activation;
@@ -312,6 +339,7 @@ typedef struct ln_spec {
     ln_kv_group_spec kv_groups[LN_MAX_KV_GROUPS];
     ln_layer_spec *layers;         /* [n_layers] */
     size_t n_indexers;             /* layers that have one of their own */
+    size_t n_entry_caches;         /* of compressors */
     size_t n_encoder_layers;       /* 0: a decoder alone */
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
     size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are no part of it */

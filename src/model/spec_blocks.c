@@ -20,6 +20,8 @@ static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error
         moe->router = LN_ROUTER_SIGMOID;
     if (ln_config_is(config, scores, "softmax"))
         moe->router = LN_ROUTER_SOFTMAX;
+    if (ln_config_is(config, scores, "sqrtsoftplus"))
+        moe->router = LN_ROUTER_ROOT_SOFTPLUS;
     return LINNET_OK;
 }
 
@@ -277,7 +279,8 @@ static ln_status is_dense_by_rule(const ln_config *config, size_t layer, bool *d
     return LINNET_OK;
 }
 
-/* By an entry for each layer, "sparse" or "dense"; *dense stays where there is no list. */
+/* By an entry for each layer, "dense" or a word for experts; *dense stays where there is no list.
+ */
 static ln_status is_dense_by_type(const ln_config *config, size_t layer, bool *dense,
                                   ln_error *err) {
     ln_meta_value list, item;
@@ -286,7 +289,8 @@ static ln_status is_dense_by_type(const ln_config *config, size_t layer, bool *d
         return LINNET_OK;
     bool has_item = ln_meta_item(&list, layer, &item) && item.kind == LN_META_STRING;
     *dense = has_item && ln_list_has("dense", item.string.data, item.string.bytes);
-    if (has_item && (*dense || ln_list_has("sparse", item.string.data, item.string.bytes)))
+    if (has_item &&
+        (*dense || ln_list_has("sparse|moe|hash_moe", item.string.data, item.string.bytes)))
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no known kind for layer %zu",
                    ln_checkpoint_path(config->checkpoint), name, layer);

@@ -11,6 +11,7 @@
 #include "model/layers/hyper.h"
 #include "model/layers/normed_spec.h"
 #include "model/layers/shared_block.h"
+#include "model/layers/tied.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
 #include "model/spec_attention.h"
@@ -315,6 +316,8 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
                                  .local_theta = family->local_theta};
         if (family->lists_alone && !config->is_gguf)
             source.local_theta = 0; /* a list has it */
+        if (family->tied_attention)
+            LN_TRY(ln_spec_read_tied_fraction(config, own_dim, &source.fraction, err));
         bool interleaved = source.style == LN_ROPE_INTERLEAVED;
         ln_meta_value sections;
         if (family->gguf_half_sections && config->is_gguf &&
@@ -323,6 +326,11 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
         LN_TRY(ln_config_flag(config, (ln_key){"rope_interleave", ""}, &interleaved, err));
         source.style = interleaved ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF;
         LN_TRY(ln_rope_read(&own, &source, arena, &spec->ropes[i], err));
+        if (family->tied_attention) {
+            spec->ropes[i].truncate = true; /* whatever config.json says */
+            if (spec->ropes[i].attention_factor == 0)
+                spec->ropes[i].attention_factor = 1; /* it is not derived */
+        }
         if (family->still_latents)
             spec->ropes[i] = (ln_rope_spec){.style = source.style,
                                             .n_dims = own_dim,
@@ -450,7 +458,8 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
 }
 
 /* What gates of experts are limited to before their activation. */
-static ln_status read_limit_before(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+static ln_status read_limit_before(const ln_config *config, const ln_family *family,
+                                   ln_ffn_spec *ffn, ln_error *err) {
     double limit = 10;
     if (ffn->moe.n_experts == 0)
         return LINNET_OK;
@@ -459,6 +468,8 @@ static ln_status read_limit_before(const ln_config *config, ln_ffn_spec *ffn, ln
         return unknown_activation(config, "hidden_act", err);
     ffn->moe.limit = (float)limit;
     ffn->moe.limits_before = true;
+    if (family->limits_shared)
+        ffn->limit = (float)limit;
     return LINNET_OK;
 }
 
@@ -480,7 +491,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     if (layer->ffn.slope > 0)
         layer->ffn.moe.limit = layer->ffn.limit;
     if (spec->family->limits_before)
-        LN_TRY(read_limit_before(config, &layer->ffn, err));
+        LN_TRY(read_limit_before(config, spec->family, &layer->ffn, err));
     layer->ffn.out_norm = spec->family->sub_norms;
     if (spec->family->dense_hidden_key == NULL || layer->ffn.moe.n_experts > 0)
         return LINNET_OK;
@@ -613,6 +624,20 @@ static ln_status read_plain_latent(const ln_config *config, size_t layer,
     return LINNET_OK;
 }
 
+/* Attention to a window and to compressed entries. */
+static ln_status read_tied(const ln_config *config, ln_spec *spec, size_t layer, size_t window,
+                           ln_attention_spec *attention, ln_error *err) {
+    ln_compressor_spec *compressor = &attention->compressor;
+    if (!spec->family->tied_attention)
+        return LINNET_OK;
+    LN_TRY(ln_spec_read_tied(config, spec, layer, window, attention, err));
+    if (compressor->n_tokens == 0)
+        return LINNET_OK;
+    size_t n_rows = (compressor->overlaps ? 2 : 1) * compressor->n_tokens;
+    LN_TRY(kv_group_of(config, spec, LN_KV_OWN, n_rows, &compressor->row_group, err));
+    return kv_group_of(config, spec, LN_KV_OWN, 0, &compressor->entry_group, err);
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
@@ -650,6 +675,9 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(is_indexed(config, spec->family, windowed, &indexed, err));
     if (indexed)
         LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
+    if (spec->family->experts_by_token)
+        LN_TRY(ln_spec_read_by_token(config, i, &layer->ffn.moe.by_token, err));
+    LN_TRY(read_tied(config, spec, i, window, attention, err));
     attention->kv_layer = spec->bidirectional ? 0 : i;
     if (config->by_layer)
         LN_TRY(ln_spec_read_by_layer(config, spec, windowed, layer, err));

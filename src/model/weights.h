@@ -37,11 +37,18 @@ typedef struct ln_block_weights {
     ln_weight out;                /* [dim][dim] */
 } ln_block_weights;
 
-/* What weights of residual streams are made of: of n or 2 n weights. */
+/* What weights of residual streams are made of: of n or 2 n weights, or (2 + n) n. */
 typedef struct ln_hyper_weights {
     ln_weight mix;             /* [n or 2 n][n * dim] */
     const float *scale, *base; /* [n or 2 n] */
 } ln_hyper_weights;
+
+/* What compressed entries are made of: rows [values | gates] of x, of `dim` each, or 2 dim. */
+typedef struct ln_compressor_weights {
+    ln_weight rows;    /* [2 dim or 4 dim][model's dim] */
+    const float *bias; /* [n_tokens][dim or 2 dim] */
+    ln_norm norm;      /* of dim */
+} ln_compressor_weights;
 
 /* A matrix of an expert that stays in the file until somebody reads it. */
 typedef struct ln_stored_matrix {
@@ -111,9 +118,12 @@ typedef struct ln_layer_weights {
     ln_weight attention_norm_low,
         attention_norm_gate; /* of gated norms: [rank][dim], [dim][rank] */
     ln_weight ffn_norm_low, ffn_norm_gate;
-    ln_norm latent_copy;                       /* with pairs of latents: of one as it is */
-    ln_weight *k_b;                            /* [n_heads], each [n_latent][n_plain] */
-    ln_weight *v_b;                            /* [n_heads], each [v_dim][n_latent] */
+    ln_norm latent_copy; /* with pairs of latents: of one as it is */
+    ln_weight *k_b;      /* [n_heads], each [n_latent][n_plain] */
+    ln_weight *v_b;      /* [n_heads], each [v_dim][n_latent] */
+    ln_weight *o_groups; /* tied attention: [n_groups], in front of o */
+    ln_compressor_weights compressor, index_compressor;
+    const int32_t *experts_by_token;           /* [n_vocab][n_used] or NULL */
     ln_weight index_q, index_k, index_weights; /* of an indexer */
     ln_norm index_k_norm;
     ln_norm index_q_norm; /* of x, where queries are made of it; dim 0: of the latent */
@@ -146,8 +156,9 @@ typedef struct ln_weights {
     size_t end_layer;            /* those from it on are left out, and the output with them */
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
-    ln_rope still_rope;          /* of no dimensions */
-    ln_rope index_rope;          /* of indexers */
+    ln_rope back_ropes[LN_MAX_ROPES]; /* with tied attention: the same by negative angles */
+    ln_rope still_rope;               /* of no dimensions */
+    ln_rope index_rope;               /* of indexers */
     const int32_t
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
     const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */

@@ -38,6 +38,7 @@ static const struct {
     {"deepseek_ocr2", "deepseek_ocr2"},
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
+    {"deepseek_v4", "deepseek_v4"},
     {"diffllama", "diffllama"},
     {"dots3_note", "dots3_note"},
     {"flex_olmo", "flex_olmo"},

@@ -105,10 +105,15 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * (2 * spread))
             if name.endswith("softmax_scaling.bias"):  # near one, as what multiplies is
                 p.add_(1.0)
+            if model_type == "deepseek_v4" and name.endswith(("hc.scale", "hc_scale")):
+                p.add_(1.0)
             p.copy_(p.to(torch.bfloat16).float())
         for name, b in model.named_buffers():
             if name.endswith("rotary_emb.alpha"):  # learned frequencies
                 b.copy_((torch.randn_like(b) * 0.5).to(torch.bfloat16).float())
+            if name.endswith("tid2eid"):  # different experts for each token
+                n = model.config.n_routed_experts
+                b.copy_(torch.stack([torch.randperm(n)[:b.shape[1]] for _ in range(b.shape[0])]))
             if name.endswith(("e_score_correction_bias", "expert_bias")):
                 b.copy_((torch.randn_like(b) * 0.2).to(torch.bfloat16).float())
 

@@ -315,6 +315,19 @@ VARIANTS = {
                         num_hidden_layers=3, moe_intermediate_size=16, n_routed_experts=4,
                         qk_nope_head_dim=8, v_head_dim=12, q_lora_rank=16),
         index_topk=24, index_n_heads=12, index_head_dim=16, swiglu_limit=0.5),
+    # four residual streams that mix; a window alone, and beside runs of 12 tokens, and the best
+    # three of runs of 4 that overlap; the first layer's experts by a table of tokens
+    "deepseek_v4": lambda: hf.AutoConfig.for_model(
+        "deepseek_v4", vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        hidden_size=32, moe_intermediate_size=16, num_hidden_layers=3, num_attention_heads=4,
+        head_dim=16, q_lora_rank=16, num_experts_per_tok=2, n_routed_experts=4, sliding_window=16,
+        o_groups=2, o_lora_rank=8, index_n_heads=12, index_head_dim=8, index_topk=3,
+        swiglu_limit=0.5, max_position_embeddings=512, partial_rotary_factor=0.5,
+        layer_types=["sliding_attention", "heavily_compressed_attention",
+                     "compressed_sparse_attention"],
+        mlp_layer_types=["hash_moe", "moe", "moe"],
+        compress_rates={"heavily_compressed_attention": 12, "compressed_sparse_attention": 4},
+        rope_parameters=yarn()),
     # a windowed layer that rotates, two that see all and whose queries grow; groups of experts
     "beam": lambda: hf.AutoConfig.for_model(
         "beam", **dict(TINY, num_hidden_layers=3), head_dim=16, num_experts=4,

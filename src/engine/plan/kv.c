@@ -33,11 +33,6 @@ static void join_states(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_r
     }
 }
 
-/* What an indexer keeps decides which positions are read: rounded keys choose others. */
-static bool is_indexer(const ln_spec *spec, size_t layer) {
-    return spec->n_indexers > 0 && layer >= spec->n_layers;
-}
-
 void ln_engine_plan_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
                                const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
                                void *memory) {
@@ -46,8 +41,10 @@ void ln_engine_plan_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, 
         bool v_in_k;
         ln_kv_layer_shape(spec, i, plan->draft_tokens, &layer, &v_in_k);
         if (layer.block_tokens == 0) { /* keys and values */
-            layer.dtype = is_indexer(spec, i) ? LN_KV_F32 : plan->kv_dtype;
-            layer.block_tokens = LN_KV_BLOCK_TOKENS;
+            layer.dtype = ln_kv_layer_is_exact(spec, i) ? LN_KV_F32 : plan->kv_dtype;
+            layer.block_tokens = layer.table_tokens = LN_KV_BLOCK_TOKENS;
+            if (layer.entry_tokens > 0)
+                layer.block_tokens = ln_kv_block_entries(layer.entry_tokens, LN_KV_BLOCK_TOKENS);
         }
         size_t n = n_blocks[layer.group];
         size_t k = ln_layout_add(layout, n, block_bytes(&layer, layer.k_dim));

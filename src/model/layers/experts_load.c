@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
+#include "model/layers/tied.h"
 
 static size_t width_of(const ln_loader *l, const ln_moe_spec *moe) {
     return moe->n_latent > 0 ? moe->n_latent : l->spec->dim;
@@ -103,8 +104,10 @@ ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
     ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};
-    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
-        NULL)
+    if (moe->by_token)
+        LN_TRY(ln_load_experts_by_token(l, i, moe, &w->experts_by_token));
+    else if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
+             NULL)
         LN_TRY(ln_load_vector(l, bias, n_routed, &w->router_bias));
     skip_zero_experts(l, i, moe);
     if (i >= l->options.experts_apart)
@@ -121,6 +124,7 @@ ln_status ln_load_zeros(ln_loader *l) {
     for (size_t i = 0; i < l->spec->n_layers; i++) {
         const ln_moe_spec *moe = &l->spec->layers[i].ffn.moe;
         n = moe->limits_before && moe->n_hidden > n ? moe->n_hidden : n;
+        n = moe->limits_before && moe->shared_hidden > n ? moe->shared_hidden : n;
     }
     if (n == 0)
         return LINNET_OK;

@@ -24,11 +24,12 @@ static ln_op_pointwise *push_rows(recorder *r, ln_pointwise function, size_t n_r
 }
 
 /* out = silu(min(gated, limit)) * clamp(out, -limit, limit) */
-static void limit_before(recorder *r, size_t n_rows, size_t dim, float limit, float *out) {
+static void limit_before(recorder *r, size_t n_rows, size_t dim, float limit, float *gated,
+                         float *out) {
     ln_op_pointwise *op = push_rows(r, LN_POINTWISE_CLAMPED_SWIGLU, n_rows, dim);
     op->x = r->weights->zeros; /* and one is added to it */
     op->rows_per_x = n_rows;
-    op->gate = op->out = r->a->gated;
+    op->gate = op->out = gated;
     op->limit = limit;
     op = push_rows(r, LN_POINTWISE_CLAMP, n_rows, dim);
     op->x = op->out = out;
@@ -36,7 +37,7 @@ static void limit_before(recorder *r, size_t n_rows, size_t dim, float limit, fl
     op->limit = limit;
     op = push_rows(r, LN_POINTWISE_SCALE, n_rows, dim);
     op->x = op->out = out;
-    op->gate = r->a->gated;
+    op->gate = gated;
 }
 
 /* act(x gate) * (x up), without gate act(x up) */
@@ -64,10 +65,15 @@ static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight
         gated_linear(r, up, gate, spec->activation, x, out);
         return;
     }
+    bool before = spec->moe.limits_before; /* experts alone have gates in `gated` then */
+    float *gated = before ? r->a->sparse_gate : r->a->gated;
     linear(r, up, x, out);
-    linear(r, gate, x, r->a->gated);
+    linear(r, gate, x, gated);
     r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
-    limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, spec->slope, out);
+    if (before)
+        limit_before(r, r->batch->n_tokens, up->n_rows, spec->limit, gated, out);
+    else
+        limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, spec->slope, out);
 }
 
 /* The rows (token, choice) by the expert that was chosen. */
@@ -112,6 +118,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
         .logits = a->router,
         .bias = w->router_bias,
         .expert_scale = w->expert_scale,
+        .by_token = w->experts_by_token,
         .router = moe->router,
         .n_experts = moe->n_experts + moe->n_zero,
         .n_used = moe->n_used,
@@ -171,7 +178,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         linear_by_expert(r, moe, up);
         size_t n_rows = r->batch->n_tokens * moe->n_used;
         if (moe->limits_before)
-            limit_before(r, n_rows, moe->n_hidden, moe->limit, a->expert_hidden);
+            limit_before(r, n_rows, moe->n_hidden, moe->limit, a->gated, a->expert_hidden);
         else
             limit_gate(r, n_rows, moe->n_hidden, moe->limit, spec->slope, a->expert_hidden);
     }

@@ -1,6 +1,8 @@
 /* Hyper-connections (Zhu et al., 2024) in the form that Hy 4 has: instead of one residual stream
  * there are several. A block reads a weighted sum of them, and each takes what it gives times a
- * weight of its own; the weights are made of all streams. Reading, loading and recording. */
+ * weight of its own; the weights are made of all streams. In DeepSeek V4's form streams also mix:
+ * what stays of them is multiplied with a matrix whose rows and columns sum to one. Reading,
+ * loading and recording. */
 #ifndef LN_MODEL_LAYERS_HYPER_H
 #define LN_MODEL_LAYERS_HYPER_H
 

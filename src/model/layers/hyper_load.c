@@ -11,6 +11,11 @@ ln_status ln_spec_read_hyper(const ln_config *config, ln_spec *spec, ln_error *e
         ln_config_need_size(config, (ln_key){"hc_mult", ""}, 1, LN_MAX_HYPER, &spec->hyper.n, err));
     LN_TRY(ln_config_real(config, (ln_key){"hc_magnitude", ""}, -1e9, 1e9, &magnitude, err));
     LN_TRY(ln_config_real(config, (ln_key){"hc_eps", ""}, 0, 1, &eps, err));
+    if (spec->family->mixes_streams) {
+        spec->hyper.n_rounds = 20;
+        LN_TRY(ln_config_size(config, (ln_key){"hc_sinkhorn_iters", ""}, 1, 1000,
+                              &spec->hyper.n_rounds, err));
+    }
     spec->hyper.magnitude = (float)magnitude;
     spec->hyper.eps = (float)eps;
     return LINNET_OK;
@@ -41,12 +46,20 @@ static ln_status read_hyper(ln_loader *l, size_t i, ln_role mix, size_t n_parts,
                             ln_hyper_weights *out) {
     size_t n = l->spec->hyper.n;
     ln_tensor_id base = {.role = (ln_role)(mix + 1), .layer = i};
-    float scales[2] = {1.0f, 1.0f};
-    bool is_there;
-    LN_TRY(ln_load_matrix(l, mix, i, n_parts * n, n * l->spec->dim, &out->mix));
-    LN_TRY(ln_load_vector(l, base, n_parts * n, &out->base));
-    LN_TRY(ln_load_values(l, (ln_role)(mix + 2), i, false, n_parts, scales, &is_there));
-    return parts_table(l, scales, n_parts, &out->scale);
+    float scales[3] = {1.0f, 1.0f, 1.0f};
+    bool is_there, mixes = n_parts > 1 && l->spec->hyper.n_rounds > 0;
+    size_t n_rows = (n_parts + (mixes ? n : 0)) * n;
+    LN_TRY(ln_load_matrix(l, mix, i, n_rows, n * l->spec->dim, &out->mix));
+    LN_TRY(ln_load_vector(l, base, n_rows, &out->base));
+    LN_TRY(ln_load_values(l, (ln_role)(mix + 2), i, false, n_parts + mixes, scales, &is_there));
+    float *table = calloc(n_rows, sizeof *table);
+    if (table == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of residual streams");
+    for (size_t j = 0; j < n_rows; j++)
+        table[j] = scales[j / n < n_parts ? j / n : n_parts];
+    ln_status status = ln_load_table(l, table, n_rows, &out->scale);
+    free(table);
+    return status;
 }
 
 ln_status ln_load_layer_hyper(ln_loader *l, size_t i, ln_layer_weights *w) {

@@ -18,6 +18,13 @@ static void change_rows(recorder *r, ln_pointwise function, float *x, const floa
     op->one_gate = true;
 }
 
+/* How wide a row of mixes is. */
+static size_t mix_width(const recorder *r, size_t n_parts) {
+    const ln_spec *spec = r->spec;
+    return (n_parts + (n_parts > 1 && spec->hyper.n_rounds > 0 ? spec->hyper.n : 0)) *
+           spec->hyper.n;
+}
+
 /* weights = most sigmoid(mixes) + eps, of part `part` of n_parts. */
 static void make_weights(recorder *r, size_t part, size_t n_parts, float *weights) {
     const ln_weights *w = r->weights;
@@ -27,19 +34,36 @@ static void make_weights(recorder *r, size_t part, size_t n_parts, float *weight
     op->rows_per_x = n_tokens; /* all rows read one */
     op->gate = r->a->hyper_mix;
     op->gate_begin = part * n;
-    op->gate_stride = n_parts * n;
+    op->gate_stride = mix_width(r, n_parts);
     op->out = weights;
-    change_rows(r, LN_POINTWISE_ADD, weights, w->hyper_eps, n);
+    if (part == 0 || r->spec->hyper.n_rounds == 0)
+        change_rows(r, LN_POINTWISE_ADD, weights, w->hyper_eps, n);
+}
+
+/* The matrix by which streams mix. */
+static void make_matrix(recorder *r) {
+    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){
+        .function = LN_ROWWISE_SINKHORN,
+        .n_rows = r->batch->n_tokens,
+        .dim = mix_width(r, 2),
+        .n_streams = r->spec->hyper.n,
+        .eps = r->spec->hyper.eps,
+        .n_rounds = r->spec->hyper.n_rounds,
+        .x = r->a->hyper_mix,
+        .out = r->a->hyper_matrix,
+    };
 }
 
 /* The weights of the streams, of which there may be those of what they take; and their sum. */
 static void read_streams(recorder *r, const ln_hyper_weights *w, size_t n_parts) {
     const ln_activations *a = r->a;
-    size_t n = r->spec->hyper.n;
+    size_t n = r->spec->hyper.n, width = mix_width(r, n_parts);
     norm(r, &r->weights->hyper_norm, a->hyper, NULL, a->hyper_rows);
     precise_linear(r, &w->mix, a->hyper_rows, a->hyper_mix);
-    change_rows(r, LN_POINTWISE_SCALE, a->hyper_mix, w->scale, n_parts * n);
-    change_rows(r, LN_POINTWISE_ADD, a->hyper_mix, w->base, n_parts * n);
+    change_rows(r, LN_POINTWISE_SCALE, a->hyper_mix, w->scale, width);
+    change_rows(r, LN_POINTWISE_ADD, a->hyper_mix, w->base, width);
+    if (n_parts > 1 && r->spec->hyper.n_rounds > 0)
+        make_matrix(r);
     make_weights(r, 0, n_parts, a->hyper_pre);
     if (n_parts > 1)
         make_weights(r, 1, n_parts, a->hyper_post);
@@ -72,6 +96,19 @@ void ln_record_hyper_write(recorder *r) {
     size_t n = r->spec->hyper.n, dim = r->spec->dim, n_rows = n * r->batch->n_tokens;
     if (n == 0)
         return;
+    if (r->spec->hyper.n_rounds > 0) {
+        push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){
+            .function = LN_ROWWISE_MIX,
+            .n_rows = r->batch->n_tokens,
+            .dim = dim,
+            .n_streams = n,
+            .x = a->x,
+            .y = a->hyper_post,
+            .coefs = a->hyper_matrix,
+            .streams = a->hyper,
+        };
+        return;
+    }
     ln_op_pointwise *op = push_rows(r, LN_POINTWISE_SCALE, n_rows, dim, 1);
     op->rows_per_x = n;
     op->x = a->x;

@@ -150,6 +150,14 @@ static void positions_that_an_indexer_chooses(void **state) {
     (void)state;
     check_model("deepseek_v32", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
+static void entries_that_sum_up_runs(void **state) {
+    (void)state;
+    if (!test_backend_runs(engine_test_backend, "deepseek_v4"))
+        skip();
+    check_model("deepseek_v4", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
+    check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+}
 static void states_of_recurrent_layers(void **state) {
     (void)state;
     check_model("qwen3_5", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
@@ -233,6 +241,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(windows_in_an_fp8_cache),
         cmocka_unit_test(latents_in_an_fp8_cache),
         cmocka_unit_test(positions_that_an_indexer_chooses),
+        cmocka_unit_test(entries_that_sum_up_runs),
         cmocka_unit_test(positions_that_layers_share),
         cmocka_unit_test(states_of_recurrent_layers),
         cmocka_unit_test(states_without_attention),

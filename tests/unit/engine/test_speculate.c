@@ -184,6 +184,14 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("t5", exact_options(256, 6, 128, 1), NULL, 100); /* an encoder */
 }
 
+static void entries_take_drafts_back(void **state) {
+    (void)state;
+    if (!test_backend_runs(engine_test_backend, "deepseek_v4"))
+        skip();
+    compare("deepseek_v4", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("deepseek_v4", exact_options(256, 4, 9, 1), NULL, 0);
+}
+
 static void running_states_take_drafts_back(void **state) {
     (void)state;
     compare("jamba", exact_options(256, 6, 64, 1), NULL, 0);
@@ -605,6 +613,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup_follows_the_longest_agreement),
         cmocka_unit_test(bits_do_not_depend_on_drafts),
+        cmocka_unit_test(entries_take_drafts_back),
         cmocka_unit_test(running_states_take_drafts_back),
         cmocka_unit_test(few_blocks_do_not_change_them_either),
         cmocka_unit_test(heads_do_not_change_bits),

@@ -146,6 +146,7 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
 static ln_status find_8_bit(const finder *f, ln_packed *p) {
     const char *suffix = find(f, ".weight_scale_inv") != NULL ? ".weight_scale_inv"
                          : find(f, ".SCB") != NULL            ? ".SCB"
+                         : find(f, ".scale") != NULL          ? ".scale" /* DeepSeek V4 */
                                                               : ".weight_scale";
     if (p->values->n_dims != 2 || p->values->dims[0] != p->n_rows ||
         p->values->dims[1] != p->n_cols)
@@ -258,7 +259,8 @@ static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
 
 /* E2M1, two to a byte, with scales of 32 columns (MXFP4) or 16 (NVFP4); `suffix` of the values. */
 static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
-    LN_TRY(need(f, ".weight_scale", &p->scales));
+    const char *scale = find(f, ".scale") != NULL ? ".scale" /* DeepSeek V4 */ : ".weight_scale";
+    LN_TRY(need(f, scale, &p->scales));
     bool is_mxfp4 = is_exponent(p->scales->dtype);
     p->kind = is_mxfp4 ? LN_PACKED_MXFP4 : LN_PACKED_NVFP4;
     p->group_rows = 1;
@@ -266,12 +268,12 @@ static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
     p->scale_rows = p->n_rows;
     p->scale_cols = p->n_cols / p->group_cols;
     p->on_load = LN_DTYPE_BF16;
-    if (!has_shape(p->values, LN_DTYPE_U8, p->n_rows, p->n_cols / 2) ||
+    if (!has_shape(p->values, p->values->dtype, p->n_rows, p->n_cols / 2) ||
         p->n_cols % p->group_cols != 0)
         return wrong(f, suffix, "has a wrong shape or type");
     if (!has_shape(p->scales, is_mxfp4 ? p->scales->dtype : LN_DTYPE_F8_E4M3, p->n_rows,
                    p->scale_cols))
-        return wrong(f, ".weight_scale", "has a wrong shape or type");
+        return wrong(f, scale, "has a wrong shape or type");
     if (is_mxfp4)
         return LINNET_OK;
     p->whole_scale = find(f, ".weight_scale_2");
@@ -356,12 +358,20 @@ static ln_status find_bitsandbytes(const finder *f, const ln_tensor *state, ln_p
     return status;
 }
 
+/* Whether values are two to a byte, of bytes that count as whole numbers (DeepSeek V4). */
+static bool is_halved(const finder *f, const ln_packed *p) {
+    return p->values->dtype == LN_DTYPE_I8 && p->values->n_dims == 2 &&
+           2 * p->values->dims[1] == p->n_cols && find(f, ".scale") != NULL;
+}
+
 /* The form whose tensors are there; kind NONE: none. */
 static ln_status find_form(const finder *f, size_t n_experts, ln_packed *p) {
     const ln_tensor *state = find_state(f);
     p->values = find(f, ".weight");
     if (p->values != NULL && state != NULL)
         return find_bitsandbytes(f, state, p);
+    if (p->values != NULL && is_halved(f, p))
+        return find_fp4(f, ".weight", p);
     if (p->values != NULL &&
         (p->values->dtype == LN_DTYPE_F8_E4M3 || p->values->dtype == LN_DTYPE_I8)) {
         bool is_int8 = p->values->dtype == LN_DTYPE_I8;

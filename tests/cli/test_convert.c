@@ -39,6 +39,7 @@ static const struct {
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
     {"deepseek_v4", "deepseek_v4"},
+    {"deepseek_v4_fp4", "deepseek_v4"},
     {"diffllama", "diffllama"},
     {"dots3_note", "dots3_note"},
     {"flex_olmo", "flex_olmo"},

@@ -299,10 +299,62 @@ def deepseek():
     return model, tensors
 
 
+def power_tiles(t):
+    """Tiles whose scales are powers of two."""
+    _, s, _ = tile_scales(t)
+    s = torch.exp2(torch.ceil(torch.log2(s)))
+    full = s.repeat_interleave(128, 0).repeat_interleave(128, 1)[:t.shape[0], :t.shape[1]]
+    return full, s, ".scale"
+
+
+def deepseek_v4():
+    """DeepSeek V4 as it is published: attention and shared experts in tiles, experts in FP4, both
+    with scales that are exponents; written and read back likewise."""
+    model = hf.AutoModelForCausalLM.from_config(hf.DeepseekV4Config(
+        **models.COMMON, hidden_size=160, moe_intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=4, head_dim=32, q_lora_rank=64, num_experts_per_tok=2,
+        n_routed_experts=4, sliding_window=16, o_groups=2, o_lora_rank=32, index_n_heads=12,
+        index_head_dim=16, index_topk=3, max_position_embeddings=512, partial_rotary_factor=0.25,
+        layer_types=["heavily_compressed_attention", "compressed_sparse_attention"],
+        mlp_layer_types=["hash_moe", "moe"],
+        compress_rates={"heavily_compressed_attention": 12, "compressed_sparse_attention": 4}),
+        attn_implementation="eager").float().eval()
+    models.randomize(model)
+    pack, tensors, exponent = fp8(power_tiles), {}, torch.float8_e8m0fnu
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        file = pathlib.Path(folder) / "model.safetensors"
+        plain = load_file(file)
+        for name, w in plain.items():
+            module = name.removesuffix(".weight")
+            if ".experts." in name:
+                blocks, scales, value = mxfp4(w.numpy())
+                tensors[name] = torch.tensor(blocks).reshape(w.shape[0], -1).view(torch.int8)
+                tensors[module + ".scale"] = torch.tensor(scales).view(exponent)
+                plain[name] = torch.tensor(value)
+            elif module.endswith(("wq_a", "wq_b", "wkv", "wo_a", "wo_b", "w1", "w2", "w3")) and \
+                    ".compressor." not in name:
+                packed, value = pack(w.numpy())
+                tensors[name] = packed[".weight"]
+                tensors[module + ".scale"] = packed[".scale"].to(exponent)
+                plain[name] = torch.tensor(value)
+            elif w.dtype == torch.float32:
+                tensors[name] = w.to(torch.bfloat16)
+                plain[name] = tensors[name].float()
+            else:
+                tensors[name] = w
+        save_file(plain, file, {"format": "pt"})
+        model = hf.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return model, tensors
+
+
 def make(name: str, out: pathlib.Path) -> None:
     torch.manual_seed(sum(name.encode()))
     if name == "deepseek_v3_fp8":
         (model, tensors), settings = deepseek(), FORMS["llama_fp8_tiles"][1]
+    elif name == "deepseek_v4_fp4":
+        (model, tensors), settings = deepseek_v4(), FORMS["llama_fp8_tiles"][1]
     elif name == "gpt_oss_mxfp4":
         (model, tensors), settings = gpt_oss(), {"quant_method": "mxfp4"}
     else:
@@ -326,5 +378,5 @@ def make(name: str, out: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8"]:
+    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8", "deepseek_v4_fp4"]:
         make(each, pathlib.Path(sys.argv[1]))

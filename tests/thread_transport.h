@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,16 +13,20 @@
 
 enum { THREAD_MAX_RANKS = 5 };
 
-/* A message from one rank to another; the sender waits until it is taken. */
-typedef struct thread_box {
-    const void *data; /* NULL: empty */
+/* A message from one rank to another: the sender's own, which waits until it is taken, or a copy.
+ */
+typedef struct thread_message thread_message;
+struct thread_message {
+    thread_message *next;
+    const void *data;
     size_t bytes;
-} thread_box;
+    bool is_taken, is_copy;
+};
 
 typedef struct thread_world {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    thread_box boxes[THREAD_MAX_RANKS][THREAD_MAX_RANKS]; /* [from][to] */
+    thread_message *first[THREAD_MAX_RANKS][THREAD_MAX_RANKS]; /* [from][to] */
 } thread_world;
 
 #define THREAD_WORLD_INIT                                                                          \
@@ -30,28 +35,49 @@ typedef struct thread_world {
 typedef struct thread_transport {
     ln_transport base;
     thread_world *world;
+    bool buffers; /* nobody waits until what it sends is taken, whatever its size */
 } thread_transport;
+
+static inline thread_message *thread_copy(const ln_message *m) {
+    thread_message *copy = malloc(sizeof *copy + m->out_bytes);
+    assert_non_null(copy);
+    *copy = (thread_message){.data = copy + 1, .bytes = m->out_bytes, .is_copy = true};
+    memcpy(copy + 1, m->out, m->out_bytes);
+    return copy;
+}
+
+static inline void thread_take(thread_message **first, const ln_message *m) {
+    thread_message *message = *first;
+    assert_int_equal(message->bytes, m->in_bytes);
+    memcpy(m->in, message->data, m->in_bytes);
+    *first = message->next;
+    message->is_taken = true;
+    if (message->is_copy)
+        free(message);
+}
 
 static inline ln_transport_status thread_exchange_one(ln_transport *base, const ln_message *m) {
     thread_transport *self = (thread_transport *)base;
     thread_world *w = self->world;
     bool sends = m->to != LN_NO_RANK, takes = m->from != LN_NO_RANK;
     ln_transport_status status = LN_TRANSPORT_OK;
+    thread_message own = {.data = m->out, .bytes = m->out_bytes};
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += m->timeout_ns > 0 ? (time_t)(m->timeout_ns / 1000000000u) + 1 : 30;
     pthread_mutex_lock(&w->mutex);
     if (sends) {
-        w->boxes[base->rank][m->to] = (thread_box){m->out, m->out_bytes};
+        thread_message **last = &w->first[base->rank][m->to];
+        while (*last != NULL)
+            last = &(*last)->next;
+        *last = self->buffers ? thread_copy(m) : &own;
         pthread_cond_broadcast(&w->changed);
     }
-    while ((takes || (sends && w->boxes[base->rank][m->to].data != NULL)) &&
-           status == LN_TRANSPORT_OK) {
-        thread_box *from = takes ? &w->boxes[m->from][base->rank] : NULL;
-        if (from != NULL && from->data != NULL) {
-            assert_int_equal(from->bytes, m->in_bytes);
-            memcpy(m->in, from->data, m->in_bytes);
-            *from = (thread_box){0};
+    bool waits = sends && !self->buffers;
+    while ((takes || (waits && !own.is_taken)) && status == LN_TRANSPORT_OK) {
+        thread_message **first = takes ? &w->first[m->from][base->rank] : NULL;
+        if (first != NULL && *first != NULL) {
+            thread_take(first, m);
             takes = false;
             pthread_cond_broadcast(&w->changed);
         } else if (pthread_cond_timedwait(&w->changed, &w->mutex, &end) != 0) {

@@ -54,7 +54,7 @@ typedef struct ln_ceilings {
     double int8_products, float_products; /* products and sums on registers, per second */
 } ln_ceilings;
 
-enum { LN_MAX_STARTED = 2, LN_STARTED_BYTES = 1 << 16 };
+enum { LN_MAX_STARTED = 4, LN_STARTED_BYTES = 1 << 16 };
 
 /* A copy from the host. */
 typedef struct ln_transfer {
@@ -125,7 +125,8 @@ typedef struct ln_backend_vtable {
      * no device uses another's memory any more. NULL with join_ranks. */
     void (*leave_ranks)(ln_backend *backend);
 
-    /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
+    /* Executes ops[n_ops] in order and returns when all are done. All that have a batch have the
+     * same one, as the last has. Allocates nothing. */
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);
 
     /* What runs wrote to reserved memory, for the host to read and change until the next run: the
@@ -137,7 +138,7 @@ typedef struct ln_backend_vtable {
      * behind what was started before, and the copy of `bytes` of what they write to `memory`: at
      * most LN_MAX_STARTED runs may be under way, each but a lone one with at most
      * LN_STARTED_BYTES. What was recorded may change once it returns. finish waits for the first
-     * one under way; *host is valid until the next but one start. What a failed start queued is of
+     * one under way; *host is valid until the next but two starts. What a failed start queued is of
      * no use, and is not to be finished. Both NULL: not offered, nor is LN_OP_SAMPLE. */
     ln_status (*start)(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
                        size_t bytes, ln_error *err);

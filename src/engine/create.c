@@ -60,9 +60,32 @@ static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
     return reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err);
 }
 
-/* What reading its weights costs a thread of a CPU, in tokens that it computes, with what it
- * costs to pass rows on. Threads compute in less time, but they share the memory's rate. */
-enum { WEIGHT_TOKENS = 8 };
+/* What reading weights costs in tokens that are computed, with what it costs to pass rows on: a
+ * thread of a CPU, and a GPU, which starts many kernels, too. Threads compute in less time, but
+ * they share the memory's rate. */
+enum { CPU_WEIGHT_TOKENS = 8, CPU_TILE_TOKENS = 4, GPU_WEIGHT_TOKENS = 128, GPU_TILE_TOKENS = 64 };
+
+enum { PART_SEQS = 8 }; /* with fewer, a step takes no less time */
+
+static ln_micro_batch_cost find_part_cost(const linnet_engine *engine) {
+    const ln_engine_plan *plan = &engine->plan;
+    if (engine->backend->vtable->on_device)
+        return (ln_micro_batch_cost){GPU_WEIGHT_TOKENS, GPU_TILE_TOKENS};
+    return (ln_micro_batch_cost){plan->n_threads * CPU_WEIGHT_TOKENS, CPU_TILE_TOKENS};
+}
+
+/* What divides steps for stages, behind the layout. */
+static void init_stages(linnet_engine *engine, ln_layout *layout) {
+    const ln_engine_plan *plan = &engine->plan;
+    ln_executor *executor = &engine->executor;
+    char *memory = engine->batch.memory;
+    ln_micro_batches_init(&executor->parts, &plan->budget, &plan->kv_shape, layout, memory);
+    ln_micro_batches_init(&executor->results, &plan->budget, &plan->kv_shape, layout, memory);
+    ln_step_init(&executor->before, &plan->budget, &plan->kv_shape,
+                 memory + ln_layout_add(layout, 0, 1));
+    executor->part_cost = find_part_cost(engine);
+    executor->part_seqs = PART_SEQS;
+}
 
 /* Binds what records and runs steps. */
 static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
@@ -108,10 +131,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
                           (char *)engine->batch.memory + ln_layout_add(&step, 0, 1));
         ln_rank_link_plan(&plan->budget, &plan->kv_shape, &step);
         if (spec->ranks.mesh.n_stages > 1)
-            ln_micro_batches_init(&executor->parts, &plan->budget, &plan->kv_shape, &step,
-                                  engine->batch.memory);
-        if (spec->ranks.mesh.n_stages > 1 && !engine->backend->vtable->on_device)
-            executor->weight_tokens = plan->n_threads * WEIGHT_TOKENS;
+            init_stages(engine, &step);
     }
 }
 

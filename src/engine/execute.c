@@ -1,5 +1,7 @@
 #include "engine/execute.h"
 
+#include <string.h>
+
 #include "backend/values.h"
 #include "engine/request/request.h"
 
@@ -102,10 +104,10 @@ static bool follow_draws(ln_executor *executor) {
 }
 
 /* Whether logprobs are asked for of a row that is sampled. */
-static bool any_reports(const ln_executor *executor) {
-    const ln_draw *draws = executor->step.batch.draws;
+static bool any_reports(const ln_step *step) {
+    const ln_draw *draws = step->batch.draws;
     bool any = false;
-    for (size_t i = 0; draws != NULL && i < executor->step.batch.n_logits && !any; i++)
+    for (size_t i = 0; draws != NULL && i < step->batch.n_logits && !any; i++)
         any = draws[i].reports > 0;
     return any;
 }
@@ -134,10 +136,11 @@ static size_t record_batch(ln_executor *executor, const ln_batch *batch, size_t 
                                              executor->kv.layers, batch, ops + n_ops);
 }
 
-/* Records how sampled tokens come to the ranks that embed them, where these are several. */
-static size_t record_share(const ln_executor *executor, ln_op *op) {
+/* Records how the tokens that are sampled of a batch come to the ranks that embed them, where these
+ * are several. */
+static size_t record_share(const ln_executor *executor, const ln_batch *batch, int32_t *ids,
+                           ln_op *op) {
     const ln_spec *spec = executor->spec;
-    const ln_batch *batch = &executor->step.batch;
     if (!executor->step.shares_tokens || spec->ranks.n == 0 || ln_spec_follows(spec))
         return 0;
     *op = (ln_op){.kind = LN_OP_RANK_PASS,
@@ -148,72 +151,242 @@ static size_t record_share(const ln_executor *executor, ln_op *op) {
                                 .sends = spec->ranks.rank == 0,
                                 .n_rows = batch->n_logits,
                                 .dim = 1, /* the bits of an id, as of a float */
-                                .x = (float *)(void *)executor->activations.chosen}};
+                                .x = (float *)(void *)ids}};
     return 1;
 }
 
-/* Records behind the last one what becomes of the whole step's logits. */
-static size_t record_results(ln_executor *executor, size_t n_ops) {
+/* Records behind the last one what becomes of logits: of all of the step's, or of those of a batch
+ * that begin with row `first`. */
+static size_t record_results(ln_executor *executor, const ln_step *step, const ln_batch *batch,
+                             size_t first, size_t n_ops) {
     ln_op *ops = executor->ops;
-    const ln_batch *batch = &executor->step.batch;
-    int32_t *chosen = executor->activations.chosen;
-    size_t n_logits = batch->n_logits, n_before = n_ops;
+    ln_activations activations = executor->activations;
+    int32_t *chosen = activations.chosen, *ids = chosen + first;
+    size_t n_logits = step->batch.n_logits, n_before = n_ops;
+    if (activations.logits != NULL)
+        activations.logits += first * executor->spec->n_vocab;
     if (!executor->scheduler->is_encoding)
-        n_ops +=
-            ln_forward_record_results(executor->spec, &executor->activations, batch, ops + n_ops);
+        n_ops += ln_forward_record_results(executor->spec, &activations, batch, ops + n_ops);
     if (executor->rows->n_sampled > 0)
         ops[n_ops++] = (ln_op){.kind = LN_OP_SAMPLE,
                                .layer = -1,
                                .batch = batch,
-                               .sample = {.logits = executor->activations.logits,
-                                          .n_rows = n_logits,
+                               .sample = {.logits = activations.logits,
+                                          .n_rows = batch->n_logits,
                                           .n_vocab = executor->spec->n_vocab,
-                                          .ids = chosen,
-                                          .best = (float *)(void *)(chosen + n_logits)}};
-    if (executor->rows->n_sampled > 0 && any_reports(executor))
-        ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits);
-    n_ops += record_share(executor, &ops[n_ops]);
+                                          .ids = ids,
+                                          .best = (float *)(void *)(ids + n_logits)}};
+    if (executor->rows->n_sampled > 0 && any_reports(step))
+        ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits) + first;
+    n_ops += record_share(executor, batch, ids, &ops[n_ops]);
     if (n_ops > n_before)
         ln_values_number(ops, n_ops); /* again, with the last ones */
     return n_ops;
+}
+
+static size_t record_step_results(ln_executor *executor, size_t n_ops) {
+    return record_results(executor, &executor->step, &executor->step.batch, 0, n_ops);
 }
 
 /* How the stages are to divide the step that was built. */
 static size_t choose_part(const ln_executor *executor) {
     const ln_batch *batch = &executor->step.batch;
     size_t n_tokens = batch->n_tokens, n_stages = executor->spec->ranks.mesh.n_stages;
-    if (executor->weight_tokens == 0 || executor->scheduler->is_encoding || batch->n_hidden > 0)
+    if (executor->part_cost.weight_tokens == 0 || executor->scheduler->is_encoding ||
+        batch->n_hidden > 0)
         return 0;
-    size_t tokens = ln_micro_batch_tokens(n_tokens, n_stages, executor->weight_tokens);
+    size_t tokens = ln_micro_batch_tokens(n_tokens, n_stages, &executor->part_cost);
     return tokens < n_tokens ? tokens : 0;
 }
 
-/* Whether the step behind the one that was built may get its tokens from it. */
-static bool choose_sharing(const ln_executor *executor) {
-    const ln_collectives *ranks = executor->link.ranks;
-    return ranks != NULL && executor->can_start_ahead && executor->rows->n_sampled > 0 &&
-           executor->rows->n_sampled == executor->scheduler->n_chunks;
+/* Whether the step behind the one that was built may get its tokens from it, and how the stages
+ * divide it. */
+static void divide_step(ln_executor *executor) {
+    ln_step *step = &executor->step;
+    const ln_batch *batch = &step->batch;
+    size_t n_stages = executor->spec->ranks.mesh.n_stages, n_seqs = batch->n_seqs;
+    step->shares_tokens = executor->link.ranks != NULL && executor->can_start_ahead &&
+                          executor->rows->n_sampled > 0 &&
+                          executor->rows->n_sampled == executor->scheduler->n_chunks;
+    step->by_part = step->shares_tokens && n_stages <= LN_MAX_STARTED && executor->part_seqs > 0 &&
+                    batch->n_tokens == n_seqs && n_seqs >= n_stages * executor->part_seqs &&
+                    executor->backend->profile == NULL;
+    step->part_tokens = step->by_part ? (n_seqs + n_stages - 1) / n_stages : choose_part(executor);
 }
 
-/* Runs all micro-batches of the step but the last, and records that one: of a step that is not
- * divided, all of it. */
+/* ---- runs under way ---------------------------------------------------------------------- */
+
+static ln_status finish_first(ln_executor *executor, ln_error *err) {
+    ln_runs *runs = &executor->runs;
+    bool is_result = runs->results & 1u;
+    void *host;
+    runs->n--;
+    runs->results >>= 1;
+    LN_TRY(executor->backend->vtable->finish(executor->backend, &host, err));
+    if (is_result) {
+        runs->host = host;
+        runs->is_there = true;
+    }
+    return LINNET_OK;
+}
+
+static ln_status finish_runs(ln_executor *executor, size_t n_left, ln_error *err) {
+    while (executor->runs.n > n_left)
+        LN_TRY(finish_first(executor, err));
+    return LINNET_OK;
+}
+
+/* Starts what was recorded behind what is under way. is_result: a step's results are then in
+ * `memory`, and are read. */
+static ln_status start_run(ln_executor *executor, const ln_op *ops, size_t n_ops, void *memory,
+                           size_t bytes, bool is_result, ln_error *err) {
+    ln_runs *runs = &executor->runs;
+    LN_TRY(finish_runs(executor, bytes <= LN_STARTED_BYTES ? LN_MAX_STARTED - 1 : 0, err));
+    LN_TRY(executor->backend->vtable->start(executor->backend, ops, n_ops, memory, bytes, err));
+    runs->results |= (unsigned)is_result << runs->n++;
+    return LINNET_OK;
+}
+
+/* Runs what was recorded, of which nothing is read; where the backend starts runs, behind those
+ * that are under way. */
+static ln_status run_behind(ln_executor *executor, size_t n_ops, ln_error *err) {
+    ln_backend *backend = executor->backend;
+    if (backend->vtable->start == NULL)
+        return backend->vtable->run(backend, executor->ops, n_ops, err);
+    return start_run(executor, executor->ops, n_ops, NULL, 0, false, err);
+}
+
+/* Of a step that the backend samples: ids, their logits, and reports where there are some. */
+static size_t chosen_bytes(const ln_step *step) {
+    size_t row = any_reports(step) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof(int32_t);
+    return step->batch.n_logits * row;
+}
+
+/* ---- results by part ----------------------------------------------------------------------
+ *
+ * With stages, a step of sequences that all lack one token is divided into as many micro-batches,
+ * and each goes through all stages on its own: its rows of logits are passed on, sampled and
+ * shared by themselves, so that the first stage goes on with it in the next step while others are
+ * on their way. The first stage computes a micro-batch, then takes the results of the one that was
+ * passed on n - 1 micro-batches ago, then passes the rows on: so all stages work, and no two wait
+ * for each other however little a message buffers. */
+
+/* The step whose results are owed makes room for the next one; or comes back, as there is none. */
+static void set_aside(ln_executor *executor, bool is_aside) {
+    ln_step step = executor->step;
+    executor->step = executor->before;
+    executor->before = step;
+    executor->results.step = is_aside ? &executor->before : &executor->step;
+}
+
+/* Records what becomes of the logits of the micro-batch that has waited longest for it. */
+static size_t record_owed(ln_executor *executor, bool *is_last) {
+    ln_micro_batches *results = &executor->results;
+    if (!ln_micro_batches_next(results)) {
+        ln_micro_batches_begin(results, &executor->step, true);
+        (void)ln_micro_batches_next(results);
+    }
+    const ln_batch *whole = &results->step->batch;
+    results->batch.draws = whole->draws != NULL ? whole->draws + results->first_logit : NULL;
+    results->batch.edits = whole->edits;
+    results->batch.n_edit_rows = whole->n_edit_rows;
+    *is_last = ln_micro_batches_is_last(results);
+    executor->n_owed--;
+    return record_results(executor, results->step, &results->batch, results->first_logit, 0);
+}
+
+/* Starts results, n_ops operations, with what else was recorded behind them. */
+static ln_status start_results(ln_executor *executor, size_t n_ops, bool is_last, ln_error *err) {
+    bool is_read = is_last && executor->rows->n_sampled > 0; /* on rank 0 */
+    return start_run(executor, executor->ops, n_ops, executor->activations.chosen,
+                     is_read ? chosen_bytes(executor->results.step) : 0, is_read, err);
+}
+
+static ln_status run_owed(ln_executor *executor, ln_error *err) {
+    while (executor->n_owed > 0) {
+        bool is_last;
+        size_t n_ops = record_owed(executor, &is_last);
+        LN_TRY(start_results(executor, n_ops, is_last, err));
+    }
+    return LINNET_OK;
+}
+
+/* Takes the last operations, which pass rows on, out of the list. */
+static size_t take_passes(const ln_op *ops, size_t *n_ops, ln_op passes[LN_MAX_BORDERS]) {
+    size_t n = 0;
+    while (n < *n_ops && ops[*n_ops - 1 - n].kind == LN_OP_RANK_PASS)
+        n++;
+    LN_BUG_ON(n > LN_MAX_BORDERS);
+    *n_ops -= n;
+    memcpy(passes, ops + *n_ops, n * sizeof *passes);
+    return n;
+}
+
+/* On the first stage: what was recorded of a micro-batch, n_ops operations, then results that are
+ * due, then what passes rows on. */
+static ln_status run_first_stage(ln_executor *executor, size_t n_ops, size_t n_parts,
+                                 ln_error *err) {
+    ln_op passes[LN_MAX_BORDERS];
+    ln_op *ops = executor->ops;
+    bool is_last = false;
+    size_t n_passes = take_passes(ops, &n_ops, passes), n_results = 0;
+    LN_TRY(run_behind(executor, n_ops, err));
+    executor->scheduler->kv->n_copies = 0;
+    if (executor->n_owed == n_parts - 1)
+        n_results = record_owed(executor, &is_last);
+    for (size_t i = 0; i < n_passes; i++) {
+        ops[n_results + i] = passes[i];
+        if (n_results > 0) /* a run has one batch, which passes do not read */
+            ops[n_results + i].batch = ops[0].batch;
+    }
+    ln_values_number(ops, n_results + n_passes);
+    executor->n_owed++;
+    return start_results(executor, n_results + n_passes, is_last, err);
+}
+
+static ln_status run_by_part(ln_executor *executor, ln_error *err) {
+    const ln_spec *spec = executor->spec;
+    const ln_step *step = &executor->step;
+    ln_micro_batches *parts = &executor->parts;
+    size_t n_parts = (step->batch.n_tokens + step->part_tokens - 1) / step->part_tokens;
+    if (executor->n_owed == 0)
+        ln_micro_batches_begin(&executor->results, step, true);
+    ln_micro_batches_begin(parts, step, true);
+    while (ln_micro_batches_next(parts)) {
+        size_t n_ops = record_batch(executor, &parts->batch, parts->first_logit);
+        if (!ln_spec_follows(spec)) {
+            LN_TRY(run_first_stage(executor, n_ops, n_parts, err));
+            continue;
+        }
+        if (!ln_spec_leads(spec))
+            n_ops = record_results(executor, step, &parts->batch, parts->first_logit, n_ops);
+        LN_TRY(run_behind(executor, n_ops, err));
+        executor->scheduler->kv->n_copies = 0;
+    }
+    return LINNET_OK;
+}
+
+/* ---- whole steps -------------------------------------------------------------------------- */
+
+/* Runs all micro-batches of the step and records its results, or the last one where there are none;
+ * of a step that is not divided, records all of it. */
 static ln_status run_parts(ln_executor *executor, size_t *n_ops, ln_error *err) {
     const ln_spec *spec = executor->spec;
     ln_micro_batches *parts = &executor->parts;
     if (executor->step.part_tokens == 0) {
-        *n_ops = record_results(executor, record_batch(executor, &executor->step.batch, 0));
+        *n_ops = record_step_results(executor, record_batch(executor, &executor->step.batch, 0));
         return LINNET_OK;
     }
     ln_micro_batches_begin(parts, &executor->step,
                            !spec->has_mixers && spec->n_encoder_layers == 0);
     while (ln_micro_batches_next(parts)) {
         *n_ops = record_batch(executor, &parts->batch, parts->first_logit);
-        if (ln_micro_batches_is_last(parts))
-            break;
-        LN_TRY(executor->backend->vtable->run(executor->backend, executor->ops, *n_ops, err));
+        if (ln_micro_batches_is_last(parts) && executor->step.batch.n_logits == 0)
+            return LINNET_OK;
+        LN_TRY(run_behind(executor, *n_ops, err));
         executor->scheduler->kv->n_copies = 0;
     }
-    *n_ops = record_results(executor, *n_ops);
+    *n_ops = record_step_results(executor, 0);
     return LINNET_OK;
 }
 
@@ -244,26 +417,26 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     const ln_row_sampler *rows = executor->rows;
     const ln_activations *a = &executor->activations;
     ln_op *ops = executor->ops;
-    size_t n_logits = executor->step.batch.n_logits, n_ops, n_done;
-    size_t chosen_bytes =
-        n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
+    size_t n_ops, n_done;
     LN_TRY(tell_adapters(executor, err));
     LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding, &executor->step,
                              executor->scheduler->kv->copies, executor->scheduler->kv->n_copies,
                              err));
+    if (executor->step.by_part)
+        return run_by_part(executor, err);
     LN_TRY(run_parts(executor, &n_ops, err));
     LN_TRY(ln_cpu_layers_run(executor->cpu_layers, &executor->step.batch, &executor->kv,
                              executor->scheduler->kv, ops + n_ops, backend, a, err));
     LN_TRY(ln_cpu_experts_run(executor->cpu_experts, backend, a, ops, n_ops, &n_done, err));
     ops += n_done;
     n_ops -= n_done;
+    bool samples = rows->n_sampled > 0;
+    size_t bytes = samples ? chosen_bytes(&executor->step) : rows->end_logits * row_bytes(executor);
     if (backend->vtable->start == NULL)
         LN_TRY(backend->vtable->run(backend, ops, n_ops, err));
-    else if (rows->n_sampled > 0)
-        LN_TRY(backend->vtable->start(backend, ops, n_ops, a->chosen, chosen_bytes, err));
     else
-        LN_TRY(backend->vtable->start(backend, ops, n_ops, a->logits,
-                                      rows->end_logits * row_bytes(executor), err));
+        LN_TRY(start_run(executor, ops, n_ops, samples ? (void *)a->chosen : a->logits, bytes, true,
+                         err));
     executor->scheduler->kv->n_copies = 0;
     return LINNET_OK;
 }
@@ -282,19 +455,26 @@ ln_status ln_execute_start(ln_executor *executor, ln_error *err) {
         return LINNET_ERR_COMPUTE;
     ln_step_build(&executor->step, executor->scheduler);
     divide_rows(executor);
-    executor->step.part_tokens = choose_part(executor);
-    executor->step.shares_tokens = choose_sharing(executor);
+    divide_step(executor);
+    executor->n_owed = 0;
     return start(executor, err);
 }
 
 bool ln_execute_start_next(ln_executor *executor) {
     ln_scheduler *scheduler = executor->scheduler;
+    bool owes = executor->n_owed > 0;
     if (executor->rows->n_sampled < scheduler->n_chunks || !executor->can_start_ahead ||
-        executor->backend->profile != NULL || !ln_scheduler_can_follow(scheduler) ||
-        !follow_draws(executor))
+        executor->backend->profile != NULL || !ln_scheduler_can_follow(scheduler))
+        return false;
+    if (owes)
+        set_aside(executor, true);
+    bool is_known = follow_draws(executor);
+    if (!is_known && owes)
+        set_aside(executor, false);
+    if (!is_known)
         return false;
     ln_step_follow(&executor->step, scheduler, executor->activations.chosen);
-    executor->step.part_tokens = 0;
+    divide_step(executor);
     return start(executor, NULL) == LINNET_OK; /* a failure shows in the next step, too */
 }
 
@@ -318,13 +498,29 @@ static void take_chosen(ln_executor *executor, const int32_t *chosen) {
     }
 }
 
+/* Waits for the results of the first step under way; what is owed of them, all ranks run now. */
+static ln_status wait_for_results(ln_executor *executor, void **host, ln_error *err) {
+    ln_runs *runs = &executor->runs;
+    if (runs->results == 0 && !runs->is_there && executor->n_owed > 0) {
+        LN_TRY(ln_rank_link_tell_results(&executor->link, err));
+        LN_TRY(run_owed(executor, err));
+    }
+    while (runs->results != 0 && !runs->is_there)
+        LN_TRY(finish_first(executor, err));
+    if (!runs->is_there)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the step before has failed");
+    *host = runs->host;
+    runs->is_there = false;
+    return LINNET_OK;
+}
+
 ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
     ln_backend *backend = executor->backend;
     ln_row_sampler *rows = executor->rows;
     size_t first = rows->n_sampled > 0 ? rows->first_logits : 0, n = rows->end_logits - first;
     void *host = NULL;
     if (backend->vtable->start != NULL)
-        LN_TRY(backend->vtable->finish(backend, &host, err));
+        LN_TRY(wait_for_results(executor, &host, err));
     if (is_rank_lost(executor, err))
         return LINNET_ERR_COMPUTE;
     if (rows->n_sampled > 0)
@@ -358,48 +554,42 @@ static bool load_adapter(ln_executor *executor, ln_error *err) {
     return ln_ranks_agree(executor->link.ranks, status, err) == LINNET_OK;
 }
 
-/* Waits for the first steps under way, until so many are left. */
-static ln_status finish_told(ln_executor *executor, size_t n_left, ln_error *err) {
-    void *host;
-    while (executor->n_told > n_left) {
-        executor->n_told--;
-        LN_TRY(executor->backend->vtable->finish(executor->backend, &host, err));
-    }
-    return LINNET_OK;
-}
-
-/* Runs the step that was told; where the backend starts steps, behind those under way. */
+/* Runs the step that was told. */
 static ln_status run_told(ln_executor *executor, ln_error *err) {
-    ln_backend *backend = executor->backend;
     size_t n_ops;
+    if (executor->step.by_part)
+        return run_by_part(executor, err);
     LN_TRY(run_parts(executor, &n_ops, err));
+    if (n_ops > 0)
+        LN_TRY(run_behind(executor, n_ops, err));
     executor->scheduler->kv->n_copies = 0;
-    if (backend->vtable->start == NULL)
-        return backend->vtable->run(backend, executor->ops, n_ops, err);
-    LN_TRY(finish_told(executor, LN_MAX_STARTED - 1, err));
-    LN_TRY(backend->vtable->start(backend, executor->ops, n_ops, NULL, 0, err));
-    executor->n_told++;
     return LINNET_OK;
 }
 
 bool ln_execute_follow(ln_executor *executor, ln_error *err) {
     ln_kv_cache *kv = executor->scheduler->kv; /* where copies have room */
     ln_rank_order order;
+    bool owes = executor->n_owed > 0;
+    if (owes)
+        set_aside(executor, true);
     if (ln_rank_link_take(&executor->link, &order, &executor->step, executor->activations.chosen,
                           kv->copies, kv->max_copies, &kv->n_copies, err) != LINNET_OK)
         return false;
     if (order == LN_RANK_STOP) {
-        (void)finish_told(executor, 0, err);
+        (void)finish_runs(executor, 0, err);
         return false;
     }
     if (order == LN_RANK_ADAPTER)
         return load_adapter(executor, err);
+    if (order == LN_RANK_RESULTS && owes)
+        set_aside(executor, false);
     executor->scheduler->is_encoding = order == LN_RANK_ENCODE;
-    return run_told(executor, err) == LINNET_OK && !is_rank_lost(executor, err) &&
+    ln_status status = order == LN_RANK_RESULTS ? run_owed(executor, err) : run_told(executor, err);
+    return status == LINNET_OK && !is_rank_lost(executor, err) &&
            ln_checkpoint_check(executor->checkpoint, err) == LINNET_OK;
 }
 
 void ln_execute_drop(ln_executor *executor) {
     void *host;
-    (void)executor->backend->vtable->finish(executor->backend, &host, NULL);
+    (void)wait_for_results(executor, &host, NULL);
 }

@@ -17,6 +17,14 @@
 #include "engine/row_sampler.h"
 #include "engine/step.h"
 
+/* Runs that were started and are not finished. */
+typedef struct ln_runs {
+    size_t n;
+    unsigned results; /* bit i: the i-th has results of a step that are to be read */
+    bool is_there;    /* one is finished that had results, in `host` */
+    void *host;
+} ln_runs;
+
 typedef struct ln_executor {
     const ln_checkpoint *checkpoint; /* the model's, as is spec */
     const ln_spec *spec;
@@ -35,8 +43,12 @@ typedef struct ln_executor {
     ln_rank_link link;      /* to the other ranks */
     ln_micro_batches parts; /* of the step, where there are stages */
     ln_adapters *adapters;
-    size_t weight_tokens; /* of ln_micro_batch_tokens; 0: no step is divided */
-    size_t n_told;        /* steps under way, of another rank than 0 */
+    ln_micro_batch_cost part_cost; /* of no weight_tokens: no step is divided */
+    size_t part_seqs; /* at least so many make a micro-batch with results of its own; 0: none do */
+    ln_step before;   /* whose results are owed while the step behind it is built */
+    ln_micro_batches results; /* of a step, that were recorded */
+    size_t n_owed;            /* results of micro-batches, on ranks of the first stage */
+    ln_runs runs;
     bool can_start_ahead; /* a step may start before the one before it is finished */
 } ln_executor;
 
@@ -50,8 +62,8 @@ bool ln_execute_start_next(ln_executor *executor);
  * ln_row_sampler_logits gives the others. */
 ln_status ln_execute_finish(ln_executor *executor, ln_error *err);
 
-/* Another rank than 0: waits for the next step and runs it, or starts it where the backend can;
- * false: there is no other, and *err says why unless rank 0 has stopped. */
+/* Another rank than 0: waits for the next step and runs it; false: there is no other, and *err says
+ * why unless rank 0 has stopped. */
 bool ln_execute_follow(ln_executor *executor, ln_error *err);
 
 /* Waits for a step that nobody asks for any more. */

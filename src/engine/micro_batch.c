@@ -19,8 +19,6 @@ void ln_micro_batches_init(ln_micro_batches *parts, const ln_step_budget *budget
 
 /* ---- dividing -------------------------------------------------------------------------------- */
 
-enum { TILE_TOKENS = 4 }; /* that a CPU's linears compute together */
-
 /* Every micro-batch takes a stage as long, and the last one begins when all others have passed the
  * first stage. */
 static size_t step_cost(size_t n_tokens, size_t part_tokens, size_t n_stages,
@@ -29,12 +27,13 @@ static size_t step_cost(size_t n_tokens, size_t part_tokens, size_t n_stages,
     return (n + n_stages - 1) * (weight_tokens + part_tokens);
 }
 
-size_t ln_micro_batch_tokens(size_t n_tokens, size_t n_stages, size_t weight_tokens) {
-    size_t best = TILE_TOKENS, least = step_cost(n_tokens, best, n_stages, weight_tokens);
-    for (size_t tokens = 2 * best; tokens < n_tokens + TILE_TOKENS; tokens += TILE_TOKENS) {
-        size_t cost = step_cost(n_tokens, tokens, n_stages, weight_tokens);
-        best = cost <= least ? tokens : best;
-        least = cost < least ? cost : least;
+size_t ln_micro_batch_tokens(size_t n_tokens, size_t n_stages, const ln_micro_batch_cost *cost) {
+    size_t tile = cost->tile_tokens, best = tile;
+    size_t least = step_cost(n_tokens, best, n_stages, cost->weight_tokens);
+    for (size_t tokens = 2 * tile; tokens < n_tokens + tile; tokens += tile) {
+        size_t now = step_cost(n_tokens, tokens, n_stages, cost->weight_tokens);
+        best = now <= least ? tokens : best;
+        least = now < least ? now : least;
     }
     return best;
 }

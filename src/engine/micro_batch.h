@@ -24,9 +24,15 @@ void ln_micro_batches_plan(const ln_step_budget *budget, const ln_kv_shape *shap
 void ln_micro_batches_init(ln_micro_batches *parts, const ln_step_budget *budget,
                            const ln_kv_shape *shape, ln_layout *layout, void *memory);
 
+/* What a micro-batch costs beside its tokens. */
+typedef struct ln_micro_batch_cost {
+    size_t weight_tokens; /* reading all weights, in tokens that are computed */
+    size_t tile_tokens;   /* that linears compute together */
+} ln_micro_batch_cost;
+
 /* Tokens of a micro-batch with which a step of n_tokens ends first; at least n_tokens: it is best
- * not divided. weight_tokens: what reading all weights costs, in tokens that are computed. */
-size_t ln_micro_batch_tokens(size_t n_tokens, size_t n_stages, size_t weight_tokens);
+ * not divided. */
+size_t ln_micro_batch_tokens(size_t n_tokens, size_t n_stages, const ln_micro_batch_cost *cost);
 
 /* Begins with a step that was built, to be divided by its part_tokens. */
 void ln_micro_batches_begin(ln_micro_batches *parts, const ln_step *step, bool cuts_sequences);

@@ -17,6 +17,7 @@ enum {
     WORD_PART,     /* tokens of a micro-batch */
     WORD_FOLLOWS,  /* whether its tokens are those that the step before shares */
     WORD_SHARES,   /* whether the tokens that it samples are shared */
+    WORD_BY_PART,  /* whether its micro-batches have results of their own */
     HEAD_WORDS,
     MESSAGE_WORDS = 1024, /* of the first message, always */
     COPY_WORDS = sizeof(ln_block_copy) / sizeof(int32_t)
@@ -112,6 +113,7 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_step 
     link->words[WORD_PART] = (int32_t)step->part_tokens;
     link->words[WORD_FOLLOWS] = batch->has_device_tokens;
     link->words[WORD_SHARES] = step->shares_tokens;
+    link->words[WORD_BY_PART] = step->by_part;
     return send_words(link, err);
 }
 
@@ -120,6 +122,12 @@ void ln_rank_link_stop(ln_rank_link *link) {
         return;
     memset(link->words, 0, HEAD_WORDS * sizeof *link->words);
     (void)send_words(link, NULL); /* who is lost has stopped */
+}
+
+ln_status ln_rank_link_tell_results(ln_rank_link *link, ln_error *err) {
+    memset(link->words, 0, HEAD_WORDS * sizeof *link->words);
+    link->words[WORD_ORDER] = LN_RANK_RESULTS;
+    return send_words(link, err);
 }
 
 static ln_status receive_words(ln_rank_link *link, ln_error *err) {
@@ -148,10 +156,11 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     batch->n_hidden = (size_t)link->words[WORD_HIDDEN];
     step->part_tokens = (size_t)link->words[WORD_PART];
     step->shares_tokens = link->words[WORD_SHARES] != 0;
+    step->by_part = link->words[WORD_BY_PART] != 0;
     batch->has_device_tokens = link->words[WORD_FOLLOWS] != 0;
     batch->tokens = batch->has_device_tokens ? device_tokens : step->tokens;
     bool has_adapters = link->words[WORD_ADAPTERS] != 0;
-    if (*order == LN_RANK_STOP || *order == LN_RANK_ADAPTER)
+    if (*order != LN_RANK_STEP && *order != LN_RANK_ENCODE)
         return LINNET_OK;
     LN_BUG_ON(has_adapters && step->n_adapters == 0);
     LN_BUG_ON(*n_copies > max_copies);

@@ -30,6 +30,7 @@ typedef struct ln_step {
     ln_step_adapters logit_adapters; /* of [max_logits] */
     ln_batch batch;                  /* points to the arrays above */
     size_t part_tokens; /* of a micro-batch, where stages are told a step; 0: it is not divided */
+    bool by_part;       /* micro-batches have results of their own (execute.c) */
     bool shares_tokens; /* those that the backend of rank 0 samples come to the other ranks that
                            embed, for the step behind */
 } ln_step;

@@ -86,8 +86,11 @@ static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_
     ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
     if (plan->n_ranks > 1)
         ln_rank_link_plan(&plan->budget, &plan->kv_shape, &batch);
-    if (spec->ranks.mesh.n_stages > 1)
+    if (spec->ranks.mesh.n_stages > 1) {
         ln_micro_batches_plan(&plan->budget, &plan->kv_shape, &batch);
+        ln_micro_batches_plan(&plan->budget, &plan->kv_shape, &batch);
+        ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
+    }
     ln_row_sampler_plan(&rows, &sampler);
     ln_engine_plan_lay_out(spec, plan, &engine);
     ln_masker_plan(spec->n_vocab, plan->token_text_bytes, &masks);

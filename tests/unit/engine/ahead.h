@@ -41,6 +41,8 @@ static inline ln_status ahead_start(ln_backend *backend, const ln_op *ops, size_
     void *host;
     LN_BUG_ON(self->n_started - self->n_finished == LN_MAX_STARTED);
     LN_BUG_ON(bytes > LN_STARTED_BYTES && self->n_started > self->n_finished);
+    for (size_t i = 0; i < n_ops; i++) /* a device is sent the last one's */
+        LN_BUG_ON(ops[i].batch != NULL && ops[i].batch != ops[n_ops - 1].batch);
     if (ahead_fails(&self->fails_start))
         return ln_fail(err, LINNET_ERR_COMPUTE, "a start failed");
     LN_TRY(self->real->run(backend, ops, n_ops, err));

@@ -16,6 +16,7 @@ static thread_world rank_world = THREAD_WORLD_INIT;
 static thread_transport rank_transports[THREAD_MAX_RANKS];
 static atomic_size_t n_opened_ranks;
 static size_t n_wanted_ranks; /* that are created together */
+static bool ranks_buffer;     /* thread_transport.buffers */
 
 static ln_transport *open_transport(char *why, size_t why_bytes) {
     (void)why;
@@ -29,7 +30,8 @@ static ln_transport *open_transport(char *why, size_t why_bytes) {
                                              .local_rank = rank,
                                              .exchange = thread_exchange,
                                              .close = thread_leave},
-                                    .world = &rank_world};
+                                    .world = &rank_world,
+                                    .buffers = ranks_buffer};
     return &transport->base;
 }
 

@@ -33,9 +33,21 @@ static void open_mesh(const golden *g, const mesh *m, bool ahead, rank_thread *r
 /* What a request gave. */
 typedef struct given {
     int32_t ids[MAX_IDS];
+    float logprobs[MAX_IDS];
     size_t n_ids;
     linnet_finish finish;
 } given;
+
+static void take(linnet_request *request, given *to) {
+    linnet_event event;
+    to->n_ids = 0;
+    while (linnet_request_next(request, -1, &event, NULL) == LINNET_OK && event.token >= 0) {
+        to->ids[to->n_ids] = event.token;
+        to->logprobs[to->n_ids++] = event.logprob;
+    }
+    to->finish = event.finish;
+    linnet_request_close(request);
+}
 
 /* Greedy ones, draws and penalties, some with logprobs, some that end by a stop id, and one that
  * only the host can sample: more than there are places. */
@@ -57,7 +69,7 @@ static void answer(linnet_engine *engine, const golden *g, given *all) {
     }
     gate_release(&held);
     for (size_t i = 0; i < N_REQUESTS; i++)
-        all[i].n_ids = receive(requests[i], all[i].ids, &all[i].finish);
+        take(requests[i], &all[i]);
 }
 
 static void expect_same(const given *got, const given *wanted) {
@@ -65,6 +77,8 @@ static void expect_same(const given *got, const given *wanted) {
         assert_int_equal(got[i].n_ids, wanted[i].n_ids);
         assert_int_equal(got[i].finish, wanted[i].finish);
         assert_memory_equal(got[i].ids, wanted[i].ids, got[i].n_ids * sizeof *got[i].ids);
+        assert_memory_equal(got[i].logprobs, wanted[i].logprobs,
+                            got[i].n_ids * sizeof *got[i].logprobs);
     }
 }
 
@@ -120,10 +134,67 @@ static void only_the_first_token_waits_for_rank_0(void **state) {
     }
 }
 
+/* Parts of a step are started behind one another, and a step ahead behind the last of them. */
+static void parts_are_started_behind_one_another(void **state) {
+    static given waited[N_REQUESTS], got[N_REQUESTS];
+    const mesh m = {1, 1, 2, "llama"};
+    rank_thread ranks[MAX_RANKS];
+    golden g;
+    (void)state;
+    golden_open(&g, m.model);
+    open_mesh(&g, &m, false, ranks);
+    ranks[0].engine->executor.part_cost = (ln_micro_batch_cost){0};
+    answer(ranks[0].engine, &g, waited);
+    close_ranks(ranks, 2);
+    open_mesh(&g, &m, true, ranks);
+    ranks[0].engine->executor.part_cost = (ln_micro_batch_cost){1, 1};
+    answer(ranks[0].engine, &g, got);
+    size_t n_runs = ahead_of(ranks[0].engine->backend)->n_started;
+    assert_true(n_runs > stats_of(ranks[0].engine).n_steps);
+    assert_true(ahead_of(ranks[0].engine->backend)->n_ahead > 0);
+    close_ranks(ranks, 2);
+    expect_same(got, waited);
+    linnet_model_close(g.model);
+}
+
+/* Micro-batches of a step have results of their own, and go on before others have theirs. As these
+ * backends run what they start at once, a rank may be told a step only where messages are kept. */
+static void results_by_part_are_those_of_whole_steps(void **state) {
+    static const mesh staged[] = {
+        {1, 1, 2, "llama"}, {1, 1, 3, "cohere2"}, {2, 1, 2, "llama"}, {1, 1, 2, "mamba2"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof staged / sizeof *staged; i++) {
+        static given waited[N_REQUESTS], got[2][N_REQUESTS];
+        const mesh *m = &staged[i];
+        rank_thread ranks[MAX_RANKS];
+        golden g;
+        golden_open(&g, m->model);
+        open_mesh(&g, m, false, ranks);
+        answer(ranks[0].engine, &g, waited);
+        close_ranks(ranks, count(m));
+        ranks_buffer = true;
+        open_mesh(&g, m, true, ranks);
+        ranks_buffer = false;
+        ranks[0].engine->executor.part_seqs = 1;
+        for (size_t turn = 0; turn < 2; turn++)
+            answer(ranks[0].engine, &g, got[turn]);
+        size_t n_steps = stats_of(ranks[0].engine).n_steps;
+        const ahead_backend *backend = ahead_of(ranks[0].engine->backend);
+        close_ranks(ranks, count(m));
+        assert_true(backend->n_started > 2 * n_steps);
+        assert_int_equal(backend->n_started, backend->n_finished);
+        for (size_t turn = 0; turn < 2; turn++)
+            expect_same(got[turn], waited);
+        linnet_model_close(g.model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_first_token_waits_for_rank_0),
         cmocka_unit_test(steps_ahead_give_the_tokens_of_those_that_wait),
+        cmocka_unit_test(parts_are_started_behind_one_another),
+        cmocka_unit_test(results_by_part_are_those_of_whole_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

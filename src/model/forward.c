@@ -10,6 +10,7 @@
 #include "model/layers/lookup_record.h"
 #include "model/layers/shared_block.h"
 #include "model/layers/tied.h"
+#include "model/layers/wanted_rows.h"
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
@@ -481,6 +482,8 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     }
     ln_record_hyper_write(r);
     if (spec->ffn.n_hidden > 0 || spec->ffn.moe.n_experts > 0) {
+        if (ln_record_wanted_rows(r, spec, w))
+            ffn_x = r->a->x;
         ln_record_hyper_read(r, &w->ffn_hyper);
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
@@ -802,6 +805,8 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     if (is_end && batch->n_logits > 0)
         logits(&r);
     keep_choices(&r);
+    for (size_t i = 0; i < r.n_ops; i++)
+        ops[i].batch = batch;
     ln_values_number(ops, r.n_ops);
     return r.n_ops;
 }

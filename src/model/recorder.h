@@ -22,6 +22,8 @@ typedef struct recorder {
     const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
     /* whose A the last LN_OP_LORA_SHRINK multiplied, or NULL */
     const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
+    ln_batch wanted; /* of the rows that go on behind the last attention, where not all do */
+    ln_activations of_wanted;
     ln_op *ops;
     size_t n_ops;
 } recorder;

@@ -1,12 +1,12 @@
 /* Linears on a backend, at the sizes of a layer of Mistral 7B: TOP/s and GB/s of weights for so
  * many rows of x.
  *
- *   bench_linears [BACKEND [ROWS [TYPE ..]]] [vary]
+ *   bench_linears [BACKEND [ROWS [TYPE ..]]] [vary] [narrow]
  *
  * Types: bf16, q8_0, q4_0, q4_k, q6_k, fp8_w, E4M3 with one scale per row, and fp8 and int8, where
  * x becomes such numbers, too. A run multiplies with COPIES matrices of each size, so that caches
  * do not hold them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion
- * of x. vary: the bits of a row may depend on the others. */
+ * of x. vary: the bits of a row may depend on the others. narrow: at the sizes of Qwen3 0.6B. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "backend/registry.h"
 #include "base/half.h"
 
-enum { COPIES = 4, N_RUNS = 5, MAX_PARTS = 3, WIDEST = 14336 };
+enum { COPIES = 4, N_RUNS = 5, MAX_PARTS = 3, N_SIZES = 4, WIDEST = 14336 };
 
 typedef struct size {
     const char *name;
@@ -22,10 +22,14 @@ typedef struct size {
     bool has_gate, has_residual;
 } size;
 
-static const size sizes[] = {{"q k v", 4096, 3, {4096, 1024, 1024}, false, false},
-                             {"output", 4096, 1, {4096}, false, true},
-                             {"gate and up", 4096, 1, {14336}, true, false},
-                             {"down", 14336, 1, {4096}, false, true}};
+static const size sizes[][N_SIZES] = {{{"q k v", 4096, 3, {4096, 1024, 1024}, false, false},
+                                       {"output", 4096, 1, {4096}, false, true},
+                                       {"gate and up", 4096, 1, {14336}, true, false},
+                                       {"down", 14336, 1, {4096}, false, true}},
+                                      {{"q k v", 1024, 3, {2048, 1024, 1024}, false, false},
+                                       {"output", 2048, 1, {1024}, false, true},
+                                       {"gate and up", 1024, 1, {3072}, true, false},
+                                       {"down", 3072, 1, {1024}, false, true}}};
 
 typedef struct type {
     const char *name;
@@ -187,6 +191,8 @@ int main(int argc, char **argv) {
     size_t n_rows = argc > 2 ? strtoul(argv[2], NULL, 10) : 2048, n = n_rows * 2 * WIDEST;
     ln_backend *backend;
     ln_error err = {0};
+    bool is_narrow = argc > 1 && strcmp(argv[argc - 1], "narrow") == 0;
+    argc -= is_narrow;
     bool varies = argc > 1 && strcmp(argv[argc - 1], "vary") == 0; /* lets_rows_vary */
     argc -= varies;
     ln_backend_options options = {
@@ -200,7 +206,7 @@ int main(int argc, char **argv) {
     free(host);
     for (int i = 3; i < (argc > 3 ? argc : 3 + N_TYPES); i++) {
         const type *t = argc > 3 ? find_type(argv[i]) : &types[i - 3];
-        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+        for (size_t j = 0; j < N_SIZES; j++) {
             ln_step_limits limits = {.max_tokens = n_rows,
                                      .max_seqs = 1,
                                      .max_ctx = 1,
@@ -209,7 +215,7 @@ int main(int argc, char **argv) {
                                      .max_head_dim = 128,
                                      .max_heads = 32};
             check_status(backend->vtable->reserve_scratch(backend, &limits, &err), &err);
-            time_size(backend, t, &sizes[j], n_rows, x, x, out);
+            time_size(backend, t, &sizes[is_narrow][j], n_rows, x, x, out);
         }
     }
     backend->vtable->destroy(backend);

@@ -134,18 +134,17 @@ static placed place(side *s, const attention_case *c, const attention_data *d) {
     return p;
 }
 
-/* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. Without `out` it fills
- * the cache alone. */
-static void run_step(side *s, const attention_case *c, const attention_data *d, const placed *p,
-                     const step *st, float *out) {
-    size_t n_kept = s->n_placed, n = st->batch.n_tokens, width = c->n_heads * c->v_dim,
-           n_plain = c->k_dim / 2;
+/* The operations of a step: ops[2]. Where they leave what the tokens attended to. */
+static float *record_step(side *s, const attention_case *c, const attention_data *d,
+                          const placed *p, const step *st, ln_op *ops) {
+    size_t n = st->batch.n_tokens, width = c->n_heads * c->v_dim, n_plain = c->k_dim / 2;
     bool is_latent = c->n_latent > 0;
     size_t q_width = is_latent ? n_plain + p->rope.n_dims : c->k_dim;
     float *q = put_rows(s, st, d->q, c->n_heads * q_width);
     float *k = put_rows(s, st, d->k, c->kv_heads * c->k_dim);
     float *attended = put(s, NULL, n * width);
-    ln_op ops[2] = {{.batch = &st->batch}, {.kind = LN_OP_ATTENTION, .batch = &st->batch}};
+    ops[0] = (ln_op){.batch = &st->batch};
+    ops[1] = (ln_op){.kind = LN_OP_ATTENTION, .batch = &st->batch};
     float *query = q;
     if (is_latent) {
         query = put_rows(s, st, d->v, c->n_heads * c->k_dim); /* what a linear put there */
@@ -182,15 +181,30 @@ static void run_step(side *s, const attention_case *c, const attention_data *d, 
                                          .out = attended};
     if (c->relative)
         ops[1].attention.relative = (ln_relative_bias){p->table, BUCKETS, 64, c->sees_all};
+    return attended;
+}
+
+/* Frees what was placed behind the first n. */
+static void free_placed_from(side *s, size_t n) {
+    while (s->n_placed > n) {
+        size_t last = --s->n_placed;
+        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
+    }
+}
+
+/* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. Without `out` it fills
+ * the cache alone. */
+static void run_step(side *s, const attention_case *c, const attention_data *d, const placed *p,
+                     const step *st, float *out) {
+    size_t n_kept = s->n_placed, n = st->batch.n_tokens, width = c->n_heads * c->v_dim;
+    ln_op ops[2];
+    float *attended = record_step(s, c, d, p, st, ops);
     run_ops(s, ops, out != NULL ? 2 : 1);
     float *rows = get(s, attended, n * width);
     for (size_t i = 0; i < n && out != NULL; i++)
         memcpy(out + st->rows[i] * width, rows + i * width, width * sizeof *rows);
     free(rows);
-    while (s->n_placed > n_kept) { /* the step's own */
-        size_t last = --s->n_placed;
-        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
-    }
+    free_placed_from(s, n_kept);
 }
 
 /* Leaves NaN in the memory that a backend's kernels share, of which attention must read nothing
@@ -365,6 +379,24 @@ static void attention_is_that_of_scalar(void **state) {
         check_attention(&attention_cases[i]);
 }
 
+/* Norms of heads, all of which rotate or none, for which GPUs have a kernel. */
+static void norms_of_heads_are_those_of_scalar(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"f16 128, head norm", LN_KV_F16, 8, 2, 128, 128, 0, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"bf16 64, head norm", LN_KV_BF16, 5, 1, 64, 64, 200, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"bf16 256, head norm", LN_KV_BF16, 4, 2, 256, 256, 0, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"f16 128, head norm alone", LN_KV_F16, 6, 3, 128, 128, 0, 0, .qk_norm = LN_QK_NORM_HEAD},
+        {"f32 64, head norm", LN_KV_F32, 4, 2, 64, 64, 0, 0, .rotates = true, .rotates_all = true,
+         .qk_norm = LN_QK_NORM_HEAD},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+}
+
 /* Encoders whose tokens see those behind them: all, or within a window that reaches both ways. */
 static void attention_sees_both_ways(void **state) {
     (void)state;
@@ -512,8 +544,106 @@ static void long_contexts_are_those_of_scalar(void **state) {
     }
 }
 
+/* The linears around an attention of prompts: q, k and v, which read x, and the one behind it. */
+enum { Q, K, V, O, N_LINEARS, N_X = 256, N_OUT = 320 };
+
+typedef struct linears {
+    matrix m[N_LINEARS];
+    float *x, *bias[N_LINEARS];
+} linears;
+
+static linears make_linears(const attention_case *c, ln_dtype dtype, bool has_bias) {
+    size_t q = c->n_heads * c->k_dim, kv = c->kv_heads * c->k_dim;
+    const size_t n_rows[N_LINEARS] = {q, kv, kv, N_OUT};
+    linears l = {.x = noise_rows(N_TOKENS * N_X)};
+    for (size_t i = 0; i < N_LINEARS; i++) {
+        l.m[i] = make_matrix(dtype, n_rows[i], i == O ? q : N_X);
+        l.bias[i] = has_bias && i != O ? noise_rows(n_rows[i]) : NULL;
+    }
+    return l;
+}
+
+static void free_linears(linears *l) {
+    for (size_t i = 0; i < N_LINEARS; i++)
+        free_matrix(&l->m[i]), free(l->bias[i]);
+    free(l->x);
+}
+
+/* What the last linear gives; malloc'd. hands_on: all is one list, in which nothing else reads what
+ * lies between operations. */
+static float *run_between(const attention_case *c, const attention_data *d, const linears *l,
+                          bool hands_on) {
+    enum { N_OPS = N_LINEARS + 2, ATTENTION = N_OPS - 2, LAST = N_OPS - 1 };
+    placed p = place(&subject, c, d);
+    step st;
+    make_step(&st, d, &(span){.n = {N_FIRST, N_TOKENS - N_FIRST}});
+    ln_op ops[N_OPS];
+    ln_weight weights[N_LINEARS];
+    float *attended = record_step(&subject, c, d, &p, &st, ops + ATTENTION - 1);
+    const ln_op_qkv *qkv = &ops[ATTENTION - 1].qkv;
+    float *x = put(&subject, l->x, N_TOKENS * N_X), *out = put(&subject, NULL, N_TOKENS * N_OUT);
+    float *const outs[] = {qkv->q, qkv->k, (float *)(uintptr_t)qkv->v, out};
+    for (size_t i = 0; i < N_LINEARS; i++) {
+        weights[i] = put_weight(&subject, &l->m[i], l->bias[i]);
+        ops[i == O ? (size_t)LAST : i] = (ln_op){.kind = LN_OP_LINEAR,
+                                                 .batch = &st.batch,
+                                                 .linear = {.weight = &weights[i],
+                                                            .n_rows = N_TOKENS,
+                                                            .x = i == O ? attended : x,
+                                                            .scale = 1.0f,
+                                                            .out = outs[i]}};
+    }
+    if (hands_on) {
+        run_ops(&subject, ops, N_OPS);
+    } else {
+        run_ops(&subject, ops, O);
+        run_ops(&subject, ops + O, 2);
+        run_ops(&subject, ops + LAST, 1);
+    }
+    float *rows = get(&subject, out, N_TOKENS * N_OUT);
+    free_placed(&subject);
+    return rows;
+}
+
+/* In whichever form linears, heads and attention of prompts hand on what they make: the same bits.
+ */
+static void prompts_hand_on_what_they_attend_to(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"f16 128", LN_KV_F16, 8, 2, 128, 128, 0, 0, .rotates = true, .rotates_all = true},
+        {"bf16 128, head norm", LN_KV_BF16, 6, 3, 128, 128, 0, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"f16 128, head norm alone", LN_KV_F16, 4, 1, 128, 128, 200, 0, .qk_norm = LN_QK_NORM_HEAD},
+        {"f16 128, some rotate", LN_KV_F16, 5, 5, 128, 128, 0, 0, .rotates = true},
+        {"bf16 64", LN_KV_BF16, 5, 5, 64, 64, 0, 0, .rotates = true, .rotates_all = true},
+        {"f16 64, head norm", LN_KV_F16, 6, 2, 64, 64, 0, 0, .rotates = true, .rotates_all = true,
+         .qk_norm = LN_QK_NORM_HEAD},
+        {"int8 128", LN_KV_Q8_0, 8, 2, 128, 128, 0, 0, .rotates = true},
+        {"f16 96", LN_KV_F16, 4, 2, 96, 96, 0, 0, .rotates = true},
+        {"softcap", LN_KV_F16, 4, 2, 128, 128, 0, 2.0f, .rotates = true, .rotates_all = true},
+    };
+    static const ln_dtype dtypes[] = {LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_F32};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const attention_case *c = &cases[i];
+        if (!ops_takes_case())
+            continue;
+        attention_data d = make_data(c, N_TOKENS, N_SLOTS);
+        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+            linears l = make_linears(c, dtypes[k], k == 1);
+            float *apart = run_between(c, &d, &l, false), *handed = run_between(c, &d, &l, true);
+            if (memcmp(handed, apart, N_TOKENS * N_OUT * sizeof *handed) != 0)
+                fail_msg("%s, linears %zu: other bits", c->name, k);
+            free(apart), free(handed);
+            free_linears(&l);
+        }
+        free_data(&d);
+    }
+}
+
 const struct CMUnitTest attention_tests[] = {
+    cmocka_unit_test(prompts_hand_on_what_they_attend_to),
     cmocka_unit_test(attention_is_that_of_scalar),
+    cmocka_unit_test(norms_of_heads_are_those_of_scalar),
     cmocka_unit_test(attention_sees_both_ways),
     cmocka_unit_test(a_key_that_is_no_number_stays_one),
     cmocka_unit_test(latents_are_those_of_scalar),

@@ -68,6 +68,57 @@ static void norm_is_that_of_scalar(void **state) {
             }
 }
 
+/* Rows of a norm; n_rows of them. malloc'd. */
+static float *norm_rows(side *s, const ln_norm *norm, size_t n_rows, const float *x,
+                        const float *residual) {
+    ln_norm placed = *norm;
+    placed.weight = put(s, norm->weight, norm->dim);
+    placed.bias = norm->bias != NULL ? put(s, norm->bias, norm->dim) : NULL;
+    ln_batch batch = {.n_tokens = n_rows};
+    float *out = put(s, NULL, n_rows * norm->dim);
+    ln_op op = {.kind = LN_OP_NORM,
+                .batch = &batch,
+                .norm = {.norm = &placed,
+                         .n_rows = n_rows,
+                         .x = put(s, x, n_rows * norm->dim),
+                         .residual = residual != NULL ? put(s, residual, n_rows * norm->dim) : NULL,
+                         .scale = 0.7f,
+                         .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, n_rows * norm->dim);
+    free_placed(s);
+    return result;
+}
+
+/* As prompts have them, for which backends may have other kernels than for few: the same bits. */
+static void norms_of_many_rows_are_those_of_few(void **state) {
+    (void)state;
+    enum { N_MANY = 1001, N_FEW = 3 };
+    static const size_t dims[] = {512, 516, 772, 1024, 1028, 2560};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int kind = LN_NORM_RMS; kind < LN_NORM_NONE; kind++) {
+            if (!ops_takes_case())
+                continue;
+            size_t dim = dims[i], n = N_MANY * dim, first = (N_MANY - N_FEW) * dim;
+            float *x = noise_rows(n), *residual = noise_rows(n);
+            float *weight = noise_rows(dim), *bias = noise_rows(dim);
+            ln_norm norm = {.kind = (ln_norm_kind)kind,
+                            .eps = 1e-5f,
+                            .dim = dim,
+                            .weight = weight,
+                            .bias = kind == LN_NORM_LAYER ? bias : NULL};
+            const float *added = i % 2 == 0 ? NULL : residual;
+            float *want = norm_rows(&oracle, &norm, N_MANY, x, added);
+            float *many = norm_rows(&subject, &norm, N_MANY, x, added);
+            float *few =
+                norm_rows(&subject, &norm, N_FEW, x + first, added != NULL ? added + first : NULL);
+            assert_near("norm of many rows", many, want, n, 2e-6);
+            assert_memory_equal(many + first, few, N_FEW * dim * sizeof *few);
+            free(x), free(residual), free(weight), free(bias);
+            free(want), free(many), free(few);
+        }
+}
+
 /* Two norms whose results lie side by side, as a head that drafts reads them; the first one gathers
  * rows of hidden states. */
 static float *run_pair(side *s, size_t dim, const float *x, const float *weight) {
@@ -619,6 +670,7 @@ const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norms_lie_side_by_side),
     cmocka_unit_test(embed_adds_types),
     cmocka_unit_test(norm_is_that_of_scalar),
+    cmocka_unit_test(norms_of_many_rows_are_those_of_few),
     cmocka_unit_test(experts_are_those_of_scalar),
     cmocka_unit_test(samples_are_those_of_scalar),
     cmocka_unit_test(embed_looks_rows_up),

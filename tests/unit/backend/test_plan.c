@@ -416,7 +416,7 @@ static void other_steps_convert_results_on_the_way(void **state) {
          "e N>! G3 A2> G N>! G>! G N>! G3 A2> G N>! G>! G N>! G"},
         {"prefill",
          {.layout = LN_LAYOUT_BF16, .n_rows = 512, .is_prefill = true},
-         "e N>! G3 q a Gx N>! G>! G N>! G3 q a Gx N>! G>! G D2"},
+         "e N>! G3 A2>! G N>! G>! G N>! G3 A2>! G N>! G>! G D2"},
         {"16 rows of mixed kinds",
          {.layout = LN_LAYOUT_Q4,
           .v_layout = LN_LAYOUT_Q6,
@@ -432,7 +432,7 @@ static void other_steps_convert_results_on_the_way(void **state) {
          "e N>! G3 A2 Gx N>! G Gx N>! G3 A2 Gx N>! G Gx N>! G"},
         {"prefill of f8",
          {.layout = LN_LAYOUT_F8_ROW, .n_rows = 512, .is_prefill = true},
-         "e N>! G3 q a Gx N>! G>! G N>! G3 q a Gx N>! G>! G N>! G"},
+         "e N>! G3 A2 Gx N>! G>! G N>! G3 A2 Gx N>! G>! G N>! G"},
     };
     check_all(cases, sizeof cases / sizeof *cases);
 }
@@ -479,7 +479,7 @@ static void experts_take_what_their_norm_converts(void **state) {
           .has_experts = true,
           .is_precise = true,
           .hidden = 768},
-         "e N>! G3 q a Gx n l r g Ex Ex c N>! G3 q a Gx n l r g Ex Ex c D2"},
+         "e N>! G3 A2 Gx n l r g Ex Ex c N>! G3 A2 Gx n l r g Ex Ex c D2"},
     };
     check_all(cases, sizeof cases / sizeof *cases);
 }
@@ -509,7 +509,7 @@ static void all_reduces_stand_between_kernels(void **state) {
          "e N>! G3 A2> G u N>! L2 u N>! G3 A2> G u N>! L2 u N>! G"},
         {"prefill",
          {.layout = LN_LAYOUT_BF16, .n_rows = 512, .is_prefill = true, .is_divided = true},
-         "e N>! G3 q a Gx u N>! G>! G u N>! G3 q a Gx u N>! G>! G u D2"},
+         "e N>! G3 A2>! G u N>! G>! G u N>! G3 A2>! G u N>! G>! G u D2"},
     };
     check_all(cases, sizeof cases / sizeof *cases);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

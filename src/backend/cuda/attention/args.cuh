@@ -20,6 +20,7 @@ typedef struct ln_attention_args {
     ln_relative_bias relative;
     float relative_growth;  /* log(max distance / exact buckets) */
     bool sees_all;          /* no causal mask */
+    bool q_is_narrow;       /* 16 bits as in the cache begin where a head's float32 would */
     const int32_t *indices; /* [n_tokens][top_k] the positions that count as 0, 1 .., or NULL */
     size_t top_k;
     float *out;

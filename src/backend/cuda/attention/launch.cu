@@ -43,12 +43,22 @@ int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const l
     ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
     size_t n_seqs = step->batch.n_seqs, most_tokens = step->most_tokens;
     int code = 0;
+    if (qkv != NULL && most_tokens > 1) { /* of a prefill */
+        ln_qkv_args heads = *qkv;
+        if (!ln_kv_has_scales(a->kv.dtype) && ln_qkv_narrows(qkv) && ln_takes_sm90_prefill(&args)) {
+            args.a.q_is_narrow = true;
+            heads.q_dtype = (uint8_t)a->kv.dtype;
+        }
+        code = ln_qkv_launch(&heads, step->batch.n_tokens, stream);
+        if (code != 0)
+            return code;
+    }
     if (args.uses_split_kv && step->least_tokens == 1)
         code = decode(args, qkv, step, to, stream);
     if (code != 0 || (args.uses_split_kv && most_tokens == 1))
         return code;
     return ln_takes_sm90_prefill(&args)
-               ? ln_attention_sm90_prefill(&args, n_seqs, most_tokens, stream)
+               ? ln_attention_sm90_prefill(&args, n_seqs, most_tokens, to, stream)
                : ln_attention_mma_prefill(&args, n_seqs, most_tokens, stream);
 }
 

@@ -103,6 +103,29 @@ const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const 
     return has_rope_angles(h) && are_aligned ? NULL : "heads have no rotation, or a long one";
 }
 
+bool ln_plan_takes_prefill(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
+    enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
+    ln_attention_split split = ln_attention_find_split(op->kv, op->n_heads, step);
+    bool is_plain = op->softcap <= 0.0f && op->alibi_slopes == NULL && op->relative.table == NULL;
+    return has_sm90a && ln_takes_mma_attention(op, step) && is_plain &&
+           split.block_shift >= MIN_SHIFT && (op->kv->k_dim == 64 || op->kv->k_dim == 128) &&
+           (step->least_tokens > 1 || !split.uses_split_kv);
+}
+
+const char *ln_plan_refuses_prefill_qkv(const ln_op *qkv, const ln_op *attention,
+                                        const ln_cuda_step *step, bool has_sm90a) {
+    const ln_op_qkv *h = &qkv->qkv;
+    const ln_op_attention *p = &attention->attention;
+    if (attention->in[LN_IN_Q] == 0 || attention->in[LN_IN_Q] != qkv->out[LN_OUT_Q] ||
+        attention->in[LN_IN_CACHE] != qkv->out[LN_OUT_CACHE] || h->n_heads != p->n_heads)
+        return "attention does not read what this finishes";
+    if (step->one_by_one)
+        return "a profile times every operation by itself";
+    if (!ln_plan_takes_prefill(p, step, has_sm90a))
+        return "only Hopper's attention of prompts reads q in 16 bits";
+    return h->qk_norm == LN_QK_NORM_FULL ? "q and k are normalised as whole rows" : NULL;
+}
+
 bool ln_plan_attention_converts(const ln_op_attention *op, const ln_cuda_step *step,
                                 bool has_sm90a) {
     ln_attention_split split = ln_attention_find_split(op->kv, op->n_heads, step);

@@ -48,6 +48,12 @@ bool ln_plan_takes_decode_q8(const ln_kv_layer *kv, const ln_attention_split *sp
 /* Whether its kernel does what the QKV in front of it asks for, too. NULL, or why not. */
 const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step,
                                 bool has_sm90a);
+/* Whether Hopper's kernel for prompts takes all of it. */
+bool ln_plan_takes_prefill(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a);
+/* Whether q between a QKV and the attention of prompts behind it can be 16 bits. NULL, or why not.
+ */
+const char *ln_plan_refuses_prefill_qkv(const ln_op *qkv, const ln_op *attention,
+                                        const ln_cuda_step *step, bool has_sm90a);
 /* Whether its kernel converts the result for a linear. */
 bool ln_plan_attention_converts(const ln_op_attention *op, const ln_cuda_step *step,
                                 bool has_sm90a);

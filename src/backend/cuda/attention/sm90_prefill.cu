@@ -33,6 +33,14 @@ enum {
 #define HAS_WARPGROUPS 0 /* never launched there */
 #endif
 
+typedef struct prefill_args {
+    ln_mma_attention_args mma;
+    bool converts; /* the result is written as `to` says, and not as float32 */
+    ln_act_view to;
+    unsigned box_rows;
+    CUtensorMap keys, values;
+} prefill_args;
+
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
 
 /* ---- steps of a tile ------------------------------------------------------------------------- */
@@ -420,12 +428,31 @@ static __device__ __forceinline__ void init_barriers(uint64_t *full, uint64_t *e
     ln_fence_mbarrier_init();
 }
 
+/* A row of a head to activation tiles: a lane has the 16 bytes of four of its pairs of columns. */
+template <int D>
+static __device__ __forceinline__ void store_converted(const ln_act_view &to, size_t token,
+                                                       size_t head, const float acc[D / 8][4],
+                                                       int i, float normalizer) {
+    unsigned lane = threadIdx.x % LN_WARP;
+#pragma unroll
+    for (int d = 0; d < D / 8; d += 4) {
+        uint32_t four[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            four[j] =
+                ln_pack_bf16(acc[d + j][2 * i] * normalizer, acc[d + j][2 * i + 1] * normalizer);
+        char *at = (char *)to.bf16 + ln_act_tile_byte(to, token, to.cols / 64,
+                                                      head * (D / 64) + d / 8, d % 8 + lane % 4, 0);
+        *(uint4 *)at = make_uint4(four[0], four[1], four[2], four[3]);
+    }
+}
+
 /* The rows of one consumer, from Q to the result. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void
-consume_rows(const ln_mma_attention_args &p, const kv_walk &w, consumer &t, size_t seq,
-             size_t kv_head, unsigned first_row, unsigned n_rows, unsigned group, char *queries,
-             char *tiles) {
+consume_rows(const prefill_args &g, const kv_walk &w, consumer &t, size_t seq, size_t kv_head,
+             unsigned first_row, unsigned n_rows, unsigned group, char *queries, char *tiles) {
+    const ln_mma_attention_args &p = g.mma;
     unsigned warp = threadIdx.x / LN_WARP % 4, lane = threadIdx.x % LN_WARP;
     unsigned warp_row = first_row + 16 * warp;
     store_queries<D, DTYPE>(p, seq, kv_head, warp_row, n_rows, warp, queries);
@@ -447,6 +474,12 @@ consume_rows(const ln_mma_attention_args &p, const kv_walk &w, consumer &t, size
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float normalizer = ln_normalizer(rows.row_sum[i]);
+        if (g.converts) {
+            if (items[i] != SIZE_MAX)
+                store_converted<D>(g.to, items[i] / p.a.n_heads, lanes.head[i], rows.acc, i,
+                                   normalizer);
+            continue;
+        }
 #pragma unroll
         for (int d = 0; d < D / 8; d++)
             if (items[i] != SIZE_MAX)
@@ -458,9 +491,7 @@ consume_rows(const ln_mma_attention_args &p, const kv_walk &w, consumer &t, size
 
 template <int D, int DTYPE>
 static __global__ void __launch_bounds__(THREADS, 1)
-    prefill(const __grid_constant__ ln_mma_attention_args p,
-            const __grid_constant__ CUtensorMap keys, const __grid_constant__ CUtensorMap values,
-            unsigned box_rows) {
+    prefill(const __grid_constant__ prefill_args g) {
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
     extern __shared__ char unaligned[];
     __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
@@ -469,7 +500,9 @@ static __global__ void __launch_bounds__(THREADS, 1)
     enum { COL_TILES = D / LN_SWIZZLE_COLS, TILE_BYTES = COL_TILES * LN_SWIZZLE_TILE_BYTES };
     char *shared = unaligned + (-ln_shared_address(unaligned) & (LN_SWIZZLE_ATOM_BYTES - 1));
     char *tiles = shared + CONSUMERS * TILE_BYTES;
+    const ln_mma_attention_args &p = g.mma;
     size_t kv_head = blockIdx.y, seq = blockIdx.z;
+    ln_pdl_launch_dependents();
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
     unsigned n_rows = n_tokens * p.heads_per_kv;
     unsigned first_row = (gridDim.x - 1 - blockIdx.x) * BLOCK_ROWS;
@@ -479,6 +512,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0)
         init_barriers<D, QUANT != 0>(full, empty);
     __syncthreads();
+    ln_pdl_wait();
     /* uniform across the warp, and known as such to the compiler */
     unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / LN_WARP, 0);
     if (warp < WARPGROUP / LN_WARP) {
@@ -490,8 +524,9 @@ static __global__ void __launch_bounds__(THREADS, 1)
         }
         unsigned col_tile = warp % COL_TILES, array = warp / COL_TILES;
         if (array < 2)
-            produce_tma<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &keys : &values, col_tile,
-                           box_rows, tiles + array * TILE_BYTES + col_tile * LN_SWIZZLE_TILE_BYTES,
+            produce_tma<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &g.keys : &g.values, col_tile,
+                           g.box_rows,
+                           tiles + array * TILE_BYTES + col_tile * LN_SWIZZLE_TILE_BYTES,
                            full + array, empty + array);
         return;
     }
@@ -507,40 +542,36 @@ static __global__ void __launch_bounds__(THREADS, 1)
     t.arrives = threadIdx.x % LN_WARP == 0;
     t.scales = ln_shared_address(scales) + threadIdx.x % 4 * 8;
     t.never = t.factor != t.factor;
-    consume_rows<D, DTYPE>(p, w, t, seq, kv_head, first_row + 64 * group, n_rows, group, queries,
+    consume_rows<D, DTYPE>(g, w, t, seq, kv_head, first_row + 64 * group, n_rows, group, queries,
                            tiles);
-#else
-    (void)box_rows;
 #endif
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE>
-static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
-                  cudaStream_t stream) {
+static int launch(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream_t stream) {
+    const ln_mma_attention_args &p = g.mma;
     size_t shared = (CONSUMERS + 2 * STAGES) * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES +
                     LN_SWIZZLE_ATOM_BYTES;
-    unsigned block_tokens = 1u << args->block_shift;
-    unsigned box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
+    unsigned block_tokens = 1u << p.block_shift;
     constexpr bool QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
-    CUtensorMap keys = {}, values = {};
     int code = 0;
+    g.box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
     if (QUANT)
         shared += QUANT_STAGES * quant_tile<D>::TILE_BYTES;
     else
-        code = ln_kv_tensor_map(&args->a.keys, box_rows, &keys);
+        code = ln_kv_tensor_map(&p.a.keys, g.box_rows, &g.keys);
     if (code == 0 && !QUANT)
-        code = ln_kv_tensor_map(&args->a.values, box_rows, &values);
+        code = ln_kv_tensor_map(&p.a.values, g.box_rows, &g.values);
     if (code == 0)
         code = cudaFuncSetAttribute(prefill<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared);
     if (code != 0)
         return code;
-    dim3 grid(ln_ceil_div(most_tokens * args->heads_per_kv, BLOCK_ROWS),
-              (unsigned)args->a.kv.n_heads, (unsigned)n_seqs);
-    prefill<D, DTYPE><<<grid, THREADS, shared, stream>>>(*args, keys, values, box_rows);
-    return cudaGetLastError();
+    dim3 grid(ln_ceil_div(most_tokens * p.heads_per_kv, BLOCK_ROWS), (unsigned)p.a.kv.n_heads,
+              (unsigned)n_seqs);
+    return ln_pdl_launch(prefill<D, DTYPE>, grid, THREADS, shared, stream, g);
 }
 
 bool ln_takes_sm90_prefill(const ln_mma_attention_args *args) {
@@ -551,18 +582,20 @@ bool ln_takes_sm90_prefill(const ln_mma_attention_args *args) {
 }
 
 template <int D>
-static int launch_dtype(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
-                        cudaStream_t stream) {
-    switch (args->a.kv.dtype) {
-    case LN_KV_F16: return launch<D, LN_KV_F16>(args, n_seqs, most_tokens, stream);
-    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, n_seqs, most_tokens, stream);
-    case LN_KV_FP8: return launch<D, LN_KV_FP8>(args, n_seqs, most_tokens, stream);
-    default: return launch<D, LN_KV_Q8_0>(args, n_seqs, most_tokens, stream);
+static int launch_dtype(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream_t stream) {
+    switch (g.mma.a.kv.dtype) {
+    case LN_KV_F16: return launch<D, LN_KV_F16>(g, n_seqs, most_tokens, stream);
+    case LN_KV_BF16: return launch<D, LN_KV_BF16>(g, n_seqs, most_tokens, stream);
+    case LN_KV_FP8: return launch<D, LN_KV_FP8>(g, n_seqs, most_tokens, stream);
+    default: return launch<D, LN_KV_Q8_0>(g, n_seqs, most_tokens, stream);
     }
 }
 
 int ln_attention_sm90_prefill(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
-                              cudaStream_t stream) {
-    return args->a.kv.k_dim == 64 ? launch_dtype<64>(args, n_seqs, most_tokens, stream)
-                                  : launch_dtype<128>(args, n_seqs, most_tokens, stream);
+                              const ln_act_view *to, cudaStream_t stream) {
+    prefill_args g = {*args, to != NULL, {}, 0, {}, {}};
+    if (to != NULL)
+        g.to = *to;
+    return args->a.kv.k_dim == 64 ? launch_dtype<64>(g, n_seqs, most_tokens, stream)
+                                  : launch_dtype<128>(g, n_seqs, most_tokens, stream);
 }

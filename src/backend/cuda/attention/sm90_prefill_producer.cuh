@@ -55,12 +55,17 @@ store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsign
             size_t token = first_token + row_of_all / p.heads_per_kv;
             size_t head = kv_head * p.heads_per_kv + row_of_all % p.heads_per_kv;
             const float *q = p.a.q + (token * p.a.n_heads + head) * D;
-            const float4 *whole = (const float4 *)(q + 8 * part);
-            const float2 *pairs = (const float2 *)(q + part / 2 * 16 + part % 2 * 2);
-            float4 low = QUANT ? join(pairs[0], pairs[2]) : whole[0];
-            float4 high = QUANT ? join(pairs[4], pairs[6]) : whole[1];
-            packed = make_uint4(ln_pack_x2<BF16>(low.x, low.y), ln_pack_x2<BF16>(low.z, low.w),
-                                ln_pack_x2<BF16>(high.x, high.y), ln_pack_x2<BF16>(high.z, high.w));
+            if (!QUANT && p.a.q_is_narrow) {
+                packed = ((const uint4 *)q)[part];
+            } else {
+                const float4 *whole = (const float4 *)(q + 8 * part);
+                const float2 *pairs = (const float2 *)(q + part / 2 * 16 + part % 2 * 2);
+                float4 low = QUANT ? join(pairs[0], pairs[2]) : whole[0];
+                float4 high = QUANT ? join(pairs[4], pairs[6]) : whole[1];
+                packed =
+                    make_uint4(ln_pack_x2<BF16>(low.x, low.y), ln_pack_x2<BF16>(low.z, low.w),
+                               ln_pack_x2<BF16>(high.x, high.y), ln_pack_x2<BF16>(high.z, high.w));
+            }
         }
         *(uint4 *)(queries + part / 8 * LN_SWIZZLE_TILE_BYTES + in_tile * LN_SWIZZLE_COLS * 2 +
                    (part % 8 ^ in_tile % 8) * 16) = packed;

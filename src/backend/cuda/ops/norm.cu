@@ -86,7 +86,26 @@ static conversion find_conversion(const norm_args &p) {
     return !p.converts ? NOT_CONVERTED : p.to.by_row ? CONVERTED_BY_ROW : CONVERTED;
 }
 
-/* The result of a row in registers: weight, bias, residual, stores. */
+/* Float4 number i of a row: weight, bias, residual, and the result as float32. */
+static __device__ __forceinline__ void finish_four(const norm_args &p, size_t row, unsigned i,
+                                                   const float4 &x, const float4 &weight,
+                                                   const float4 &bias, float mean, float inverse,
+                                                   float (&y)[4]) {
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        y[j] = ln_norm_scale(p.norm, ln_part(x, j), ln_part(weight, j), ln_part(bias, j), mean,
+                             inverse);
+    if (p.residual != NULL) {
+        float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            y[j] = ln_part(r, j) + p.scale * y[j];
+    }
+    if (p.out != NULL)
+        ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[0], y[1], y[2], y[3]);
+}
+
+/* A row in registers: its result, and its conversion. */
 template <int FOURS, conversion TO>
 static __device__ __forceinline__ void
 finish_row(const norm_args &p, size_t row, const ln_norm_row<FOURS, 1> &held,
@@ -98,17 +117,7 @@ finish_row(const norm_args &p, size_t row, const ln_norm_row<FOURS, 1> &held,
         unsigned i = ln_norm_row_index<1>(0, h);
         if (i >= (unsigned)p.norm.dim / 4)
             continue;
-        for (int j = 0; j < 4; j++)
-            y[h][j] = ln_norm_scale(p.norm, ln_part(held.at[0][h], j), ln_part(weight[h], j),
-                                    ln_part(bias[h], j), mean, inverse);
-        if (p.residual != NULL) {
-            float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
-            for (int j = 0; j < 4; j++)
-                y[h][j] = ln_part(r, j) + p.scale * y[h][j];
-        }
-        if (p.out != NULL)
-            ((float4 *)(p.out + row * p.norm.dim))[i] =
-                make_float4(y[h][0], y[h][1], y[h][2], y[h][3]);
+        finish_four(p, row, i, held.at[0][h], weight[h], bias[h], mean, inverse, y[h]);
         if (TO == CONVERTED_BY_ROW)
             absmax = fmaxf(absmax, ln_largest_of_four(y[h]));
         else if (TO == CONVERTED)
@@ -117,6 +126,109 @@ finish_row(const norm_args &p, size_t row, const ln_norm_row<FOURS, 1> &held,
     if (TO == CONVERTED_BY_ROW)
         ln_act_store_registers<LN_NORM_VTHREADS>(p.to, row, y, ln_block_greatest(absmax, shared));
 }
+
+/* ---- short rows by warps ----------------------------------------------------------------------
+ */
+
+/* Many rows of up to 1,024 elements: a warp has a row, lane t float4 number t of each virtual warp,
+ * and adds up as ln_norm_sum does. */
+enum { ROW_WARPS = 8, ROW_FOURS = 8, ROW_DIM = 4 * ROW_FOURS * LN_WARP };
+
+/* The sums over lanes of x[v], then over v, as ln_warp_sum adds both. */
+static __device__ __forceinline__ float sum_virtual_warps(const float x[ROW_FOURS]) {
+    float sums[ROW_FOURS];
+    unsigned lane = threadIdx.x % LN_WARP;
+#pragma unroll
+    for (int v = 0; v < ROW_FOURS; v++)
+        sums[v] = x[v];
+#pragma unroll
+    for (int n = ROW_FOURS / 2, step = LN_WARP / 2; n > 0; n /= 2, step /= 2) {
+        bool is_upper = (lane & (unsigned)step) != 0; /* goes on with the upper half of sums */
+#pragma unroll
+        for (int v = 0; v < n; v++) {
+            float own = is_upper ? sums[v + n] : sums[v];
+            sums[v] = own + __shfl_xor_sync(0xffffffffu, is_upper ? sums[v] : sums[v + n], step);
+        }
+    }
+    float sum = sums[0]; /* of virtual warp lane / 4, over four lanes */
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += 0.0f; /* the virtual warps that are not there */
+#pragma unroll
+    for (int step = LN_WARP / 2; step >= LN_WARP / ROW_FOURS; step /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    return sum;
+}
+
+static __device__ __forceinline__ void
+find_statistics(const ln_norm &norm, const float4 (&row)[ROW_FOURS], float *mean, float *inverse) {
+    float sums[ROW_FOURS], squares[ROW_FOURS];
+    unsigned lane = threadIdx.x % LN_WARP;
+    *mean = 0.0f;
+#pragma unroll
+    for (int v = 0; v < ROW_FOURS; v++)
+        sums[v] = 0.0f + (row[v].x + row[v].y + (row[v].z + row[v].w));
+    if (norm.kind == LN_NORM_LAYER)
+        *mean = sum_virtual_warps(sums) / (float)norm.dim;
+#pragma unroll
+    for (int v = 0; v < ROW_FOURS; v++) {
+        squares[v] = 0.0f;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            bool is_there = v * LN_WARP + lane < (unsigned)norm.dim / 4;
+            float y = is_there ? ln_part(row[v], i) - *mean : 0.0f;
+            squares[v] = fmaf(y, y, squares[v]);
+        }
+    }
+    *inverse = 1.0f / sqrtf(sum_virtual_warps(squares) / (float)norm.dim + norm.eps);
+}
+
+/* Grid n_rows / 8, block 256. */
+template <bool CONVERTS>
+static __global__ void __launch_bounds__(ROW_WARPS *LN_WARP, 4)
+    norm_short_rows(const __grid_constant__ norm_args p) {
+    ln_pdl_launch_and_wait();
+    size_t row = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / LN_WARP;
+    unsigned lane = threadIdx.x % LN_WARP, n_fours = (unsigned)p.norm.dim / 4;
+    if (row >= p.n_rows)
+        return;
+    size_t from = p.rows != NULL ? (size_t)p.rows[row] : row;
+    const float4 *x = (const float4 *)(p.x + from * p.norm.dim);
+    float4 held[ROW_FOURS];
+    float mean, inverse;
+#pragma unroll
+    for (int v = 0; v < ROW_FOURS; v++) {
+        unsigned i = v * LN_WARP + lane;
+        held[v] = i < n_fours ? x[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+    find_statistics(p.norm, held, &mean, &inverse);
+#pragma unroll
+    for (int v = 0; v < ROW_FOURS; v++) {
+        unsigned i = v * LN_WARP + lane;
+        if (i >= n_fours)
+            continue;
+        float y[4];
+        finish_four(p, row, i, held[v], load_constant(p.norm.weight, i),
+                    load_constant(p.norm.bias, i), mean, inverse, y);
+        if (CONVERTS)
+            ln_act_store(p.to, row, 4 * (size_t)i, y);
+    }
+}
+
+static bool takes_short_rows(const norm_args &p) {
+    return p.norm.kind != LN_NORM_NONE && p.norm.dim <= ROW_DIM &&
+           find_conversion(p) != CONVERTED_BY_ROW;
+}
+
+static int launch_short_rows(const norm_args &args, ln_cuda_stream stream) {
+    dim3 grid(ln_ceil_div(args.n_rows, ROW_WARPS));
+    return args.converts
+               ? ln_pdl_launch(norm_short_rows<true>, grid, ROW_WARPS * LN_WARP, 0, stream, args)
+               : ln_pdl_launch(norm_short_rows<false>, grid, ROW_WARPS * LN_WARP, 0, stream, args);
+}
+
+/* ---- rows by blocks ---------------------------------------------------------------------------
+ */
 
 /* Grid n_rows, block 512. 48 registers a thread leave room for a small-M GEMM's block on the SM,
  * which starts early (PDL). */
@@ -182,6 +294,8 @@ static int launch_to(const norm_args &args, ln_cuda_stream stream) {
     if (args.n_rows <= n_blocks || args.norm.kind == LN_NORM_NONE)
         return ln_pdl_launch(norm_row<FOURS, TO>, dim3((unsigned)args.n_rows), LN_NORM_VTHREADS, 0,
                              stream, args);
+    if (FOURS == 1 && takes_short_rows(args))
+        return launch_short_rows(args, stream);
     code = cudaFuncSetAttribute(norm_persistent<FOURS, TO>,
                                 cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     return code != 0 ? code
@@ -222,8 +336,9 @@ int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     if (p->out_stride == 0 || p->n_rows == 0)
         return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, NULL,
                               stream);
-    norm_args args = {*p->norm, p->n_rows, rows,  p->x, p->residual,
-                      p->scale, p->out + p->out_begin, false, {}, p->out_stride};
+    norm_args args = {
+        *p->norm, p->n_rows, rows,         p->x, p->residual, p->scale, p->out + p->out_begin,
+        false,    {},        p->out_stride};
     return ln_pdl_launch(norm_rows, dim3((unsigned)p->n_rows), LN_NORM_THREADS, 0, stream, args);
 }
 

@@ -2,6 +2,7 @@
  * (MLA), whose cache row all heads share. */
 #include "backend/cuda/ops/qkv.cuh"
 
+#include "backend/cuda/ops/qkv_lanes.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/weights/traits.cuh"
 
@@ -153,8 +154,12 @@ static __device__ __forceinline__ void rotate_piece(const piece_angles &t, piece
     }
 }
 
-/* Four elements from `at` on of a cache without scales. */
-static __device__ __forceinline__ void store_four(const ln_kv_array &to, size_t at,
+static __device__ __forceinline__ ln_plain_rows queries_of(const ln_qkv_args &p) {
+    return {p.q_dtype, p.q};
+}
+
+/* Four elements from `at` on. */
+static __device__ __forceinline__ void store_four(const ln_plain_rows &to, size_t at,
                                                   const float4 &x) {
     if (to.dtype == LN_KV_F32) {
         *(float4 *)((float *)to.data + at) = x;
@@ -182,6 +187,27 @@ static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p, c
                          : p.v + (h.token * h.n_kv + head - h.n_kv) * h.dim;
 }
 
+/* Where a head of q is written: 16 bits begin where its float32 did. */
+static __device__ __forceinline__ size_t find_query(const ln_qkv_args &p, const token_heads &h,
+                                                    unsigned head) {
+    return (h.token * h.n_q + head) * h.dim * (p.q_dtype == LN_KV_F32 ? 1 : 2);
+}
+
+/* Where a head of k, or behind those of v, is written: its row of the cache. */
+static __device__ __forceinline__ size_t find_cached(const token_heads &h, unsigned head) {
+    return (h.cached + (size_t)(head % h.n_kv) * h.block_tokens) * h.dim;
+}
+
+static __device__ __forceinline__ token_heads find_heads(const ln_qkv_args &p) {
+    const ln_kv_layer &kv = p.kv;
+    token_heads h = {blockIdx.x,         0,
+                     p.n_heads,          (unsigned)kv.n_heads,
+                     (unsigned)kv.k_dim, (unsigned)kv.block_tokens};
+    unsigned slot = (unsigned)p.slots[h.token];
+    h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
+    return h;
+}
+
 template <ln_rope_style STYLE>
 static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const token_heads &h,
                                                     unsigned head, const piece_angles &t,
@@ -189,14 +215,14 @@ static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const 
     if (head < h.n_q + h.n_kv)
         rotate_piece<STYLE>(t, x);
     if (head < h.n_q) {
-        float *q = p.q + (h.token * h.n_q + head) * h.dim;
-        *(float4 *)(q + t.a) = x.a;
-        *(float4 *)(q + t.b) = x.b;
+        size_t at = find_query(p, h, head);
+        store_four(queries_of(p), at + t.a, x.a);
+        store_four(queries_of(p), at + t.b, x.b);
         return;
     }
     head -= h.n_q;
-    const ln_kv_array &to = head < h.n_kv ? p.keys : p.values;
-    size_t at = (h.cached + (size_t)(head % h.n_kv) * h.block_tokens) * h.dim;
+    ln_plain_rows to = ln_plain_rows_of(head < h.n_kv ? p.keys : p.values);
+    size_t at = find_cached(h, head);
     store_four(to, at + t.a, x.a);
     store_four(to, at + t.b, x.b);
 }
@@ -207,17 +233,14 @@ template <ln_rope_style STYLE>
 static __global__ void __launch_bounds__(PIECE_THREADS)
     write_pieces(const __grid_constant__ ln_qkv_args p) {
     ln_pdl_launch_dependents();
-    const ln_kv_layer &kv = p.kv;
-    token_heads h = {blockIdx.x,         0,
-                     p.n_heads,          (unsigned)kv.n_heads,
-                     (unsigned)kv.k_dim, (unsigned)kv.block_tokens};
+    token_heads h = find_heads(p);
     unsigned per_head = h.dim / PIECE, at_once = PIECE_THREADS / per_head;
+    unsigned of_head = 0xffffffffu >> (LN_WARP - min(per_head, (unsigned)LN_WARP))
+                                          << threadIdx.x % LN_WARP / per_head * per_head;
     unsigned number = threadIdx.x % per_head, n_heads = h.n_q + 2 * h.n_kv;
     unsigned begin = blockIdx.y * at_once + threadIdx.x / per_head, step = gridDim.y * at_once;
     if (threadIdx.x >= at_once * per_head)
         return;
-    unsigned slot = (unsigned)p.slots[h.token];
-    h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
     piece_angles t;
     find_angles<STYLE>(p.rope, p.positions[h.token], number, t);
     ln_pdl_wait();
@@ -230,6 +253,8 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
                 x[i].a = *(const float4 *)(from + t.a);
                 x[i].b = *(const float4 *)(from + t.b);
             }
+        if (p.q_dtype != LN_KV_F32) /* lies where others of the head have read */
+            __syncwarp(of_head);
 #pragma unroll
         for (unsigned i = 0; i < PIECES_AHEAD; i++)
             if (head + i * step < n_heads)
@@ -237,18 +262,26 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
     }
 }
 
-static bool takes_pieces(const ln_qkv_args &p) {
+/* Whether q, k and v are all there, in a cache of plain rows, and take no more than norm and RoPE.
+ */
+static bool has_plain_heads(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
-    return p.q != NULL && p.k != NULL && p.v != NULL && p.has_rope && !p.normalizes &&
-           p.q_scale.beta == 0.0f && !ln_kv_has_scales(kv.dtype) && at % 16 == 0 &&
-           kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride && kv.k_dim % PIECE == 0 &&
+    return p.q != NULL && p.k != NULL && p.v != NULL && p.q_scale.beta == 0.0f &&
+           !ln_kv_has_scales(kv.dtype) && at % 16 == 0 && kv.k_dim == kv.v_dim &&
+           kv.v_dim == kv.v_stride;
+}
+
+static bool takes_pieces(const ln_qkv_args &p) {
+    const ln_kv_layer &kv = p.kv;
+    return has_plain_heads(p) && p.has_rope && !p.normalizes && kv.k_dim % PIECE == 0 &&
            kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
 }
 
-/* Up to FEW_TOKENS tokens are divided among several blocks each. */
+/* Up to so many tokens are divided among several blocks each. */
+enum { FEW_TOKENS = 256 };
+
 static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_stream stream) {
-    enum { FEW_TOKENS = 256 };
     unsigned at_once = PIECE_THREADS / (unsigned)(args.kv.k_dim / PIECE);
     unsigned n_parts = ln_ceil_div(args.n_heads + 2 * args.kv.n_heads, at_once);
     dim3 grid((unsigned)n_tokens, n_tokens <= FEW_TOKENS ? n_parts : 1);
@@ -256,6 +289,92 @@ static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_strea
                ? ln_pdl_launch(write_pieces<LN_ROPE_HALF>, grid, PIECE_THREADS, 0, stream, args)
                : ln_pdl_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream,
                                args);
+}
+
+/* ---- norm and RoPE --------------------------------------------------------------------------- */
+
+/* Heads of whole multiples of 32 elements, all of which rotate by halves, or none, behind a norm: a
+ * warp per head, of which lane t has the elements t, t + 32 .., and so both of a pair. Sums are
+ * those of ln_finish_head. */
+enum { HEAD_WARPS = 8, HEADS_AHEAD = 4 };
+
+/* What a lane's elements are multiplied with, of all heads. */
+template <int N> struct head_constants { float q_weight[N], k_weight[N], cos[N / 2], sin[N / 2]; };
+
+template <int N>
+static __device__ __forceinline__ void load_constants(const ln_qkv_args &p, size_t token,
+                                                      head_constants<N> &c) {
+    ln_load_lane_weights(p.q_norm, c.q_weight);
+    ln_load_lane_weights(p.k_norm, c.k_weight);
+    unsigned lane = threadIdx.x % LN_WARP;
+#pragma unroll
+    for (int k = 0; k < N / 2 && p.has_rope; k++)
+        ln_find_angle(p.rope, p.positions[token], lane + LN_WARP * k, &c.cos[k], &c.sin[k]);
+}
+
+/* Grid (n_tokens, parts of its heads), block 256. k is written to the cache alone. */
+template <int N>
+static __global__ void __launch_bounds__(HEAD_WARPS *LN_WARP)
+    write_heads(const __grid_constant__ ln_qkv_args p) {
+    ln_pdl_launch_dependents();
+    token_heads h = find_heads(p);
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    unsigned n_heads = h.n_q + 2 * h.n_kv, step = gridDim.y * HEAD_WARPS;
+    head_constants<N> c;
+    load_constants(p, h.token, c);
+    ln_pdl_wait();
+    for (unsigned head = blockIdx.y * HEAD_WARPS + warp; head < n_heads;
+         head += step * HEADS_AHEAD) {
+        float x[HEADS_AHEAD][N];
+#pragma unroll
+        for (unsigned i = 0; i < HEADS_AHEAD; i++)
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                x[i][k] = head + i * step < n_heads
+                              ? find_head(p, h, head + i * step)[lane + LN_WARP * k]
+                              : 0.0f;
+#pragma unroll
+        for (unsigned i = 0; i < HEADS_AHEAD; i++) {
+            unsigned at = head + i * step;
+            if (at >= n_heads)
+                break;
+            bool is_q = at < h.n_q, is_v = at >= h.n_q + h.n_kv;
+            if (is_q)
+                ln_norm_lanes(p.q_norm, c.q_weight, x[i]);
+            else if (!is_v)
+                ln_norm_lanes(p.k_norm, c.k_weight, x[i]);
+            if (!is_v && p.has_rope)
+                ln_rotate_lanes(c.cos, c.sin, x[i]);
+            if (is_q)
+                ln_store_lanes(queries_of(p), find_query(p, h, at), x[i]);
+            else
+                ln_store_lanes(ln_plain_rows_of(is_v ? p.values : p.keys),
+                               find_cached(h, at - h.n_q), x[i]);
+        }
+    }
+}
+
+static int launch_heads(const ln_qkv_args &args, size_t n_tokens, ln_cuda_stream stream) {
+    unsigned n_parts = ln_ceil_div(args.n_heads + 2 * args.kv.n_heads, HEAD_WARPS);
+    dim3 grid((unsigned)n_tokens, n_tokens <= FEW_TOKENS ? n_parts : 1);
+    unsigned n_threads = HEAD_WARPS * LN_WARP;
+    switch (args.kv.k_dim) {
+    case 64: return ln_pdl_launch(write_heads<2>, grid, n_threads, 0, stream, args);
+    case 128: return ln_pdl_launch(write_heads<4>, grid, n_threads, 0, stream, args);
+    default: return ln_pdl_launch(write_heads<8>, grid, n_threads, 0, stream, args);
+    }
+}
+
+static bool is_rms(const ln_norm &norm) {
+    return (norm.kind == LN_NORM_RMS || norm.kind == LN_NORM_RMS_PLUS_ONE) && norm.bias == NULL;
+}
+
+static bool takes_heads(const ln_qkv_args &p) {
+    size_t dim = p.kv.k_dim;
+    bool rotates = p.has_rope && p.rope.style == LN_ROPE_HALF && p.rope.n_dims == dim;
+    return has_plain_heads(p) && p.normalizes && !p.own_norms && !p.norm_after_rope &&
+           (rotates || !p.has_rope) && (dim == 64 || dim == 128 || dim == 256) &&
+           is_rms(p.q_norm) && is_rms(p.k_norm);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -280,9 +399,25 @@ ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
     args.kv = *p->kv;
     args.keys = ln_kv_keys(p->kv);
     args.values = ln_kv_values(p->kv);
+    args.q_dtype = LN_KV_F32;
     args.positions = step->batch.positions;
     args.slots = step->batch.groups[p->kv->group].slots;
     return args;
+}
+
+/* The pieces of a head must be those of one warp: 16 bits lie where others read float32. */
+bool ln_qkv_narrows(const ln_qkv_args *args) {
+    return takes_heads(*args) ||
+           (takes_pieces(*args) && PIECE * LN_WARP % (unsigned)args->kv.k_dim == 0);
+}
+
+int ln_qkv_launch(const ln_qkv_args *args, size_t n_tokens, ln_cuda_stream stream) {
+    if (takes_pieces(*args))
+        return launch_pieces(*args, n_tokens, stream);
+    if (takes_heads(*args))
+        return launch_heads(*args, n_tokens, stream);
+    dim3 grid((unsigned)n_tokens, ln_ceil_div(args->n_heads + 2 * args->kv.n_heads, QKV_WARPS));
+    return ln_pdl_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, *args);
 }
 
 int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
@@ -294,10 +429,7 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
             ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
     }
     ln_qkv_args args = ln_make_qkv_args(p, step);
-    if (takes_pieces(args))
-        return launch_pieces(args, n_tokens, stream);
-    dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
-    return ln_pdl_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
+    return ln_qkv_launch(&args, n_tokens, stream);
 }
 
 /* ---- latent attention ------------------------------------------------------------------------ */

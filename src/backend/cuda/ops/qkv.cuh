@@ -12,6 +12,7 @@ typedef struct ln_qkv_args {
     unsigned n_heads;
     bool normalizes; /* each head by itself */
     bool own_norms;  /* with weights of its own */
+    uint8_t q_dtype; /* ln_kv_dtype: q is written as float32, or as 16 bits at its heads' starts */
     ln_norm q_norm, k_norm;
     bool norm_after_rope; /* write_qkv alone does this and the next */
     ln_query_scale q_scale;
@@ -127,5 +128,9 @@ static __device__ __forceinline__ void ln_rotate_head(const ln_rope &rope,
 
 /* Leaves out LN_QK_NORM_FULL, which normalises whole rows ahead of the heads. */
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step);
+
+/* Whether ln_qkv_launch can write q as 16 bits. */
+bool ln_qkv_narrows(const ln_qkv_args *args);
+int ln_qkv_launch(const ln_qkv_args *args, size_t n_tokens, ln_cuda_stream stream);
 
 #endif

@@ -120,17 +120,26 @@ static void plan_norm(ln_planner *p, size_t at, size_t at_linears, size_t n,
     p->x = launch->converts_to ? launch->to : ln_act_none(&p->x);
 }
 
+/* Whether the attention of prompts can write tiles of bf16, as launch->to wants them. */
+static bool prefill_converts(const ln_planner *p, const ln_op_attention *attention,
+                             const ln_cuda_launch *launch) {
+    const ln_converted_act *to = &launch->to;
+    return !to->is_int8 && !to->by_row && !to->precise && to->in_tiles && launch->leaves_out &&
+           ln_plan_takes_prefill(attention, p->step, p->target->has_sm90a);
+}
+
 /* Attention `at`, whose result n linears behind it read, with or without the QKV in front. */
 static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
                            ln_cuda_launch *launch) {
     const ln_op_attention *attention = &p->ops[at].attention;
     bool has_sm90a = p->target->has_sm90a;
+    bool wants = n > 0 && ln_plan_convert_to(p, at, p->step->batch.n_tokens,
+                                             attention->n_heads * attention->kv->v_dim,
+                                             behind(p, at), n, launch);
+    launch->leaves_out = wants && prefill_converts(p, attention, launch);
     launch->converts_to =
-        n > 0 &&
-        ln_plan_convert_to(p, at, p->step->batch.n_tokens,
-                           attention->n_heads * attention->kv->v_dim, behind(p, at), n, launch) &&
-        !launch->to.by_row && ln_plan_attention_converts(attention, p->step, has_sm90a);
-    launch->leaves_out = false;
+        launch->leaves_out ||
+        (wants && !launch->to.by_row && ln_plan_attention_converts(attention, p->step, has_sm90a));
     launch->kind = launch->converts_to || has_qkv ? LN_CUDA_ATTENTION : LN_CUDA_OP;
     launch->n_ops = 1 + has_qkv;
     p->x = launch->converts_to ? launch->to : ln_act_none(&p->x);
@@ -263,6 +272,8 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     } else if (op->kind == LN_OP_QKV && at + 1 < p->n_ops && next->kind == LN_OP_ATTENTION) {
         const char *why = ln_plan_refuses_qkv(op, next, p->step, p->target->has_sm90a);
         launch->apart = why != NULL ? why : launch->apart;
+        if (why != NULL && ln_value_stays_within(&p->plan->uses[op->out[LN_OUT_Q]], 1))
+            why = ln_plan_refuses_prefill_qkv(op, next, p->step, p->target->has_sm90a);
         if (why == NULL)
             plan_attention(p, at + 1, true, ln_plan_linears(p, behind(p, at + 1), false), launch);
         else

@@ -125,9 +125,7 @@ static const char *part_for_cpu(const ln_spec *spec) {
     for (size_t i = 0; i < spec->n_layers; i++)
         if (spec->layers[i].attention.tied.q_latent > 0)
             return "attention whose values are its keys (DeepSeek V4)";
-    if (spec->hyper.n_rounds > 0)
-        return "residual streams that mix";
-    return spec->shared_rank > 0 ? "blocks that recurrent layers share" : NULL;
+    return spec->hyper.n_rounds > 0 ? "residual streams that mix" : NULL;
 }
 
 /* The backend of the last layers. Where "auto" finds no GPU, or the layers are not for one, the CPU

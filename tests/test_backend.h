@@ -30,7 +30,8 @@ static inline bool test_has_backend(const char *backend) {
 /* Whether a backend runs a golden model; CUDA refuses one by name, as it has no compressed
  * entries. */
 static inline bool test_backend_runs(const char *backend, const char *model) {
-    return strcmp(backend, "cuda") != 0 || strcmp(model, "deepseek_v4") != 0;
+    static const char refused[] = "deepseek_v4";
+    return strcmp(backend, "cuda") != 0 || strncmp(model, refused, strlen(refused)) != 0;
 }
 
 #endif

@@ -138,8 +138,9 @@ typedef struct ln_backend_vtable {
      * behind what was started before, and the copy of `bytes` of what they write to `memory`: at
      * most LN_MAX_STARTED runs may be under way, each but a lone one with at most
      * LN_STARTED_BYTES. What was recorded may change once it returns. finish waits for the first
-     * one under way; *host is valid until the next but two starts. What a failed start queued is of
-     * no use, and is not to be finished. Both NULL: not offered, nor is LN_OP_SAMPLE. */
+     * one under way; *host is valid until the next but two starts that copy. What a failed start
+     * queued is of no use, and is not to be finished. Both NULL: not offered, nor is LN_OP_SAMPLE.
+     */
     ln_status (*start)(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
                        size_t bytes, ln_error *err);
     ln_status (*finish)(ln_backend *backend, void **host, ln_error *err);

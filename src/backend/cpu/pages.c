@@ -28,7 +28,7 @@ static void advise(const ln_kv_layer *kv, void *cache, size_t dim, size_t first,
 void ln_cpu_advise_huge_cache(const ln_op *ops, size_t n_ops) {
     for (size_t i = 0; i < n_ops; i++) {
         const ln_batch *batch = ops[i].batch;
-        if (ops[i].kind != LN_OP_QKV || batch->n_tokens < LONG_TOKENS)
+        if (ops[i].kind != LN_OP_QKV || ops[i].qkv.k == NULL || batch->n_tokens < LONG_TOKENS)
             continue;
         const ln_kv_layer *kv = ops[i].qkv.kv;
         const int32_t *slots = batch->groups[kv->group].slots;

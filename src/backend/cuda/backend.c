@@ -60,8 +60,8 @@ typedef struct cuda_backend {
     size_t n_events;
     char *small_results; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked, of started runs */
     started_run started[LN_MAX_STARTED];
-    size_t n_started, n_finished; /* so far */
-    bool is_lost;                 /* every call of the runtime fails */
+    size_t n_started, n_finished, n_results; /* so far; results: of runs that copy some */
+    bool is_lost;                            /* every call of the runtime fails */
 } cuda_backend;
 
 static ln_status fail_with(const cuda_backend *self, int code, const char *what, ln_error *err) {
@@ -586,7 +586,8 @@ static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void
     int code = 0;
     LN_BUG_ON(n_under_way == LN_MAX_STARTED);
     LN_BUG_ON(!is_small && (n_under_way > 0 || bytes > self->readback_bytes));
-    run->host = is_small ? self->small_results + turn * LN_STARTED_BYTES : self->readback;
+    run->host = is_small ? self->small_results + self->n_results % LN_MAX_STARTED * LN_STARTED_BYTES
+                         : self->readback;
     LN_TRY(queue(self, ops, n_ops, err));
     if (bytes > 0)
         code = ln_cuda_copy_to_host(run->host, memory, bytes, self->stream);
@@ -595,6 +596,7 @@ static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void
     if (code != 0)
         return fail_to_run(self, code, "a step", err);
     self->n_started++;
+    self->n_results += bytes > 0;
     return LINNET_OK;
 }
 

@@ -10,7 +10,7 @@ typedef enum layer_kind { WINDOW_ALONE, OVERLAPPING, PLAIN_RUNS } layer_kind;
 ln_status ln_spec_read_tied_fraction(const ln_config *config, size_t head_dim, double *fraction,
                                      ln_error *err) {
     size_t n_rope = 0;
-    LN_TRY(ln_config_size(config, (ln_key){"qk_rope_head_dim", ""}, 2, LN_MAX_DIM, &n_rope, err));
+    LN_TRY(ln_config_size(config, (ln_key){"qk_rope_head_dim", ""}, 2, head_dim, &n_rope, err));
     *fraction = n_rope > 0 ? (double)n_rope / (double)head_dim : 64.0 / 512.0;
     return LINNET_OK;
 }

@@ -68,8 +68,9 @@ static void widen(uint8_t *memory, const int32_t *slots, size_t n_tokens) {
                       .k = memory,
                       .v = memory + CACHE_BYTES};
     ln_batch batch = {.n_tokens = n_tokens, .n_seqs = 1, .groups = {{.slots = slots}}};
+    float key = 0.0f; /* not read */
     ln_op ops[2] = {{.kind = LN_OP_NORM, .batch = &batch},
-                    {.kind = LN_OP_QKV, .batch = &batch, .qkv = {.kv = &kv}}};
+                    {.kind = LN_OP_QKV, .batch = &batch, .qkv = {.k = &key, .kv = &kv}}};
     ln_cpu_advise_huge_cache(ops, 2);
 }
 

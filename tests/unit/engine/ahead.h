@@ -16,7 +16,7 @@ struct ahead_backend {
     const ln_backend_vtable *real;
     char kept[LN_MAX_STARTED][LN_STARTED_BYTES];
     void *results[LN_MAX_STARTED];
-    size_t n_started, n_finished;
+    size_t n_started, n_finished, n_results;
     size_t n_ahead;                   /* steps whose tokens came from the step before */
     size_t fails_start, fails_finish; /* the how-manieth from now on; 0: none */
 };
@@ -47,10 +47,12 @@ static inline ln_status ahead_start(ln_backend *backend, const ln_op *ops, size_
         return ln_fail(err, LINNET_ERR_COMPUTE, "a start failed");
     LN_TRY(self->real->run(backend, ops, n_ops, err));
     LN_TRY(self->real->read_back(backend, memory, bytes, &host, err));
-    self->results[turn] = bytes <= LN_STARTED_BYTES ? self->kept[turn] : host;
+    char *kept = self->kept[self->n_results % LN_MAX_STARTED];
+    self->results[turn] = bytes <= LN_STARTED_BYTES ? kept : host;
     if (bytes > 0 && bytes <= LN_STARTED_BYTES)
-        memcpy(self->kept[turn], host, bytes);
+        memcpy(kept, host, bytes);
     self->n_started++;
+    self->n_results += bytes > 0;
     self->n_ahead += ops[n_ops - 1].batch->has_device_tokens;
     return LINNET_OK;
 }

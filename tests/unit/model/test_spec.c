@@ -269,6 +269,7 @@ static const struct {
     {"zamba2", "\"hybrid\"", "\"attention\"",
      "key layers_block_type: the kind of layer 1 is not supported"},
     {"deepseek_v4", "\"o_groups\": 2", "\"o_groups\": 3", "4 heads of 16 in 3 groups"},
+    {"deepseek_v4", "\"qk_rope_head_dim\": 8", "\"qk_rope_head_dim\": 32", "key qk_rope_head_dim"},
     {"deepseek_v4", "\"sliding_attention\"", "\"full_attention\"",
      "key layer_types has no known kind for layer 0"},
     {"deepseek_v4", "\"n_routed_experts\": 4", "\"n_routed_experts\": 3", "not 3 x 32"},

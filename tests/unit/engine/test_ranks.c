@@ -157,6 +157,35 @@ static void parts_are_started_behind_one_another(void **state) {
     linnet_model_close(g.model);
 }
 
+/* Three parts and the results are as many runs as may be under way: the next step's results are
+ * copied before the host has read these. */
+static void results_lie_until_they_are_read(void **state) {
+    const mesh m = {1, 1, 3, "cohere2"};
+    linnet_request *requests[GOLDEN_PROMPTS];
+    rank_thread ranks[MAX_RANKS];
+    gate held;
+    golden g;
+    (void)state;
+    assert_int_equal(GOLDEN_PROMPTS + 1, LN_MAX_STARTED);
+    golden_open(&g, m.model);
+    open_mesh(&g, &m, true, ranks);
+    ranks[0].engine->executor.part_cost = (ln_micro_batch_cost){1, 1};
+    gate_hold(&held, ranks[0].engine);
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_request_options options = greedy_options(&g, i);
+        requests[i] = submit(ranks[0].engine, &options);
+    }
+    gate_release(&held);
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        given got;
+        take(requests[i], &got);
+        assert_int_equal(got.n_ids, GOLDEN_OUTPUT);
+        assert_memory_equal(got.ids, g.greedy[i], sizeof g.greedy[i]);
+    }
+    close_ranks(ranks, 3);
+    linnet_model_close(g.model);
+}
+
 /* Micro-batches of a step have results of their own, and go on before others have theirs. As these
  * backends run what they start at once, a rank may be told a step only where messages are kept. */
 static void results_by_part_are_those_of_whole_steps(void **state) {
@@ -194,6 +223,7 @@ int main(void) {
         cmocka_unit_test(only_the_first_token_waits_for_rank_0),
         cmocka_unit_test(steps_ahead_give_the_tokens_of_those_that_wait),
         cmocka_unit_test(parts_are_started_behind_one_another),
+        cmocka_unit_test(results_lie_until_they_are_read),
         cmocka_unit_test(results_by_part_are_those_of_whole_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

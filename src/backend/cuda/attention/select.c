@@ -79,12 +79,18 @@ static bool has_rope_angles(const ln_op_qkv *p) {
            p->rope->n_dims <= 2 * LN_ROPE_LANE_PAIRS * LANES;
 }
 
+/* Whether the attention has its q and its cache from this operation. */
+static bool reads_heads(const ln_op *attention, const ln_op *qkv) {
+    return attention->in[LN_IN_Q] != 0 && attention->in[LN_IN_Q] == qkv->out[LN_OUT_Q] &&
+           attention->in[LN_IN_CACHE] == qkv->out[LN_OUT_CACHE] &&
+           qkv->qkv.n_heads == attention->attention.n_heads;
+}
+
 const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step,
                                 bool has_sm90a) {
     const ln_op_qkv *h = &qkv->qkv;
     const ln_op_attention *p = &attention->attention;
-    if (attention->in[LN_IN_Q] == 0 || attention->in[LN_IN_Q] != qkv->out[LN_OUT_Q] ||
-        attention->in[LN_IN_CACHE] != qkv->out[LN_OUT_CACHE] || h->n_heads != p->n_heads)
+    if (!reads_heads(attention, qkv))
         return "attention does not read what this finishes";
     if (step->one_by_one)
         return "a profile times every operation by itself";
@@ -116,8 +122,7 @@ const char *ln_plan_refuses_prefill_qkv(const ln_op *qkv, const ln_op *attention
                                         const ln_cuda_step *step, bool has_sm90a) {
     const ln_op_qkv *h = &qkv->qkv;
     const ln_op_attention *p = &attention->attention;
-    if (attention->in[LN_IN_Q] == 0 || attention->in[LN_IN_Q] != qkv->out[LN_OUT_Q] ||
-        attention->in[LN_IN_CACHE] != qkv->out[LN_OUT_CACHE] || h->n_heads != p->n_heads)
+    if (!reads_heads(attention, qkv))
         return "attention does not read what this finishes";
     if (step->one_by_one)
         return "a profile times every operation by itself";

@@ -42,12 +42,12 @@ static bool find_key(const finder *f, const char *key, ln_meta_value *value) {
 
 /* A number of quantization_config, wherever the method keeps it. */
 static size_t setting(const finder *f, const char *key, size_t fallback) {
-    static const char *const places[] = {"quantization_config.%s",
-                                         "quantization_config.config_groups.group_0.weights.%s"};
+    static const char *const places[] = {"quantization_config",
+                                         "quantization_config.config_groups.group_0.weights"};
     char name[NAME_BYTES];
     ln_meta_value value;
     for (size_t i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, i == 0 ? "quantization_config.%s" : places[1], key);
+        snprintf(name, sizeof name, "%s.%s", places[i], key);
         if (find_key(f, name, &value) && value.kind == LN_META_INT)
             return value.integer > 0 ? (size_t)value.integer : 0;
     }

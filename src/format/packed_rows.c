@@ -106,16 +106,6 @@ static int code_of(float x, int low, int high) {
     return x < (float)high ? (int)lrintf(x) : high;
 }
 
-/* The nearest number of E4M3, to even ones; what is larger than 448, and NaN, becomes 448. */
-static uint8_t f8_of(float x) {
-    uint32_t bits = ln_bits_from_f32(x), sign = bits >> 24 & 0x80;
-    bits &= 0x7fffffff;
-    if (bits < ln_bits_from_f32(0x1p-6f)) /* below the normal values 2^-9 apart */
-        return (uint8_t)(sign | (uint32_t)lrintf(ln_f32_from_bits(bits) * 512.0f));
-    bits = ((bits + 0x7ffff + (bits >> 20 & 1)) >> 20) - (120 << 3);
-    return (uint8_t)(sign | (bits < 0x7e ? bits : 0x7e));
-}
-
 /* One scale for the whole row: its largest number becomes 127, or 448. */
 static void byte_on_load(const ln_packed *p, size_t row, uint8_t *out) {
     bool is_int8 = p->on_load == LN_DTYPE_I8_G32;
@@ -126,7 +116,7 @@ static void byte_on_load(const ln_packed *p, size_t row, uint8_t *out) {
         memcpy(out, &scale, sizeof scale);
         for (size_t i = 0; i < BLOCK; i++)
             out[4 + i] = is_int8 ? (uint8_t)(int8_t)code_of(x[i] * inverse, -127, 127)
-                                 : f8_of(x[i] * inverse);
+                                 : ln_e4m3_from_f32(x[i] * inverse);
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
     }
 }

@@ -146,7 +146,7 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     }
     const ln_ffn_spec *ffn = ln_convert_ffn(spec);
     bool by_gate = ln_family_gate_shows(spec->family); /* T5's activation follows from its gate */
-    ln_activation read = !by_gate     ? plan->target->activation
+    ln_activation read = !by_gate     ? ln_family_activation(plan->target)
                          : ffn->gated ? LN_ACT_GELU_TANH
                                       : LN_ACT_RELU;
     bool has_ffn = ffn->n_hidden > 0 || mixtures.n_mixtures > 0;

@@ -258,9 +258,7 @@ ln_status ln_convert_vector(ln_convert_plan *plan, ln_tensor_id id, size_t n, fl
 }
 
 ln_status ln_convert_norm(ln_convert_plan *plan, ln_tensor_id id, size_t n) {
-    bool moved = (plan->spec->norm_kind == LN_NORM_RMS_PLUS_ONE &&
-                  plan->target->gguf_norm != LN_NORM_RMS_PLUS_ONE) ||
-                 plan->spec->family->norms_add_one;
+    bool moved = plan->spec->norm_kind == LN_NORM_RMS_PLUS_ONE || plan->spec->family->norms_add_one;
     if (ln_family_binding(plan->spec->family, LN_FORMAT_HF, id, 0) == NULL)
         return LINNET_OK;
     LN_TRY(ln_convert_vector(plan, id, n, moved ? 1 : 0));

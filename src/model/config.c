@@ -9,12 +9,12 @@
 
 enum { NAME_BYTES = 128 };
 
-/* Whether one of these keys is there; what the reference's config class takes does not count. */
-static bool has_any(const ln_config *config, const char *names) {
+/* Whether this key is there; what the reference's config class takes does not count. */
+static bool has_key(const ln_config *config, const char *key) {
     ln_meta_value value;
     ln_config own = *config;
     own.class_defaults = NULL;
-    return names != NULL && ln_config_find(&own, (ln_key){names, ""}, &value, NULL);
+    return ln_config_find(&own, (ln_key){key, ""}, &value, NULL);
 }
 
 /* A default as text: a number, true, false, or a name. */
@@ -35,53 +35,57 @@ static void read_default(const char *text, size_t n_bytes, ln_meta_value *value)
         *value = (ln_meta_value){.kind = LN_META_INT, .integer = (int64_t)real};
 }
 
-/* The same of the reference's config class. */
-static bool find_class_default(const ln_config *config, const char *names, ln_meta_value *value) {
-    const char *row = config->is_gguf ? NULL : config->class_defaults;
+/* Whether a key is there that a row's value, up to `text`, gives way to: "... unless key". */
+static bool gives_way(const ln_config *config, const char *text, const char *end) {
+    static const char word[] = " unless ";
     char key[NAME_BYTES];
-    while (row != NULL && *row != '\0') {
-        size_t n_key = strcspn(row, "="), n = strcspn(row, "|");
-        snprintf(key, sizeof key, "%.*s", (int)n_key, row);
-        if (ln_list_has(names, key, n_key) &&
-            !ln_checkpoint_meta_is_null(config->checkpoint, key)) {
-            read_default(row + n_key + 1, n - n_key - 1, value);
+    size_t n_word = sizeof word - 1;
+    while ((size_t)(end - text) > n_word && memcmp(text, word, n_word) == 0) {
+        size_t n_key = strcspn(text + n_word, " |");
+        snprintf(key, sizeof key, "%.*s", (int)n_key, text + n_word);
+        if (has_key(config, key))
             return true;
-        }
-        row += n + (row[n] == '|');
+        text += n_word + n_key;
     }
     return false;
 }
 
-/* The default of one of `names`, where the file does not hold that key, not even as null. */
-static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
-    const ln_config_default *known = config->is_gguf ? NULL : config->defaults;
-    bool is_named = false;
-    for (; known != NULL && known->key != NULL; known++) {
-        if (!ln_list_has(names, known->key, strlen(known->key)) ||
-            (known->type != NULL && strcmp(known->type, config->arch) != 0))
-            continue;
-        is_named = true;
-        if (ln_checkpoint_meta_is_null(config->checkpoint, known->key) ||
-            has_any(config, known->unless))
-            continue;
-        if (known->text != NULL) {
-            *value = (ln_meta_value){.kind = LN_META_STRING,
-                                     .string = {known->text, strlen(known->text)}};
-            return true;
+/* The value of one of `names` in rows of defaults, where the file does not hold that key, not even
+ * as null. *is_named: whether a row is about one of them. */
+static bool find_row(const ln_config *config, const char *rows, const char *names,
+                     ln_meta_value *value, bool *is_named) {
+    char key[NAME_BYTES];
+    *is_named = false;
+    for (const char *end; rows != NULL && *rows != '\0'; rows = end + (*end == '|')) {
+        end = rows + strcspn(rows, "|");
+        size_t n_type = strcspn(rows, ":="), n_key;
+        if (rows[n_type] == ':') {
+            if (strlen(config->arch) != n_type || memcmp(rows, config->arch, n_type) != 0)
+                continue;
+            rows += n_type + 1;
         }
-        bool whole = known->value == floor(known->value);
-        *value = (ln_meta_value){.kind = known->is_flag ? LN_META_BOOL
-                                         : whole        ? LN_META_INT
-                                                        : LN_META_FLOAT};
-        if (known->is_flag)
-            value->boolean = known->value != 0;
-        else if (whole)
-            value->integer = (int64_t)known->value;
-        else
-            value->real = known->value;
+        n_key = strcspn(rows, "=");
+        if (!ln_list_has(names, rows, n_key))
+            continue;
+        *is_named = true;
+        snprintf(key, sizeof key, "%.*s", (int)n_key, rows);
+        const char *text = rows + n_key + 1;
+        size_t n_text = strcspn(text, " |");
+        if (ln_checkpoint_meta_is_null(config->checkpoint, key) ||
+            gives_way(config, text + n_text, end))
+            continue;
+        read_default(text, n_text, value);
         return true;
     }
-    return !is_named && find_class_default(config, names, value);
+    return false;
+}
+
+static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
+    bool is_named;
+    if (config->is_gguf)
+        return false;
+    return find_row(config, config->defaults, names, value, &is_named) ||
+           (!is_named && find_row(config, config->class_defaults, names, value, &is_named));
 }
 
 /* What per_layer_config has for this layer, whose number may have zeros before it. */

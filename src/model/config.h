@@ -9,23 +9,16 @@
 #include "base/error.h"
 #include "format/checkpoint.h"
 
-/* What the reference implementation takes where config.json lacks a key. */
-typedef struct ln_config_default {
-    const char *key;
-    double value; /* a number, or a flag as 0 or 1 */
-    bool is_flag;
-    const char *type;   /* for this model_type of the family alone, or NULL */
-    const char *text;   /* instead of a value, or NULL */
-    const char *unless; /* not where config.json has one of these keys, or NULL */
-} ln_config_default;
-
 typedef struct ln_config {
     const ln_checkpoint *checkpoint;
     bool is_gguf;
     const char *nest; /* what goes before keys of config.json where another model wraps this one */
     char arch[64];    /* model_type; GGUF: the prefix of keys */
-    const ln_config_default *defaults; /* of the family, up to a NULL key; or NULL */
-    const char *class_defaults; /* "key=value|...", for keys that these do not name; or NULL */
+    /* What the reference implementation takes where config.json lacks a key, or NULL: rows as
+     * "key=value|type:key=value|key=value unless other", the second for that model_type alone, the
+     * third where config.json has no such key, either. The family's rows, and for keys that these
+     * do not name those of the reference's config class. */
+    const char *defaults, *class_defaults;
     bool by_layer; /* layers may differ: lists and per_layer_config count for `layer` */
     size_t layer;
     size_t n_layers; /* whose values a list holds; 0: not known yet, there are no lists */

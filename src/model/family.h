@@ -262,17 +262,17 @@ typedef enum ln_query_scale_rule {
 
 struct ln_family {
     const char *name;
-    const char *hf_types;     /* model_type values, separated by '|' */
+    const char *hf_types;     /* model_type values, separated by '|'; NULL: its name */
     const char *gguf;         /* general.architecture values likewise, or NULL */
     const char *gguf_mixture; /* the name in `gguf` of models with experts, or NULL: the first */
     const char *gguf_even;    /* as what models without recurrent layers are written: an
                                  architecture, and one with experts, or NULL */
     const char *gguf_as; /* the architecture that it is written as where `gguf` is NULL, or NULL */
-    const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
-    const char *ignored;   /* names of tensors that do not count, separated by '|', or NULL */
-    const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
-    const char *refused; /* flags of config.json that must not be true ('!': false), or NULL */
-    ln_norm_kind norm, gguf_norm;
+    const char *hf_prefix;   /* a prefix that tensor names of bare models lack, or NULL */
+    const char *ignored;     /* names of tensors that do not count, separated by '|', or NULL */
+    const char *defaults;    /* of keys that config.json may lack, as ln_config has them, or NULL */
+    const char *refused;     /* flags of config.json that must not be true ('!': false), or NULL */
+    ln_norm_kind norm;       /* GGUF has one added to weights of LN_NORM_RMS_PLUS_ONE */
     bool rms_where_said;     /* RMS norms where the checkpoint has an epsilon of those */
     bool norms_add_one;      /* folders: to their weights, where the kind does not say it */
     bool output_norm_is_rms; /* whatever the others are */
@@ -281,7 +281,7 @@ struct ln_family {
     ln_qk_norm qk_norm;
     const char *qk_norm_key;    /* a flag that says whether they are there; NULL: they are */
     size_t gguf_qk_norm_layers; /* GGUF's readers want them with so many layers, never with fewer */
-    ln_activation activation;   /* when the checkpoint does not say */
+    ln_activation activation;   /* when the checkpoint does not say; LN_ACT_NONE: SiLU */
     bool gelu_is_tanh;          /* config.json means the approximation by "gelu" */
     bool fixed_activation;      /* whatever the checkpoint says */
     const char *activation_key; /* config.json's only key of it; NULL: the usual ones */
@@ -449,6 +449,12 @@ static inline bool ln_family_gate_shows(const ln_family *family) {
     return family->has_encoder || family->positions == LN_POSITIONS_RELATIVE;
 }
 
+/* What a feed-forward has when the checkpoint does not say: SiLU where the family says nothing. */
+static inline ln_activation ln_family_activation(const ln_family *family) {
+    bool is_silu = family->activation == LN_ACT_NONE && !family->xielu;
+    return is_silu ? LN_ACT_SILU : family->activation;
+}
+
 /* All families, NULL-terminated. */
 extern const ln_family *const ln_families[];
 
@@ -501,11 +507,6 @@ bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_
 /* Whether a role is stored as one tensor for each head or expert. */
 bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpoint,
                            ln_tensor_id id);
-
-/* How most decoders since LLaMA are built: RMSNorm in front of attention and FFN, SwiGLU. */
-#define LN_LLAMA_BLOCK                                                                             \
-    .norm = LN_NORM_RMS, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,                      \
-    .activation = LN_ACT_SILU
 
 /* The names that most families of llama's shape use; a family's table begins with its own. */
 #define LN_LLAMA_ENDS                                                                              \
@@ -602,8 +603,8 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
 /* What a Gemma from the third on is besides its norms and activations. */
 #define LN_GEMMA3_ATTENTION                                                                        \
     .placement = LN_PLACE_SANDWICH, .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_GELU_TANH,    \
-    .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF, .local_rope = true,                        \
-    .local_theta = 10000.0, .window = LN_WINDOW_PERIOD, .scale_embedding = true
+    .local_rope = true, .local_theta = 10000.0, .window = LN_WINDOW_PERIOD,                        \
+    .scale_embedding = true
 #define LN_GEMMA_NORMS                                                                             \
     {.role = LN_ROLE_ATTENTION_NORM,                                                               \
      .hf = "model.layers.%d.input_layernorm",                                                      \
@@ -656,16 +657,6 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
         .role = LN_ROLE_HEAD_EMBEDDING, .hf = "model.layers.%d.embed_tokens",                      \
         .gguf = "blk.%d.nextn.embed_tokens"                                                        \
     }
-/* Rows of a table of defaults, which ends with {0}; the last kind for one model_type alone. */
-#define LN_DEFAULT(name, number)                                                                   \
-    { .key = name, .value = number }
-#define LN_DEFAULT_FLAG(name, flag)                                                                \
-    { .key = name, .value = flag, .is_flag = true }
-#define LN_DEFAULT_OF(model, name, number)                                                         \
-    { .key = name, .value = number, .type = model }
-/* Of a rotation, where config.json says nothing of any. */
-#define LN_DEFAULT_ROPE(name, ...)                                                                 \
-    { .key = "rope_parameters." name, .unless = "rope_parameters", __VA_ARGS__ }
 #define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 
 #endif

@@ -64,8 +64,8 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
     ln_activation *activation = &ffn->activation;
     if (family->activation_key != NULL)
         key.hf = family->activation_key;
-    *activation = family->activation;
     ffn->xielu = family->xielu;
+    *activation = ln_family_activation(family);
     if (family->activation == LN_ACT_SWIGLU_CLAMPED)
         LN_TRY(read_clamped(config, ffn, err));
     if (family->fixed_activation || !ln_config_find(config, key, &value, name))

@@ -620,7 +620,9 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
     LN_TRY(find_family(&config, spec, err));
     LN_TRY(check_refused(&config, spec->family, err));
     LN_TRY(check_quantised(&config, err));
-    spec->norm_kind = config.is_gguf ? spec->family->gguf_norm : spec->family->norm;
+    spec->norm_kind = spec->family->norm;
+    if (config.is_gguf && spec->norm_kind == LN_NORM_RMS_PLUS_ONE)
+        spec->norm_kind = LN_NORM_RMS;
     ln_meta_value eps;
     if (spec->family->rms_where_said &&
         ln_config_find(&config, (ln_key){"rms_norm_eps", "attention.layer_norm_rms_epsilon"}, &eps,

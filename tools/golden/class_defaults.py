@@ -32,7 +32,9 @@ def words_of(folder):
 def types_of(folder):
     text = "".join(p.read_text() for p in sorted(folder.rglob("*.c")))
     found = set()
-    for match in re.finditer(r'\.hf_types\s*=\s*((?:"[^"]*"\s*)+)', text):
+    for family in re.findall(r"^const ln_family \w+ = \{.*?^\};", text, re.M | re.S):
+        match = re.search(r'\.hf_types\s*=\s*((?:"[^"]*"\s*)+)', family)
+        match = match or re.search(r'\.name\s*=\s*("[^"]*")', family)
         found.update("".join(re.findall(r'"([^"]*)"', match.group(1))).split("|"))
     return sorted(found)
 

@@ -7,8 +7,9 @@
 enum { MAX_TYPE_BYTES = 64, N_NEAREST = 3 };
 
 static const char *names_of(const ln_family *family, ln_checkpoint_format format) {
-    const char *names = format == LN_FORMAT_GGUF ? family->gguf : family->hf_types;
-    return names != NULL ? names : "";
+    if (format == LN_FORMAT_GGUF)
+        return family->gguf != NULL ? family->gguf : "";
+    return family->hf_types != NULL ? family->hf_types : family->name;
 }
 
 const ln_family *ln_family_of(ln_checkpoint_format format, const char *type, size_t n_bytes) {

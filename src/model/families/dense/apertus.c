@@ -15,20 +15,11 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("rope_theta", 12000000), LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
-
 const ln_family ln_family_apertus = {
     .name = "apertus",
-    .hf_types = "apertus",
     .gguf = "apertus",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
+    .defaults = "rope_theta=12000000|rms_norm_eps=1e-5",
     .activation = LN_ACT_NONE,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .qk_norm = LN_QK_NORM_HEAD,
     .xielu = true,
     .plain_ffn = true,

@@ -9,19 +9,12 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
-
 const ln_family ln_family_arcee = {
     .name = "arcee",
-    .hf_types = "arcee",
     .gguf = "arcee",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
+    .defaults = "rms_norm_eps=1e-5",
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),
 };
@@ -47,10 +40,7 @@ const ln_family ln_family_cosmos3_edge = {
     .name = "cosmos3_edge",
     .hf_types = "cosmos3_edge_text|cosmos3_edge",
     .hf_prefix = "model.",
-    .norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
     LN_BINDINGS(edge_bindings),
 };

@@ -13,13 +13,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_baichuan = {
     .name = "baichuan",
-    .hf_types = "baichuan",
     .gguf = "baichuan",
-    LN_LLAMA_BLOCK,
     .positions = LN_POSITIONS_ALIBI,
     .rope_key = "max_position_embeddings",
     .gguf_alibi_layers = 40,
-    .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .unit_output_vocab = 125696,
     LN_BINDINGS(bindings),

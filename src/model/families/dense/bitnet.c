@@ -16,11 +16,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_bitnet = {
     .name = "bitnet",
-    .hf_types = "bitnet",
     .gguf = "bitnet",
-    LN_LLAMA_BLOCK,
     .sub_norms = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

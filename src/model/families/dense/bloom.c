@@ -33,13 +33,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_bloom = {
     .name = "bloom",
-    .hf_types = "bloom",
     .gguf = "bloom",
     .hf_prefix = "transformer.",
     .refused = "apply_residual_connection_post_layernorm",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .fixed_activation = true,
     .plain_ffn = true,

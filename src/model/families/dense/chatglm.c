@@ -24,11 +24,9 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_chatglm = {
     .name = "chatglm",
-    .hf_types = "chatglm",
     .gguf_as = "chatglm",
     .refused = "!multi_query_attention|!rmsnorm|!original_rope|!post_layer_norm|apply_residual_"
                "connection_post_layernorm",
-    LN_LLAMA_BLOCK,
     .fixed_activation = true,
     .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,

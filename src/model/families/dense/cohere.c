@@ -11,21 +11,15 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("logit_scale", 0.0625), LN_DEFAULT("rope_theta", 500000), {0}};
-
 const ln_family ln_family_cohere = {
     .name = "cohere",
-    .hf_types = "cohere",
     .gguf = "command-r",
-    .defaults = defaults,
+    .defaults = "logit_scale=0.0625|rope_theta=500000",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
     .qk_norm = LN_QK_NORM_OWN,
     .qk_norm_key = "use_qk_norm",
     .gguf_qk_norm_layers = 64,
-    .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),

@@ -11,18 +11,12 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("logit_scale", 0.0625), LN_DEFAULT("sliding_window", 4096), {0}};
-
 const ln_family ln_family_cohere2 = {
     .name = "cohere2",
-    .hf_types = "cohere2",
     .gguf = "cohere2",
-    .defaults = defaults,
+    .defaults = "logit_scale=0.0625|sliding_window=4096",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
-    .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .rope_rule = LN_ROPE_WINDOWED_LAYERS,
@@ -36,8 +30,6 @@ const ln_family ln_family_cohere_compass = {
     .hf_types = "cohere_compass_text|cohere_compass",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .rope_rule = LN_ROPE_LISTED_KINDS,
     LN_BINDINGS(bindings),

@@ -8,18 +8,13 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 2),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rope_theta", 500000),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             {0}};
+static const char defaults[] = "num_key_value_heads=2|head_dim=128|rope_theta=500000|"
+                               "rms_norm_eps=1e-5";
 
 const ln_family ln_family_ernie4_5 = {
     .name = "ernie4_5",
-    .hf_types = "ernie4_5",
     .gguf = "ernie4_5",
     .defaults = defaults,
-    LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .tied_by_default = true,
@@ -32,9 +27,6 @@ const ln_family ln_family_paddleocr_vl = {
     .hf_types = "paddleocr_vl|paddleocr_vl_text",
     .gguf = "paddleocr",
     .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .tied_by_default = true,
     LN_BINDINGS(bindings),
 };

@@ -6,20 +6,11 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_POST_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("rms_norm_eps", 1e-5), LN_DEFAULT("sliding_window", 4096), {0}};
-
 const ln_family ln_family_exaone4 = {
     .name = "exaone4",
-    .hf_types = "exaone4",
     .gguf = "exaone4",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
+    .defaults = "rms_norm_eps=1e-5|sliding_window=4096",
     .placement = LN_PLACE_POST,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .qk_norm = LN_QK_NORM_HEAD,
     .rope_rule = LN_ROPE_WINDOWED_OR_ALL,
     .window = LN_WINDOW_PERIOD,

@@ -31,21 +31,16 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.dense_4h_to_h", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT_FLAG("multi_query", true), {0}};
-
 const ln_family ln_family_falcon = {
     .name = "falcon",
     .hf_types = "falcon|RefinedWeb|RefinedWebModel",
     .gguf = "falcon",
     .hf_prefix = "transformer.",
-    .defaults = defaults,
+    .defaults = "multi_query=true",
     .refused = "alibi|!parallel_attn",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

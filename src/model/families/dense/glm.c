@@ -20,17 +20,10 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("num_key_value_heads", 2),
-                                             LN_DEFAULT("rms_norm_eps", 1.5625e-7),
-                                             {0}};
-
 const ln_family ln_family_glm = {
     .name = "glm",
-    .hf_types = "glm",
     .gguf = "chatglm",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "head_dim=128|num_key_value_heads=2|rms_norm_eps=1.5625e-7",
     .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,

@@ -26,24 +26,14 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT_OF("glm4", "head_dim", 128),
-    LN_DEFAULT("num_key_value_heads", 2),
-    LN_DEFAULT_OF("glm4", "rms_norm_eps", 1.5625e-7),
-    LN_DEFAULT("rms_norm_eps", 1e-5),
-    LN_DEFAULT_OF("glm4v_text", "partial_rotary_factor", 1),
-    LN_DEFAULT_OF("glm_ocr_text", "partial_rotary_factor", 1),
-    {0}};
-
 const ln_family ln_family_glm4 = {
     .name = "glm4",
     .hf_types = "glm4|glm4v_text|glm_ocr_text",
     .gguf = "glm4",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
+    .defaults = "glm4:head_dim=128|num_key_value_heads=2|glm4:rms_norm_eps=1.5625e-7|"
+                "rms_norm_eps=1e-5|glm4v_text:partial_rotary_factor=1|"
+                "glm_ocr_text:partial_rotary_factor=1",
     .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
     .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,

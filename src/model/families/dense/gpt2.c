@@ -34,13 +34,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_gpt2 = {
     .name = "gpt2",
-    .hf_types = "gpt2",
     .gguf = "gpt2",
     .hf_prefix = "transformer.",
     .refused = "add_cross_attention|scale_attn_by_inverse_layer_idx|!scale_attn_weights",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,
@@ -69,7 +66,6 @@ static const ln_binding first_bindings[] = {
 
 const ln_family ln_family_openai_gpt = {
     .name = "openai-gpt",
-    .hf_types = "openai-gpt",
     .hf_prefix = "transformer.",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,

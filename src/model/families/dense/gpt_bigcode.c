@@ -22,18 +22,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT_FLAG("multi_query", true), {0}};
-
 const ln_family ln_family_gpt_bigcode = {
     .name = "gpt_bigcode",
-    .hf_types = "gpt_bigcode",
     .gguf = "starcoder",
     .hf_prefix = "transformer.",
-    .defaults = defaults,
+    .defaults = "multi_query=true",
     .refused = "!multi_query|!scale_attn_weights|add_cross_attention",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

@@ -28,16 +28,12 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_gpt_neox = {
     .name = "gpt_neox",
-    .hf_types = "gpt_neox",
     .gguf = "gptneox",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
     .parallel_key = "use_parallel_residual",
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
     .rope_fraction = 0.25,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

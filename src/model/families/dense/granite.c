@@ -5,15 +5,11 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
 
-static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 1), {0}};
-
 const ln_family ln_family_granite = {
     .name = "granite",
     .hf_types = "granite|granite4_vision_text|granite_docling_text",
     .gguf = "granite",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "attention_multiplier=1",
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .divide_logits = true,
     LN_BINDINGS(bindings),
@@ -30,10 +26,6 @@ static const ln_binding clova_bindings[] = {
 
 const ln_family ln_family_hyperclovax = {
     .name = "hyperclovax",
-    .hf_types = "hyperclovax",
-    .norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
     LN_BINDINGS(clova_bindings),
 };

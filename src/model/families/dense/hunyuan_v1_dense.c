@@ -14,17 +14,12 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.attn_k_norm"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
-
 const ln_family ln_family_hunyuan_v1_dense = {
     .name = "hunyuan_v1_dense",
     .hf_types = "hunyuan_v1_dense|hunyuan_vl_text",
     .gguf = "hunyuan-dense",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "rms_norm_eps=1e-5",
     .qk_norm = LN_QK_NORM_HEAD,
     .norm_after_rope = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

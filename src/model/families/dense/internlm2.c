@@ -29,10 +29,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_internlm2 = {
     .name = "internlm2",
-    .hf_types = "internlm2",
     .gguf = "internlm2",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),
 };

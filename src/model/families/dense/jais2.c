@@ -9,14 +9,9 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_jais2 = {
     .name = "jais2",
-    .hf_types = "jais2",
     .gguf = "jais2",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

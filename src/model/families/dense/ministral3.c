@@ -9,18 +9,10 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             {0}};
-
 const ln_family ln_family_ministral3 = {
     .name = "ministral3",
-    .hf_types = "ministral3",
     .gguf = "mistral3",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "num_key_value_heads=8|head_dim=128|rms_norm_eps=1e-5",
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .query_scale = LN_QUERY_SCALE_ALL,
     .window = LN_WINDOW_ALL,

@@ -4,22 +4,16 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN, LN_CLASS_SCORE};
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("num_key_value_heads", 8),       LN_DEFAULT_OF("cwm", "sliding_window", 8192),
-    LN_DEFAULT_OF("cwm", "rms_norm_eps", 1e-5), LN_DEFAULT_OF("cwm", "head_dim", 128),
-    LN_DEFAULT("sliding_window", 4096),         {0}};
-
 const ln_family ln_family_mistral = {
     .name = "mistral",
     .hf_types = "mistral|ministral|cwm",
     .gguf_as = "llama",
     .hf_prefix = "model.",
-    .defaults = defaults,
+    .defaults = "num_key_value_heads=8|cwm:sliding_window=8192|cwm:rms_norm_eps=1e-5|"
+                "cwm:head_dim=128|sliding_window=4096",
     .direction_key = "use_bidirectional_attention",
     .pooling = LINNET_POOLING_LAST,
     .class_pooling = LINNET_POOLING_LAST,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ALL,
     LN_BINDINGS(bindings),
 };

@@ -14,8 +14,6 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_mllama = {
     .name = "mllama",
     .hf_types = "mllama_text_model|mllama",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
     .n_only_embedded = 8,
     .idle_layers_key = "cross_attention_layers",
     LN_BINDINGS(bindings),

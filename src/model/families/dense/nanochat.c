@@ -14,20 +14,14 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.fc2"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("final_logit_softcapping", 15), {0}};
-
 const ln_family ln_family_nanochat = {
     .name = "nanochat",
-    .hf_types = "nanochat",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
+    .defaults = "final_logit_softcapping=15",
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
     .qk_norm = LN_QK_NORM_HEAD,
     .bare_qk_norm = true,
     .norm_after_rope = true,
-    .hf_rope = LN_ROPE_HALF,
     .turns_back = true,
     LN_BINDINGS(bindings),
 };

@@ -12,16 +12,11 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_nemotron = {
     .name = "nemotron",
-    .hf_types = "nemotron",
     .gguf = "nemotron",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .norms_add_one = true,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

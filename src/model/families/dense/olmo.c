@@ -13,13 +13,8 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_olmo = {
     .name = "olmo",
-    .hf_types = "olmo",
     .gguf = "olmo",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .gguf_clips = true,
     LN_BINDINGS(bindings),

@@ -18,11 +18,9 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_opt = {
     .name = "opt",
-    .hf_types = "opt",
     .hf_prefix = "model.",
     .refused = "_remove_final_layer_norm|!do_layer_norm_before",
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_RELU,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

@@ -20,16 +20,12 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_phi = {
     .name = "phi",
-    .hf_types = "phi",
     .gguf = "phi2",
     .refused = "qk_layernorm",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
     .activation = LN_ACT_GELU_TANH,
     .plain_ffn = true,
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

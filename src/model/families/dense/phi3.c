@@ -36,17 +36,11 @@ static const ln_binding bindings[] = {
     BASE(LN_ROLE_DOWN, "mlp.down_proj", LN_PART_ALL),
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("rms_norm_eps", 1e-5), LN_DEFAULT("original_max_position_embeddings", 4096), {0}};
-
 const ln_family ln_family_phi3 = {
     .name = "phi3",
     .hf_types = "phi3|phi4_multimodal|phi4mm",
     .gguf = "phi3",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "rms_norm_eps=1e-5|original_max_position_embeddings=4096",
     .window = LN_WINDOW_ALL,
     LN_BINDINGS(bindings),
 };

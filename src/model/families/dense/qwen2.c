@@ -7,15 +7,11 @@ static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_AT
 
 const ln_family ln_family_qwen2 = {
     .name = "qwen2",
-    .hf_types = "qwen2",
     .gguf = "qwen2",
     .hf_prefix = "model.",
     .direction_key = "use_bidirectional_attention",
     .pooling = LINNET_POOLING_LAST,
     .class_pooling = LINNET_POOLING_LAST,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ABOVE,
     LN_BINDINGS(bindings),
 };
@@ -33,10 +29,7 @@ static const ln_binding mimo_bindings[] = {
 
 const ln_family ln_family_mimo = {
     .name = "mimo",
-    .hf_types = "mimo",
     .gguf_as = "qwen2",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ABOVE,
     .head_stem = "model.mtp_layers.0",
     .head_hidden_first = true,

@@ -6,18 +6,12 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("head_dim", 128), LN_DEFAULT("rope_theta", 500000), {0}};
-
 const ln_family ln_family_qwen3_vl = {
     .name = "qwen3_vl",
     .hf_types = "qwen3_vl|qwen3_vl_text",
     .gguf = "qwen3vl",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "head_dim=128|rope_theta=500000",
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };
 
@@ -45,17 +39,12 @@ static const ln_binding molmo2_bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default molmo2_defaults[] = {
-    LN_DEFAULT("head_dim", 128), LN_DEFAULT("num_key_value_heads", 8), {0}};
-
 const ln_family ln_family_molmo2 = {
     .name = "molmo2",
     .hf_types = "molmo2|molmo2_text",
     .ignored = "model.transformer.wte.new_embedding",
-    .defaults = molmo2_defaults,
+    .defaults = "head_dim=128|num_key_value_heads=8",
     .refused = "norm_after",
-    LN_LLAMA_BLOCK,
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
     LN_BINDINGS(molmo2_bindings),
 };

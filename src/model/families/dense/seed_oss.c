@@ -13,16 +13,9 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("head_dim", 128), {0}};
-
 const ln_family ln_family_seed_oss = {
     .name = "seed_oss",
-    .hf_types = "seed_oss",
     .gguf = "seed_oss",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "num_key_value_heads=8|head_dim=128",
     LN_BINDINGS(bindings),
 };

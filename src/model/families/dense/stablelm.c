@@ -22,17 +22,11 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_stablelm = {
     .name = "stablelm",
-    .hf_types = "stablelm",
     .gguf = "stablelm",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .parallel_key = "use_parallel_residual",
     .qk_norm = LN_QK_NORM_OWN,
     .qk_norm_key = "qk_layernorm",
-    .activation = LN_ACT_SILU,
     .rope_fraction = 0.25,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

@@ -9,20 +9,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.c_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 2), {0}};
-
 const ln_family ln_family_starcoder2 = {
     .name = "starcoder2",
-    .hf_types = "starcoder2",
     .gguf = "starcoder2",
-    .defaults = defaults,
+    .defaults = "num_key_value_heads=2",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ALL,
     LN_BINDINGS(bindings),
 };

@@ -18,11 +18,9 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_biogpt = {
     .name = "biogpt",
-    .hf_types = "biogpt",
     .hf_prefix = "biogpt.",
     .norm = LN_NORM_LAYER,
     .norm_eps = 1e-5,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

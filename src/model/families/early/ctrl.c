@@ -18,10 +18,8 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_ctrl = {
     .name = "ctrl",
-    .hf_types = "ctrl",
     .hf_prefix = "transformer.",
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_RELU,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

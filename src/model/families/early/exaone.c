@@ -20,10 +20,6 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_exaone = {
     .name = "exaone",
-    .hf_types = "exaone",
     .gguf = "exaone",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

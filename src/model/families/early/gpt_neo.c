@@ -16,15 +16,11 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("window_size", 256), {0}};
-
 const ln_family ln_family_gpt_neo = {
     .name = "gpt_neo",
-    .hf_types = "gpt_neo",
     .hf_prefix = "transformer.",
-    .defaults = defaults,
+    .defaults = "window_size=256",
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

@@ -23,13 +23,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_gpt_neox_japanese = {
     .name = "gpt_neox_japanese",
-    .hf_types = "gpt_neox_japanese",
     .hf_prefix = "gpt_neox_japanese.",
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
     .tied_by_default = true,
     LN_BINDINGS(bindings),
 };

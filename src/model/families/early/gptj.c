@@ -25,11 +25,9 @@ static const ln_binding gptj_bindings[] = {
 static const ln_binding codegen_bindings[] = {
     BINDINGS(QVK(LN_ROLE_Q), QVK(LN_ROLE_K), QVK(LN_ROLE_V))};
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rotary_dim", 64), {0}};
-
 #define FAMILY(type, bindings)                                                                     \
     {                                                                                              \
-        .name = type, .hf_types = type, .hf_prefix = "transformer.", .defaults = defaults,         \
+        .name = type, .hf_types = type, .hf_prefix = "transformer.", .defaults = "rotary_dim=64",  \
         .refused = "", .norm = LN_NORM_LAYER, .placement = LN_PLACE_PARALLEL,                      \
         .activation = LN_ACT_GELU_TANH, .plain_ffn = true, .hf_rope = LN_ROPE_INTERLEAVED,         \
         LN_BINDINGS(bindings),                                                                     \

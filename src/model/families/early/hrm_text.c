@@ -28,14 +28,9 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128), {0}};
-
 const ln_family ln_family_hrm_text = {
     .name = "hrm_text",
-    .hf_types = "hrm_text",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "head_dim=128",
     .output_gate = LN_GATE_BY_ELEMENT,
     .cycles = true,
     LN_BINDINGS(bindings),

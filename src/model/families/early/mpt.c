@@ -25,13 +25,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_mpt = {
     .name = "mpt",
-    .hf_types = "mpt",
     .gguf = "mpt",
     .hf_prefix = "transformer.",
     .refused = "attn_config.qk_ln|attn_config.prefix_lm|!attn_config.alibi",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
     .fixed_activation = true,
     .plain_ffn = true,

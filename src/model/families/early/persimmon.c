@@ -24,19 +24,15 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.dense_4h_to_h"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT_FLAG("qk_layernorm", true), {0}};
-
 const ln_family ln_family_persimmon = {
     .name = "persimmon",
     .hf_types = "persimmon|fuyu",
-    .defaults = defaults,
+    .defaults = "qk_layernorm=true",
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "qk_layernorm",
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),
 };

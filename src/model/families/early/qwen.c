@@ -25,11 +25,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_qwen = {
     .name = "qwen",
-    .hf_types = "qwen",
     .gguf = "qwen",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .halves_hidden = true,
     .trained_ctx = true,
     LN_BINDINGS(bindings),

@@ -17,12 +17,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_xglm = {
     .name = "xglm",
-    .hf_types = "xglm",
     .hf_prefix = "model.",
     .ignored = "model.embed_positions.weights",
     .refused = "add_cross_attention",
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

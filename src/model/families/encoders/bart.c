@@ -32,13 +32,10 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_CROSS_O, .hf = "model.decoder.layers.%d.encoder_attn.out_proj"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("decoder_start_token_id", 2), {0}};
-
 const ln_family ln_family_bart = {
     .name = "bart",
-    .hf_types = "bart",
     .ignored = "model.encoder.embed_tokens.weight|model.decoder.embed_tokens.weight",
-    .defaults = defaults,
+    .defaults = "decoder_start_token_id=2",
     .refused = "!tie_word_embeddings", /* then either stack has an embedding of its own */
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,

@@ -8,11 +8,8 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_CLASS_OUT, .hf = "classifier", .gguf = "cls.output"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
-
 const ln_family ln_family_bert = {
     .name = "bert",
-    .hf_types = "bert",
     .gguf = "bert",
     .hf_prefix = "bert.",
     .ignored = "cls.predictions.bias|cls.predictions.transform.dense.weight|"
@@ -20,7 +17,7 @@ const ln_family ln_family_bert = {
                "cls.predictions.transform.LayerNorm.bias|cls.predictions.decoder.weight|"
                "cls.predictions.decoder.bias|cls.seq_relationship.weight|"
                "cls.seq_relationship.bias",
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

@@ -58,7 +58,7 @@
           "lm_head.decoder.bias"
 #define LN_BERT_SHAPE(usual)                                                                       \
     .refused = "is_decoder|add_cross_attention", .norm = LN_NORM_LAYER,                            \
-    .gguf_norm = LN_NORM_LAYER, .placement = LN_PLACE_AFTER, .activation = usual,                  \
-    .bidirectional = true, .class_pooling = LINNET_POOLING_CLS
+    .placement = LN_PLACE_AFTER, .activation = usual, .bidirectional = true,                       \
+    .class_pooling = LINNET_POOLING_CLS
 
 #endif

@@ -19,15 +19,12 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
-
 const ln_family ln_family_distilbert = {
     .name = "distilbert",
-    .hf_types = "distilbert",
     .hf_prefix = "distilbert.",
     .ignored = "vocab_transform.weight|vocab_transform.bias|vocab_layer_norm.weight|"
                "vocab_layer_norm.bias|vocab_projector.weight|vocab_projector.bias",
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

@@ -7,16 +7,13 @@ static const ln_binding bindings[] = {
     LN_ROBERTA_CLASSES,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
-
 const ln_family ln_family_electra = {
     .name = "electra",
-    .hf_types = "electra",
     .hf_prefix = "electra.",
     .ignored = "discriminator_predictions.dense.weight|discriminator_predictions.dense.bias|"
                "discriminator_predictions.dense_prediction.weight|"
                "discriminator_predictions.dense_prediction.bias",
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

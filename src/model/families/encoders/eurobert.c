@@ -4,15 +4,10 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
-
 const ln_family ln_family_eurobert = {
     .name = "eurobert",
-    .hf_types = "eurobert",
     .hf_prefix = "model.",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "rms_norm_eps=1e-5",
     .bidirectional = true,
     .pooling = LINNET_POOLING_MEAN,
     LN_BINDINGS(bindings),

@@ -32,12 +32,6 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("layer_norm_eps", 1e-12),
-    {.key = "rope_theta", .value = 160000.0, .type = "gte"},
-    {.key = "rope_theta", .value = 10000.0, .type = "new"},
-    {0}};
-
 const ln_family ln_family_gte = {
     .name = "gte",
     .hf_types = "gte|new",
@@ -45,9 +39,8 @@ const ln_family ln_family_gte = {
     .ignored = "lm_head.dense.weight|lm_head.dense.bias|lm_head.norm.weight|lm_head.norm.bias|"
                "lm_head.decoder.weight|lm_head.decoder.bias|pooler.dense.weight|pooler.dense.bias|"
                "new.pooler.dense.weight|new.pooler.dense.bias",
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12|gte:rope_theta=160000|new:rope_theta=10000",
     LN_BERT_SHAPE(LN_ACT_GELU),
-    .hf_rope = LN_ROPE_HALF,
     .pooling = LINNET_POOLING_CLS,
     .class_activation = LN_HEAD_TANH,
     LN_BINDINGS(bindings),

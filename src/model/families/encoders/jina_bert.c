@@ -29,18 +29,15 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_CLASS_OUT, .hf = "classifier", .gguf = "cls.output"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
-
 const ln_family ln_family_jina_bert = {
     .name = "jina_bert",
-    .hf_types = "jina_bert",
     .gguf = "jina-bert-v2",
     .hf_prefix = "bert.",
     .ignored = "cls.predictions.bias|cls.predictions.transform.dense.weight|"
                "cls.predictions.transform.dense.bias|cls.predictions.transform.LayerNorm.weight|"
                "cls.predictions.transform.LayerNorm.bias|cls.predictions.decoder.weight|"
                "cls.predictions.decoder.bias",
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .positions = LN_POSITIONS_ALIBI,
     .pooling = LINNET_POOLING_MEAN,

@@ -19,16 +19,12 @@ static const ln_binding bindings[] = {
     LN_ROBERTA_CLASSES,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rope_theta", 20000.0), {0}};
-
 const ln_family ln_family_jina_embeddings_v3 = {
     .name = "jina_embeddings_v3",
-    .hf_types = "jina_embeddings_v3",
     .ignored = LN_ROBERTA_IGNORED("model"),
-    .defaults = defaults,
+    .defaults = "rope_theta=20000",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .plain_ffn = true,
-    .hf_rope = LN_ROPE_HALF,
     .pooling = LINNET_POOLING_MEAN,
     .class_activation = LN_HEAD_TANH,
     LN_BINDINGS(bindings),

@@ -55,25 +55,17 @@ static const ln_binding decoder_bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = DECODER "mlp.Wo"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("norm_eps", 1e-5),
-                                             LN_DEFAULT("local_attention", 128),
-                                             LN_DEFAULT("global_rope_theta", 160000),
-                                             LN_DEFAULT("global_attn_every_n_layers", 3),
-                                             {0}};
+static const char defaults[] = "norm_eps=1e-5|local_attention=128|global_rope_theta=160000|"
+                               "global_attn_every_n_layers=3";
 
 const ln_family ln_family_modernbert = {
     .name = "modernbert",
-    .hf_types = "modernbert",
     .gguf = "modern-bert",
     .hf_prefix = "model.",
     .ignored = "decoder.weight|decoder.bias",
     .defaults = defaults,
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .local_theta = 10000.0,
     .window = LN_WINDOW_BEHIND,
@@ -92,9 +84,7 @@ const ln_family ln_family_modernbert_decoder = {
     .hf_prefix = "model.",
     .defaults = defaults,
     .norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
-    .hf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .local_theta = 10000.0,
     .window = LN_WINDOW_BEHIND,

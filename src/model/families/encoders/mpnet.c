@@ -13,14 +13,11 @@ static const ln_binding bindings[] = {
     LN_ROBERTA_CLASSES,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
-
 const ln_family ln_family_mpnet = {
     .name = "mpnet",
-    .hf_types = "mpnet",
     .hf_prefix = "mpnet.",
     .ignored = LN_ROBERTA_IGNORED("mpnet"),
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

@@ -26,22 +26,16 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("layer_norm_eps", 1e-12), LN_DEFAULT("rope_theta", 1000.0), {0}};
-
 const ln_family ln_family_nomic_bert = {
     .name = "nomic_bert",
-    .hf_types = "nomic_bert",
     .gguf = "nomic-bert",
     .ignored = "cls.predictions.bias|cls.predictions.transform.dense.weight|"
                "cls.predictions.transform.dense.bias|cls.predictions.transform.LayerNorm.weight|"
                "cls.predictions.transform.LayerNorm.bias|cls.predictions.decoder.weight|"
                "cls.predictions.decoder.bias",
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12|rope_theta=1000",
     LN_BERT_SHAPE(LN_ACT_SILU),
     .fixed_activation = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .pooling = LINNET_POOLING_MEAN,
     .class_activation = LN_HEAD_TANH,
     LN_BINDINGS(bindings),

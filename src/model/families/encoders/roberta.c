@@ -8,15 +8,13 @@ static const ln_binding bindings[] = {
     LN_ROBERTA_CLASSES,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
-
 const ln_family ln_family_roberta = {
     .name = "roberta",
     .hf_types = "roberta|xlm-roberta|camembert",
     .gguf_as = "bert",
     .hf_prefix = "roberta.",
     .ignored = LN_ROBERTA_IGNORED("roberta"),
-    .defaults = defaults,
+    .defaults = "layer_norm_eps=1e-12",
     LN_BERT_SHAPE(LN_ACT_GELU),
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

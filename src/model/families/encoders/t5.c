@@ -80,18 +80,9 @@ static const ln_binding encoder_bindings[] = {
     STACK("encoder", "1", "enc", false),
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("d_kv", 64),
-    {.key = "scale_decoder_outputs", .value = false, .is_flag = true, .type = "mt5"},
-    {.key = "feed_forward_proj", .text = "gated-gelu", .type = "mt5"},
-    {0}};
-
-static const ln_config_default encoder_defaults[] = {LN_DEFAULT("d_kv", 64), {0}};
-
 #define LAYERS                                                                                     \
-    .refused = "", .norm = LN_NORM_RMS, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,       \
-    .activation = LN_ACT_RELU, .plain_ffn = true, .positions = LN_POSITIONS_RELATIVE,              \
-    .unit_scale = true, .tied_by_default = true
+    .refused = "", .activation = LN_ACT_RELU, .plain_ffn = true,                                   \
+    .positions = LN_POSITIONS_RELATIVE, .unit_scale = true, .tied_by_default = true
 
 const ln_family ln_family_t5 = {
     .name = "t5",
@@ -99,7 +90,7 @@ const ln_family ln_family_t5 = {
     .gguf = "t5",
     .ignored = "encoder.embed_tokens.weight|decoder.embed_tokens.weight|"
                "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
-    .defaults = defaults,
+    .defaults = "d_kv=64|mt5:scale_decoder_outputs=false|mt5:feed_forward_proj=gated-gelu",
     LAYERS,
     .has_encoder = true,
     .scale_tied_logits = true,
@@ -111,7 +102,7 @@ const ln_family ln_family_t5_encoder = {
     .hf_types = "t5encoder", /* spec_read.c says so of T5's */
     .gguf = "t5encoder",
     .ignored = "encoder.embed_tokens.weight|shared.weight",
-    .defaults = encoder_defaults,
+    .defaults = "d_kv=64",
     LAYERS,
     .bidirectional = true,
     .pooling = LINNET_POOLING_MEAN,

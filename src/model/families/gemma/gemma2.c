@@ -5,28 +5,20 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 256),
-                                             LN_DEFAULT("num_key_value_heads", 4),
-                                             LN_DEFAULT("query_pre_attn_scalar", 256),
-                                             LN_DEFAULT("attn_logit_softcapping", 50),
-                                             LN_DEFAULT("final_logit_softcapping", 30),
-                                             LN_DEFAULT("sliding_window", 4096),
-                                             {0}};
+static const char defaults[] = "head_dim=256|num_key_value_heads=4|query_pre_attn_scalar=256|"
+                               "attn_logit_softcapping=50|final_logit_softcapping=30|"
+                               "sliding_window=4096";
 
 const ln_family ln_family_gemma2 = {
     .name = "gemma2",
-    .hf_types = "gemma2",
     .gguf = "gemma2",
     .defaults = defaults,
     .refused = "use_bidirectional_attention",
     .norm = LN_NORM_RMS_PLUS_ONE,
-    .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,
     .activation = LN_ACT_GELU_TANH,
     .activation_key = "hidden_activation",
     .caps_scores = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_PERIOD,
     .window_period = 2,
     .gguf_scale_layers = 46, /* the 27B; its files do not say it */
@@ -44,14 +36,11 @@ static const ln_binding vault_bindings[] = {
 
 const ln_family ln_family_vaultgemma = {
     .name = "vaultgemma",
-    .hf_types = "vaultgemma",
     .defaults = defaults,
     .norm = LN_NORM_RMS_PLUS_ONE,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .activation_key = "hidden_activation",
     .caps_scores = true,
-    .hf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_PERIOD,
     .window_period = 2,
     .scale_embedding = true,

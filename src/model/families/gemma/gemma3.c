@@ -5,29 +5,19 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS,     LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE};
 
-static const ln_config_default defaults[] = {LN_DEFAULT("hidden_size", 2304),
-                                             LN_DEFAULT("intermediate_size", 9216),
-                                             LN_DEFAULT("num_hidden_layers", 26),
-                                             LN_DEFAULT("num_attention_heads", 8),
-                                             LN_DEFAULT("max_position_embeddings", 131072),
-                                             LN_DEFAULT("head_dim", 256),
-                                             LN_DEFAULT("num_key_value_heads", 4),
-                                             LN_DEFAULT("query_pre_attn_scalar", 256),
-                                             LN_DEFAULT("rope_theta", 1e6),
-                                             LN_DEFAULT("sliding_window", 4096),
-                                             {0}};
-
 const ln_family ln_family_gemma3 = {
     .name = "gemma3",
     .hf_types = "gemma3_text",
     .gguf = "gemma3|gemma-embedding",
     .hf_prefix = "model.",
-    .defaults = defaults,
+    .defaults = "hidden_size=2304|intermediate_size=9216|num_hidden_layers=26|"
+                "num_attention_heads=8|max_position_embeddings=131072|head_dim=256|"
+                "num_key_value_heads=4|query_pre_attn_scalar=256|rope_theta=1e6|"
+                "sliding_window=4096",
     .direction_key = "use_bidirectional_attention",
     .pooling = LINNET_POOLING_MEAN,
     .class_pooling = LINNET_POOLING_LAST,
     .norm = LN_NORM_RMS_PLUS_ONE,
-    .gguf_norm = LN_NORM_RMS,
     .activation_key = "hidden_activation",
     LN_GEMMA3_ATTENTION,
     .window_period = 6,

@@ -30,27 +30,14 @@ static const ln_binding bindings[] = {
     LAYER(LN_ROLE_LAUREL_NORM, "laurel.post_laurel_norm", "laurel_post_norm"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("hidden_size", 2048),
-                                             LN_DEFAULT("intermediate_size", 16384),
-                                             LN_DEFAULT("num_hidden_layers", 35),
-                                             LN_DEFAULT("num_attention_heads", 8),
-                                             LN_DEFAULT("num_key_value_heads", 2),
-                                             LN_DEFAULT("head_dim", 256),
-                                             LN_DEFAULT("max_position_embeddings", 32768),
-                                             LN_DEFAULT("sliding_window", 512),
-                                             LN_DEFAULT("final_logit_softcapping", 30),
-                                             LN_DEFAULT("hidden_size_per_layer_input", 256),
-                                             LN_DEFAULT("num_kv_shared_layers", 15),
-                                             LN_DEFAULT("rope_theta", 1e6),
-                                             {0}};
-
 const ln_family ln_family_gemma3n = {
     .name = "gemma3n",
     .hf_types = "gemma3n|gemma3n_text",
     .gguf = "gemma3n",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
+    .defaults = "hidden_size=2048|intermediate_size=16384|num_hidden_layers=35|"
+                "num_attention_heads=8|num_key_value_heads=2|head_dim=256|"
+                "max_position_embeddings=32768|sliding_window=512|final_logit_softcapping=30|"
+                "hidden_size_per_layer_input=256|num_kv_shared_layers=15|rope_theta=1e6",
     LN_GEMMA3_ATTENTION,
     .window_period = 5,
     .unit_scale = true,

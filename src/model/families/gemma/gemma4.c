@@ -54,37 +54,22 @@ static const ln_binding bindings[] = {
      .hf_bare = true},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("hidden_size", 2304),
-    LN_DEFAULT("intermediate_size", 9216),
-    LN_DEFAULT("num_hidden_layers", 30),
-    LN_DEFAULT("num_attention_heads", 8),
-    LN_DEFAULT("num_key_value_heads", 4),
-    LN_DEFAULT("head_dim", 256),
-    LN_DEFAULT("global_head_dim", 512),
-    LN_DEFAULT_OF("gemma4_unified_text", "max_position_embeddings", 262144),
-    LN_DEFAULT_OF("gemma4_unified_text", "sliding_window", 1024),
-    LN_DEFAULT_OF("gemma4_unified_text", "hidden_size_per_layer_input", 0),
-    LN_DEFAULT("max_position_embeddings", 131072),
-    LN_DEFAULT("sliding_window", 512),
-    LN_DEFAULT("hidden_size_per_layer_input", 256),
-    LN_DEFAULT_FLAG("enable_moe_block", false),
-    LN_DEFAULT_ROPE("full_attention.rope_type", .text = "proportional"),
-    LN_DEFAULT_ROPE("full_attention.partial_rotary_factor", .value = 0.25),
-    LN_DEFAULT_ROPE("full_attention.rope_theta", .value = 1e6),
-    {0}};
-
 const ln_family ln_family_gemma4 = {
     .name = "gemma4",
     .hf_types = "gemma4|gemma4_text|gemma4_unified|gemma4_unified_text",
     .gguf = "gemma4",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
+    .defaults = "hidden_size=2304|intermediate_size=9216|num_hidden_layers=30|"
+                "num_attention_heads=8|num_key_value_heads=4|head_dim=256|global_head_dim=512|"
+                "gemma4_unified_text:max_position_embeddings=262144|"
+                "gemma4_unified_text:sliding_window=1024|"
+                "gemma4_unified_text:hidden_size_per_layer_input=0|max_position_embeddings=131072|"
+                "sliding_window=512|hidden_size_per_layer_input=256|enable_moe_block=false|"
+                "rope_parameters.full_attention.rope_type=proportional unless rope_parameters|"
+                "rope_parameters.full_attention.partial_rotary_factor=0.25 unless rope_parameters|"
+                "rope_parameters.full_attention.rope_theta=1e6 unless rope_parameters",
     LN_GEMMA3_ATTENTION,
     .window_period = 6,
     .unit_scale = true,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .expert_hidden_key = "moe_intermediate_size",
     .by_layer = true,

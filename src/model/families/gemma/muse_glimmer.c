@@ -14,9 +14,9 @@ static const ln_binding bindings[] = {
 
 #define MUSE_BLOCKS                                                                                \
     .norm = LN_NORM_RMS_PLUS_ONE, .output_norm_is_rms = true, .placement = LN_PLACE_SANDWICH,      \
-    .activation = LN_ACT_SILU, .qk_norm = LN_QK_NORM_HEAD, .bare_qk_norm = true,                   \
-    .bare_everywhere = true, .output_gate = LN_GATE_BY_ELEMENT, .hf_rope = LN_ROPE_HALF,           \
-    .rope_rule = LN_ROPE_LISTED, .window = LN_WINDOW_FROM_LAST, .window_period = 4
+    .qk_norm = LN_QK_NORM_HEAD, .bare_qk_norm = true, .bare_everywhere = true,                     \
+    .output_gate = LN_GATE_BY_ELEMENT, .rope_rule = LN_ROPE_LISTED, .window = LN_WINDOW_FROM_LAST, \
+    .window_period = 4
 
 const ln_family ln_family_muse_glimmer = {
     .name = "muse_glimmer",
@@ -57,13 +57,10 @@ static const ln_binding spark_bindings[] = {
     {.role = LN_ROLE_EXPERT_OUT_NORM, .hf = "model.layers.%d.mlp.experts.post_expert_norm"},
 };
 
-static const ln_config_default spark_defaults[] = {
-    {.key = "rope_theta", .value = 500000, .unless = "rope_parameters"}, {0}};
-
 const ln_family ln_family_muse_spark = {
     .name = "muse_spark",
     .hf_types = "muse_spark_text|muse_spark",
-    .defaults = spark_defaults,
+    .defaults = "rope_theta=500000 unless rope_parameters",
     MUSE_BLOCKS,
     .activation_key = "hidden_act",
     .blends = true,

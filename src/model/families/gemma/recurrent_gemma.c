@@ -34,20 +34,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = LAYER ".mlp_block.down_proj"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("attn_layer_period", 3),          LN_DEFAULT("attn_layer_offset", 2),
-    LN_DEFAULT("logits_soft_cap", 30),           LN_DEFAULT("attention_window_size", 2048),
-    LN_DEFAULT("max_position_embeddings", 8192), {0}};
-
 const ln_family ln_family_recurrent_gemma = {
     .name = "recurrent_gemma",
-    .hf_types = "recurrent_gemma",
-    .defaults = defaults,
+    .defaults = "attn_layer_period=3|attn_layer_offset=2|logits_soft_cap=30|"
+                "attention_window_size=2048|max_position_embeddings=8192",
     .norm = LN_NORM_RMS_PLUS_ONE,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU_TANH,
     .activation_key = "hidden_activation",
-    .hf_rope = LN_ROPE_HALF,
     .rope_fraction = 0.5,
     .window = LN_WINDOW_ALL,
     .chunk_key = "attention_window_size",

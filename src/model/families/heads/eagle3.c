@@ -26,11 +26,8 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_eagle3 = {
     .name = "eagle3",
-    .hf_types = "eagle3",
     .hf_prefix = "model.",
     .ignored = "d2t|t2d",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
     .drafts = true,
     LN_BINDINGS(bindings),
 };

@@ -50,33 +50,14 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_MIXER_OUT, .hf = MODULE ".o_proj"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-6),
-                                             LN_DEFAULT("model_max_length", 262144),
-                                             LN_DEFAULT("rope_theta", 6000000),
-                                             LN_DEFAULT("kv_lora_rank", 512),
-                                             LN_DEFAULT("qk_nope_head_dim", 128),
-                                             LN_DEFAULT("qk_rope_head_dim", 64),
-                                             LN_DEFAULT("v_head_dim", 128),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("short_conv_kernel_size", 4),
-                                             LN_DEFAULT("layer_group_size", 6),
-                                             LN_DEFAULT_FLAG("kda_safe_gate", 1),
-                                             LN_DEFAULT("kda_lower_bound", -5),
-                                             LN_DEFAULT("num_experts", 512),
-                                             LN_DEFAULT("num_experts_per_token", 8),
-                                             LN_DEFAULT("moe_intermediate_size", 768),
-                                             LN_DEFAULT("num_shared_experts", 1),
-                                             LN_DEFAULT("num_expert_group", 8),
-                                             LN_DEFAULT("topk_group", 4),
-                                             LN_DEFAULT("routed_scaling_factor", 2.5),
-                                             LN_DEFAULT("first_k_dense_replace", 2),
-                                             {0}};
-
 const ln_family ln_family_bailing_hybrid = {
     .name = "bailing_hybrid",
-    .hf_types = "bailing_hybrid",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "rms_norm_eps=1e-6|model_max_length=262144|rope_theta=6000000|kv_lora_rank=512|"
+                "qk_nope_head_dim=128|qk_rope_head_dim=64|v_head_dim=128|head_dim=128|"
+                "short_conv_kernel_size=4|layer_group_size=6|kda_safe_gate=true|"
+                "kda_lower_bound=-5|num_experts=512|num_experts_per_token=8|"
+                "moe_intermediate_size=768|num_shared_experts=1|num_expert_group=8|topk_group=4|"
+                "routed_scaling_factor=2.5|first_k_dense_replace=2",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .latent_eps = 1e-6,
     .output_gate = LN_GATE_BY_HEAD,

@@ -16,23 +16,12 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = FEED_FORWARD ".down_proj"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("max_position_embeddings", 262144),
-                                             LN_DEFAULT("mamba_n_heads", 128),
-                                             LN_DEFAULT("mamba_n_groups", 1),
-                                             LN_DEFAULT("mamba_d_state", 256),
-                                             LN_DEFAULT("mamba_d_conv", 4),
-                                             {0}};
-
 const ln_family ln_family_bamba = {
     .name = "bamba",
-    .hf_types = "bamba",
     .gguf_as = "granitehybrid",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_key_value_heads=8|rms_norm_eps=1e-5|max_position_embeddings=262144|"
+                "mamba_n_heads=128|mamba_n_groups=1|mamba_d_state=256|mamba_d_conv=4",
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_HALF,
     .mixer = LN_MIXER_SSD,
     .mixer_norm_groups = true,
     .mixer_word = "linear_attention|mamba",

@@ -20,26 +20,12 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = LAYER ".feed_forward.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("max_position_embeddings", 8192),
-                                             LN_DEFAULT("mamba_n_heads", 128),
-                                             LN_DEFAULT("mamba_n_groups", 1),
-                                             LN_DEFAULT("mamba_d_state", 256),
-                                             LN_DEFAULT("mamba_d_conv", 4),
-                                             LN_DEFAULT("mamba_d_ssm", 1024),
-                                             LN_DEFAULT_FLAG("mamba_rms_norm", false),
-                                             LN_DEFAULT_FLAG("mamba_norm_before_gate", true),
-                                             {0}};
-
 const ln_family ln_family_falcon_h1 = {
     .name = "falcon_h1",
-    .hf_types = "falcon_h1",
     .gguf = "falcon-h1",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "num_key_value_heads=8|rms_norm_eps=1e-5|max_position_embeddings=8192|"
+                "mamba_n_heads=128|mamba_n_groups=1|mamba_d_state=256|mamba_d_conv=4|"
+                "mamba_d_ssm=1024|mamba_rms_norm=false|mamba_norm_before_gate=true",
     .mixer = LN_MIXER_SSD,
     .mixers_beside = true,
     .gguf_folds_scales = true,

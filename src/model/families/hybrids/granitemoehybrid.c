@@ -24,27 +24,16 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = SHARED ".output_linear", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 1),
-                                             LN_DEFAULT("num_local_experts", 8),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             LN_DEFAULT("shared_intermediate_size", 1024),
-                                             LN_DEFAULT("mamba_n_heads", 128),
-                                             LN_DEFAULT("mamba_n_groups", 1),
-                                             LN_DEFAULT("mamba_d_state", 256),
-                                             LN_DEFAULT("mamba_d_conv", 4),
-                                             {0}};
-
 const ln_family ln_family_granitemoehybrid = {
     .name = "granitemoehybrid",
-    .hf_types = "granitemoehybrid",
     .gguf = "granitehybrid",
     .gguf_even = "granite|granitemoe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "attention_multiplier=1|num_local_experts=8|num_experts_per_tok=2|"
+                "shared_intermediate_size=1024|mamba_n_heads=128|mamba_n_groups=1|"
+                "mamba_d_state=256|mamba_d_conv=4",
     .positions = LN_POSITIONS_NONE,
     .rope_key = "position_embedding_type",
     .gguf_rope_flag = true,
-    .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .divide_logits = true,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,

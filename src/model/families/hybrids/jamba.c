@@ -30,26 +30,13 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.ffn_down_exps"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("max_position_embeddings", 262144),
-                                             LN_DEFAULT("num_experts", 16),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             LN_DEFAULT("expert_layer_period", 2),
-                                             LN_DEFAULT("expert_layer_offset", 1),
-                                             LN_DEFAULT("attn_layer_period", 8),
-                                             LN_DEFAULT("attn_layer_offset", 4),
-                                             LN_DEFAULT("mamba_d_state", 16),
-                                             LN_DEFAULT("mamba_d_conv", 4),
-                                             {0}};
-
 const ln_family ln_family_jamba = {
     .name = "jamba",
-    .hf_types = "jamba",
     .gguf = "jamba",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_key_value_heads=8|max_position_embeddings=262144|num_experts=16|"
+                "num_experts_per_tok=2|expert_layer_period=2|expert_layer_offset=1|"
+                "attn_layer_period=8|attn_layer_offset=4|mamba_d_state=16|mamba_d_conv=4",
     .positions = LN_POSITIONS_NONE,
-    .router = LN_ROUTER_SOFTMAX,
     .gguf_dense_by_router = true,
     .mixer = LN_MIXER_SELECTIVE,
     .mixer_word = "linear_attention|mamba",

@@ -50,23 +50,15 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".down_proj"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("rms_norm_eps", 1e-5),        LN_DEFAULT("max_position_embeddings", 1048576),
-    LN_DEFAULT("kv_lora_rank", 512),         LN_DEFAULT("qk_nope_head_dim", 128),
-    LN_DEFAULT("qk_rope_head_dim", 64),      LN_DEFAULT("v_head_dim", 128),
-    LN_DEFAULT("linear_num_heads", 32),      LN_DEFAULT("linear_head_dim", 128),
-    LN_DEFAULT("linear_conv_kernel_dim", 4), LN_DEFAULT("num_experts", 256),
-    LN_DEFAULT("num_experts_per_token", 8),  LN_DEFAULT("moe_intermediate_size", 1024),
-    LN_DEFAULT("num_shared_experts", 1),     LN_DEFAULT("routed_scaling_factor", 2.446),
-    LN_DEFAULT("first_k_dense_replace", 1),  {0}};
-
 const ln_family ln_family_kimi_linear = {
     .name = "kimi_linear",
-    .hf_types = "kimi_linear",
     .gguf = "kimi-linear",
-    .defaults = defaults,
+    .defaults = "rms_norm_eps=1e-5|max_position_embeddings=1048576|kv_lora_rank=512|"
+                "qk_nope_head_dim=128|qk_rope_head_dim=64|v_head_dim=128|linear_num_heads=32|"
+                "linear_head_dim=128|linear_conv_kernel_dim=4|num_experts=256|"
+                "num_experts_per_token=8|moe_intermediate_size=1024|num_shared_experts=1|"
+                "routed_scaling_factor=2.446|first_k_dense_replace=1",
     .refused = "!mla_use_nope",
-    LN_LLAMA_BLOCK,
     .still_latents = true,
     .latent_eps = 1e-6,
     .router = LN_ROUTER_SIGMOID,

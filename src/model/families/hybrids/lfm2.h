@@ -47,13 +47,11 @@
     }
 
 #define LN_LFM2_DEFAULTS                                                                           \
-    LN_DEFAULT("conv_L_cache", 3), LN_DEFAULT("num_key_value_heads", 8),                           \
-        LN_DEFAULT("norm_eps", 1e-5), LN_DEFAULT("rope_theta", 1000000),                           \
-        LN_DEFAULT("max_position_embeddings", 128000)
+    "conv_L_cache=3|num_key_value_heads=8|norm_eps=1e-5|rope_theta=1000000|"                       \
+    "max_position_embeddings=128000"
 
 #define LN_LFM2_TRAITS                                                                             \
-    LN_LLAMA_BLOCK, .qk_norm = LN_QK_NORM_HEAD, .hf_rope = LN_ROPE_HALF,                           \
-                    .gguf_rope = LN_ROPE_HALF, .mixer = LN_MIXER_CONV, .mixer_word = "conv",       \
-                    .tied_by_default = true
+    .qk_norm = LN_QK_NORM_HEAD, .mixer = LN_MIXER_CONV, .mixer_word = "conv",                      \
+    .tied_by_default = true
 
 #endif

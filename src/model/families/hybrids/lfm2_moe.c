@@ -25,18 +25,11 @@ static const ln_binding bindings[] = {
     EXPERTS(LN_ROLE_EXPERT_DOWN, "w2", "ffn_down_exps"),
 };
 
-static const ln_config_default defaults[] = {LN_LFM2_DEFAULTS,
-                                             LN_DEFAULT("num_dense_layers", 2),
-                                             LN_DEFAULT("num_experts", 32),
-                                             LN_DEFAULT("num_experts_per_tok", 4),
-                                             LN_DEFAULT("moe_intermediate_size", 1792),
-                                             {0}};
-
 const ln_family ln_family_lfm2_moe = {
     .name = "lfm2_moe",
-    .hf_types = "lfm2_moe",
     .gguf = "lfm2moe",
-    .defaults = defaults,
+    .defaults = LN_LFM2_DEFAULTS "|num_dense_layers=2|num_experts=32|num_experts_per_tok=4|"
+                                 "moe_intermediate_size=1792",
     LN_LFM2_TRAITS,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,

@@ -29,28 +29,15 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.feed_forward.w2"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("conv_L_cache", 7),
-    LN_DEFAULT("num_key_value_heads", 4),
-    LN_DEFAULT("head_dim", 128),
-    LN_DEFAULT("sliding_window", 256),
-    LN_DEFAULT("norm_eps", 1e-5),
-    LN_DEFAULT("rope_theta", 1000000),
-    LN_DEFAULT("max_position_embeddings", 128000),
-    LN_DEFAULT_ROPE("full_attention.rope_type", .text = "proportional"),
-    LN_DEFAULT_ROPE("full_attention.partial_rotary_factor", .value = 0.5),
-    LN_DEFAULT_ROPE("full_attention.rope_theta", .value = 1e6),
-    {0}};
-
 const ln_family ln_family_lfm3 = {
     .name = "lfm3",
-    .hf_types = "lfm3",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
+    .defaults = "conv_L_cache=7|num_key_value_heads=4|head_dim=128|sliding_window=256|"
+                "norm_eps=1e-5|rope_theta=1000000|max_position_embeddings=128000|"
+                "rope_parameters.full_attention.rope_type=proportional unless rope_parameters|"
+                "rope_parameters.full_attention.partial_rotary_factor=0.5 unless rope_parameters|"
+                "rope_parameters.full_attention.rope_theta=1e6 unless rope_parameters",
     .placement = LN_PLACE_SANDWICH,
     .qk_norm = LN_QK_NORM_HEAD,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .local_theta = 10000.0,
     .output_gate = LN_GATE_BY_HEAD,

@@ -10,19 +10,12 @@ static const ln_binding bindings[] = {
     LN_MAMBA1_MIXER("backbone.layers.%d.mixer"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("state_size", 16),
-                                             LN_DEFAULT("conv_kernel", 4),
-                                             LN_DEFAULT("layer_norm_epsilon", 1e-5),
-                                             LN_DEFAULT("max_position_embeddings", 1 << 20),
-                                             LN_DEFAULT_OF("falcon_mamba", "mixer_rms_eps", 1e-6),
-                                             {0}};
-
 const ln_family ln_family_mamba = {
     .name = "mamba",
     .hf_types = "mamba|falcon_mamba",
     .gguf = "mamba",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "state_size=16|conv_kernel=4|layer_norm_epsilon=1e-5|"
+                "max_position_embeddings=1048576|falcon_mamba:mixer_rms_eps=1e-6",
     .positions = LN_POSITIONS_NONE,
     .tied_by_default = true,
     .mixer = LN_MIXER_SELECTIVE,

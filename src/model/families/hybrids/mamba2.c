@@ -9,21 +9,11 @@ static const ln_binding bindings[] = {
     LN_MAMBA2_MIXER("backbone.layers.%d.mixer"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_heads", 128),
-                                             LN_DEFAULT("head_dim", 64),
-                                             LN_DEFAULT("state_size", 128),
-                                             LN_DEFAULT("n_groups", 8),
-                                             LN_DEFAULT("conv_kernel", 4),
-                                             LN_DEFAULT("layer_norm_epsilon", 1e-5),
-                                             LN_DEFAULT("max_position_embeddings", 1 << 20),
-                                             {0}};
-
 const ln_family ln_family_mamba2 = {
     .name = "mamba2",
-    .hf_types = "mamba2",
     .gguf = "mamba2",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_heads=128|head_dim=64|state_size=128|n_groups=8|conv_kernel=4|"
+                "layer_norm_epsilon=1e-5|max_position_embeddings=1048576",
     .positions = LN_POSITIONS_NONE,
     .mixer = LN_MIXER_SSD,
     .one_block = true,

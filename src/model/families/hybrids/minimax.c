@@ -18,24 +18,12 @@ static const ln_binding bindings[] = {
     LN_MIXTRAL_EXPERTS,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("rope_theta", 1e6),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("max_position_embeddings", 131072),
-                                             LN_DEFAULT("num_local_experts", 8),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             LN_DEFAULT("attn_layer_period", 2),
-                                             LN_DEFAULT("attn_layer_offset", 0),
-                                             {0}};
-
 const ln_family ln_family_minimax = {
     .name = "minimax",
-    .hf_types = "minimax",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
+    .defaults = "num_key_value_heads=8|rope_theta=1e6|rms_norm_eps=1e-5|"
+                "max_position_embeddings=131072|num_local_experts=8|num_experts_per_tok=2|"
+                "attn_layer_period=2|attn_layer_offset=0",
     .placement = LN_PLACE_NORMED,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ALL,
     .window_unlisted = true,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,

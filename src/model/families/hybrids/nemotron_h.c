@@ -46,30 +46,14 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.ffn_down_shexp"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("layer_norm_epsilon", 1e-5),
-                                             LN_DEFAULT("max_position_embeddings", 4096),
-                                             LN_DEFAULT("mamba_num_heads", 128),
-                                             LN_DEFAULT("mamba_head_dim", 64),
-                                             LN_DEFAULT("n_groups", 8),
-                                             LN_DEFAULT("ssm_state_size", 128),
-                                             LN_DEFAULT("conv_kernel", 4),
-                                             LN_DEFAULT("time_step_min", 0.001),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             LN_DEFAULT("n_shared_experts", 1),
-                                             LN_DEFAULT_FLAG("norm_topk_prob", true),
-                                             {0}};
-
 const ln_family ln_family_nemotron_h = {
     .name = "nemotron_h",
-    .hf_types = "nemotron_h",
     .gguf = "nemotron_h|nemotron_h_moe",
     .gguf_mixture = "nemotron_h_moe",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
+    .defaults = "num_key_value_heads=8|head_dim=128|layer_norm_epsilon=1e-5|"
+                "max_position_embeddings=4096|mamba_num_heads=128|mamba_head_dim=64|n_groups=8|"
+                "ssm_state_size=128|conv_kernel=4|time_step_min=0.001|num_experts_per_tok=2|"
+                "n_shared_experts=1|norm_topk_prob=true",
     .activation = LN_ACT_RELU_SQUARED,
     .plain_ffn = true,
     .positions = LN_POSITIONS_NONE,

@@ -32,27 +32,17 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_MIXER_OUT, .hf = MIXER ".o_proj"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("linear_conv_kernel_dim", 4),
-    LN_DEFAULT("max_position_embeddings", 65536),
-    {.key = "rope_parameters.rope_theta", .value = 10000, .unless = "rope_theta"},
-    LN_DEFAULT_FLAG("linear_allow_neg_eigval", true),
-    {0}};
-
 const ln_family ln_family_olmo_hybrid = {
     .name = "olmo_hybrid",
-    .hf_types = "olmo_hybrid",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
+    .defaults = "linear_conv_kernel_dim=4|max_position_embeddings=65536|"
+                "rope_parameters.rope_theta=10000 unless rope_theta|linear_allow_neg_eigval=true",
     .placement = LN_PLACE_POST,
     .mixers_normed_first = true,
     .mixer_from_heads = true,
     .mixers_end_before = true,
     .qk_norm = LN_QK_NORM_FULL,
-    .activation = LN_ACT_SILU,
     .positions = LN_POSITIONS_NONE,
     .rope_key = "rope_parameters.rope_theta|rope_theta",
-    .hf_rope = LN_ROPE_HALF,
     .mixer = LN_MIXER_DELTA,
     .mixer_word = "linear_attention",
     .mixer_eps = 1e-5,

@@ -17,22 +17,15 @@ static const ln_binding bindings[] = {
     PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "ffn_down_exps", LN_PART_ALL),
     LN_LLAMA_EXPERTS};
 
-static const ln_config_default defaults[] = {LN_QWEN3_NEXT_DEFAULTS,
-                                             LN_DEFAULT("num_key_value_heads", 2),
-                                             LN_DEFAULT("num_experts_per_tok", 8),
-                                             LN_DEFAULT("num_experts", 256),
-                                             LN_DEFAULT("moe_intermediate_size", 512),
-                                             LN_DEFAULT("shared_expert_intermediate_size", 512),
-                                             {0}};
-
 const ln_family ln_family_qwen3_5_moe = {
     .name = "qwen3_5_moe",
     .hf_types = "qwen3_5_moe|qwen3_5_moe_text",
     .gguf = "qwen35moe",
-    .defaults = defaults,
+    .defaults =
+        LN_QWEN3_NEXT_DEFAULTS "|num_key_value_heads=2|num_experts_per_tok=8|num_experts=256|"
+                               "moe_intermediate_size=512|shared_expert_intermediate_size=512",
     LN_QWEN3_NEXT_TRAITS,
     .gguf_tiled_heads = true,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .shared_gate = true,
     LN_BINDINGS(bindings),

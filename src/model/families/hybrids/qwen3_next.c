@@ -38,22 +38,13 @@ static const ln_binding bindings[] = {
      .gguf_part = LN_PART_MIXER_BA_BY_HEAD},
 };
 
-static const ln_config_default defaults[] = {LN_QWEN3_NEXT_DEFAULTS,
-                                             LN_DEFAULT("num_key_value_heads", 2),
-                                             LN_DEFAULT("num_experts_per_tok", 10),
-                                             LN_DEFAULT("num_experts", 512),
-                                             LN_DEFAULT("moe_intermediate_size", 512),
-                                             LN_DEFAULT("shared_expert_intermediate_size", 512),
-                                             LN_DEFAULT_FLAG("norm_topk_prob", true),
-                                             {0}};
-
 const ln_family ln_family_qwen3_next = {
     .name = "qwen3_next",
-    .hf_types = "qwen3_next",
     .gguf = "qwen3next",
-    .defaults = defaults,
+    .defaults = LN_QWEN3_NEXT_DEFAULTS
+    "|num_key_value_heads=2|num_experts_per_tok=10|num_experts=512|"
+    "moe_intermediate_size=512|shared_expert_intermediate_size=512|norm_topk_prob=true",
     LN_QWEN3_NEXT_TRAITS,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .shared_gate = true,
     LN_BINDINGS(bindings),

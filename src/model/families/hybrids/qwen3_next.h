@@ -91,16 +91,14 @@
 
 /* What config.json may lack. */
 #define LN_QWEN3_NEXT_DEFAULTS                                                                     \
-    LN_DEFAULT("linear_conv_kernel_dim", 4), LN_DEFAULT("linear_key_head_dim", 128),               \
-        LN_DEFAULT("linear_value_head_dim", 128), LN_DEFAULT("linear_num_key_heads", 16),          \
-        LN_DEFAULT("linear_num_value_heads", 32), LN_DEFAULT("head_dim", 256),                     \
-        LN_DEFAULT("num_attention_heads", 16), LN_DEFAULT("max_position_embeddings", 32768)
+    "linear_conv_kernel_dim=4|linear_key_head_dim=128|linear_value_head_dim=128|"                  \
+    "linear_num_key_heads=16|linear_num_value_heads=32|head_dim=256|num_attention_heads=16|"       \
+    "max_position_embeddings=32768"
 
 /* What all of them compute alike. */
 #define LN_QWEN3_NEXT_TRAITS                                                                       \
-    .norm = LN_NORM_RMS_PLUS_ONE, .gguf_norm = LN_NORM_RMS, .placement = LN_PLACE_PRE,             \
-    .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_SILU, .rope_fraction = 0.25,                  \
-    .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF, .output_gate = LN_GATE_BY_ELEMENT,         \
-    .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention", .head_stem = "mtp.layers.0"
+    .norm = LN_NORM_RMS_PLUS_ONE, .qk_norm = LN_QK_NORM_HEAD, .rope_fraction = 0.25,               \
+    .output_gate = LN_GATE_BY_ELEMENT, .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention",  \
+    .head_stem = "mtp.layers.0"
 
 #endif

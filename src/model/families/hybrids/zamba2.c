@@ -38,24 +38,12 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_BLOCK_OUT, .hf = "model.layers.%d.linear"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("n_mamba_heads", 8),
-                                             LN_DEFAULT("mamba_ngroups", 1),
-                                             LN_DEFAULT("mamba_d_state", 64),
-                                             LN_DEFAULT("mamba_d_conv", 4),
-                                             LN_DEFAULT("time_step_min", 0.001),
-                                             LN_DEFAULT("max_position_embeddings", 4096),
-                                             {0}};
-
 const ln_family ln_family_zamba2 = {
     .name = "zamba2",
-    .hf_types = "zamba2",
-    .defaults = defaults,
+    .defaults = "rms_norm_eps=1e-5|n_mamba_heads=8|mamba_ngroups=1|mamba_d_state=64|"
+                "mamba_d_conv=4|time_step_min=0.001|max_position_embeddings=4096",
     .refused = "add_bias_linear",
-    .norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_GELU,
-    .hf_rope = LN_ROPE_HALF,
     .tied_by_default = true,
     .mixer = LN_MIXER_SSD,
     .mixer_norm_groups = true,

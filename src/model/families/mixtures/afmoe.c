@@ -29,29 +29,14 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.expert_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("num_experts", 64),
-                                             LN_DEFAULT("num_experts_per_tok", 6),
-                                             LN_DEFAULT("moe_intermediate_size", 1408),
-                                             LN_DEFAULT("num_dense_layers", 1),
-                                             LN_DEFAULT("num_shared_experts", 2),
-                                             LN_DEFAULT("sliding_window", 1024),
-                                             LN_DEFAULT_FLAG("mup_enabled", false),
-                                             {0}};
-
 const ln_family ln_family_afmoe = {
     .name = "afmoe",
-    .hf_types = "afmoe",
     .gguf = "afmoe",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
+    .defaults = "head_dim=128|rms_norm_eps=1e-5|num_experts=64|num_experts_per_tok=6|"
+                "moe_intermediate_size=1408|num_dense_layers=1|num_shared_experts=2|"
+                "sliding_window=1024|mup_enabled=false",
     .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .rope_rule = LN_ROPE_WINDOWED_LAYERS,
     .window = LN_WINDOW_PERIOD,
     .window_period = 4,

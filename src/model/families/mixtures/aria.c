@@ -19,18 +19,10 @@ static const ln_binding bindings[] = {
     LN_SHARED_EXPERTS("mlp.shared_experts"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("intermediate_size", 4096),
-                                             LN_DEFAULT("moe_num_experts", 8),
-                                             LN_DEFAULT("moe_topk", 2),
-                                             LN_DEFAULT("moe_num_shared_experts", 2),
-                                             {0}};
-
 const ln_family ln_family_aria_text = {
     .name = "aria_text",
     .hf_types = "aria_text|aria",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "intermediate_size=4096|moe_num_experts=8|moe_topk=2|moe_num_shared_experts=2",
     .router = LN_ROUTER_SOFTMAX_CHOSEN,
     LN_BINDINGS(bindings),
 };

@@ -50,19 +50,14 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("first_k_dense_replace", 1), {0}};
-
 const ln_family ln_family_axk2 = {
     .name = "axk2",
-    .hf_types = "axk2",
-    .defaults = defaults,
+    .defaults = "first_k_dense_replace=1",
     .zero_other_groups = true,
-    LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .indexer = true,
-    .index_rope = LN_ROPE_HALF,
     .latent_eps = 1e-6,
     .latent_pairs = true,
     .gated_norms = true,

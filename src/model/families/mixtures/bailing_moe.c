@@ -36,23 +36,14 @@ static const ln_binding bindings[] = {
      .optional = true},
 };
 
-static const ln_config_default defaults[] = {
-    {.key = "score_function", .text = "sigmoid", .type = "bailing_moe_v2"},
-    {.key = "use_qk_norm", .value = 1, .is_flag = true, .type = "bailing_moe_v2"},
-    {0}};
-
 const ln_family ln_family_bailing_moe = {
     .name = "bailing_moe",
     .hf_types = "bailing_moe|bailing_moe_v2",
     .gguf = "bailingmoe2",
-    .defaults = defaults,
+    .defaults = "bailing_moe_v2:score_function=sigmoid|bailing_moe_v2:use_qk_norm=true",
     .refused = "norm_head",
-    LN_LLAMA_BLOCK,
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "use_qk_norm",
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),

@@ -17,21 +17,14 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {
-    {.key = "first_k_dense_replace", .value = 3, .unless = "mlp_layer_types"}, {0}};
-
 const ln_family ln_family_beam = {
     .name = "beam",
-    .hf_types = "beam",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
+    .defaults = "first_k_dense_replace=3 unless mlp_layer_types",
     .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
     .qk_norm = LN_QK_NORM_HEAD,
     .averages_blocks = true,
     .output_gate = LN_GATE_BY_ELEMENT,
     .gate_bias_by_head = true,
-    .hf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .rope_rule = LN_ROPE_KINDS_OR_WINDOWED,
     .query_scale = LN_QUERY_SCALE_TABLE,

@@ -14,31 +14,20 @@ static const ln_binding bindings[] = {
     LN_HEAD_BINDINGS,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("logit_scale", 0.0625),
-                                             LN_DEFAULT("sliding_window", 4096),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("num_experts", 8),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             {.key = "expert_selection_fn", .text = "softmax"},
-                                             {0}};
-
 const ln_family ln_family_cohere2_moe = {
     .name = "cohere2_moe",
-    .hf_types = "cohere2_moe",
     .gguf = "cohere2moe",
-    .defaults = defaults,
+    .defaults = "logit_scale=0.0625|sliding_window=4096|head_dim=128|num_experts=8|"
+                "num_experts_per_tok=2|expert_selection_fn=softmax",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
     .rms_where_said = true,
     .placement = LN_PLACE_PARALLEL,
-    .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .rope_rule = LN_ROPE_WINDOWED_OR_DENSE,
     .window = LN_WINDOW_PERIOD,
     .window_period = 4,
     .gguf_window_list = true,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .averages_shared = true,
     .expert_hidden_key = "intermediate_size",

@@ -44,25 +44,13 @@ static const ln_binding bindings[] = {
      .hf_transposed = true},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("ffn_config.moe_num_experts", 4),
-    LN_DEFAULT("ffn_config.moe_top_k", 1),
-    LN_DEFAULT("ffn_config.moe_normalize_expert_weights", 1),
-    {0}};
-
 const ln_family ln_family_dbrx = {
     .name = "dbrx",
-    .hf_types = "dbrx",
     .gguf = "dbrx",
     .hf_prefix = "transformer.",
-    .defaults = defaults,
+    .defaults = "ffn_config.moe_num_experts=4|ffn_config.moe_top_k=1|"
+                "ffn_config.moe_normalize_expert_weights=1",
     .norm = LN_NORM_LAYER,
-    .gguf_norm = LN_NORM_LAYER,
-    .placement = LN_PLACE_PRE,
-    .activation = LN_ACT_SILU,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
-    .router = LN_ROUTER_SOFTMAX,
     .gguf_clips = true,
     LN_BINDINGS(bindings),
 };

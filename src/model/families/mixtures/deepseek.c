@@ -27,23 +27,13 @@ static const ln_binding v2_bindings[] = {
     LN_HEAD_BINDINGS,
 };
 
-static const ln_config_default v2_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
-                                                LN_DEFAULT("q_lora_rank", 1536),
-                                                LN_DEFAULT("qk_nope_head_dim", 128),
-                                                LN_DEFAULT("qk_rope_head_dim", 64),
-                                                LN_DEFAULT("v_head_dim", 128),
-                                                LN_DEFAULT("n_shared_experts", 2),
-                                                {0}};
-
 const ln_family ln_family_deepseek_v2 = {
     .name = "deepseek_v2",
-    .hf_types = "deepseek_v2",
     .gguf = "deepseek2",
-    .defaults = v2_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=1536|qk_nope_head_dim=128|qk_rope_head_dim=64|"
+                "v_head_dim=128|n_shared_experts=2",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SOFTMAX,
     .keeps_expert_weights = true,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
@@ -58,26 +48,13 @@ static const ln_binding v3_bindings[] = {
     LN_HEAD_BINDINGS,
 };
 
-static const ln_config_default v3_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
-                                                LN_DEFAULT("q_lora_rank", 1536),
-                                                LN_DEFAULT("qk_nope_head_dim", 128),
-                                                LN_DEFAULT("qk_rope_head_dim", 64),
-                                                LN_DEFAULT("v_head_dim", 128),
-                                                LN_DEFAULT("n_shared_experts", 1),
-                                                LN_DEFAULT("n_routed_experts", 256),
-                                                LN_DEFAULT("num_experts_per_tok", 8),
-                                                LN_DEFAULT("n_group", 8),
-                                                LN_DEFAULT("topk_group", 4),
-                                                LN_DEFAULT("routed_scaling_factor", 2.5),
-                                                LN_DEFAULT("first_k_dense_replace", 3),
-                                                {0}};
-
 const ln_family ln_family_deepseek_v3 = {
     .name = "deepseek_v3",
     .hf_types = "deepseek_v3|kimi_k2|kimi_k25",
     .gguf_as = "deepseek2",
-    .defaults = v3_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=1536|qk_nope_head_dim=128|qk_rope_head_dim=64|"
+                "v_head_dim=128|n_shared_experts=1|n_routed_experts=256|num_experts_per_tok=8|"
+                "n_group=8|topk_group=4|routed_scaling_factor=2.5|first_k_dense_replace=3",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
@@ -99,25 +76,11 @@ static const ln_binding axk1_bindings[] = {
     LN_HEAD_BINDINGS,
 };
 
-static const ln_config_default axk1_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
-                                                  LN_DEFAULT("q_lora_rank", 1536),
-                                                  LN_DEFAULT("qk_nope_head_dim", 128),
-                                                  LN_DEFAULT("qk_rope_head_dim", 64),
-                                                  LN_DEFAULT("v_head_dim", 128),
-                                                  LN_DEFAULT("n_shared_experts", 1),
-                                                  LN_DEFAULT("n_routed_experts", 192),
-                                                  LN_DEFAULT("num_experts_per_tok", 8),
-                                                  LN_DEFAULT("n_group", 8),
-                                                  LN_DEFAULT("topk_group", 4),
-                                                  LN_DEFAULT("routed_scaling_factor", 2.5),
-                                                  LN_DEFAULT("first_k_dense_replace", 1),
-                                                  {0}};
-
 const ln_family ln_family_axk1 = {
     .name = "axk1",
-    .hf_types = "axk1",
-    .defaults = axk1_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=1536|qk_nope_head_dim=128|qk_rope_head_dim=64|"
+                "v_head_dim=128|n_shared_experts=1|n_routed_experts=192|num_experts_per_tok=8|"
+                "n_group=8|topk_group=4|routed_scaling_factor=2.5|first_k_dense_replace=1",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
@@ -125,26 +88,13 @@ const ln_family ln_family_axk1 = {
     LN_BINDINGS(axk1_bindings),
 };
 
-static const ln_config_default glm_lite_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
-                                                      LN_DEFAULT("q_lora_rank", 768),
-                                                      LN_DEFAULT("qk_nope_head_dim", 192),
-                                                      LN_DEFAULT("qk_rope_head_dim", 64),
-                                                      LN_DEFAULT("v_head_dim", 256),
-                                                      LN_DEFAULT("rms_norm_eps", 1e-5),
-                                                      LN_DEFAULT("n_shared_experts", 1),
-                                                      LN_DEFAULT("n_routed_experts", 64),
-                                                      LN_DEFAULT("num_experts_per_tok", 4),
-                                                      LN_DEFAULT("moe_intermediate_size", 1536),
-                                                      LN_DEFAULT("routed_scaling_factor", 1.8),
-                                                      LN_DEFAULT("first_k_dense_replace", 1),
-                                                      {0}};
-
 const ln_family ln_family_glm4_moe_lite = {
     .name = "glm4_moe_lite",
-    .hf_types = "glm4_moe_lite",
     .gguf_as = "deepseek2",
-    .defaults = glm_lite_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=768|qk_nope_head_dim=192|qk_rope_head_dim=64|"
+                "v_head_dim=256|rms_norm_eps=1e-5|n_shared_experts=1|n_routed_experts=64|"
+                "num_experts_per_tok=4|moe_intermediate_size=1536|routed_scaling_factor=1.8|"
+                "first_k_dense_replace=1",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
@@ -153,39 +103,21 @@ const ln_family ln_family_glm4_moe_lite = {
     LN_BINDINGS(v3_bindings),
 };
 
-static const ln_config_default minicpm3_defaults[] = {LN_DEFAULT("kv_lora_rank", 256),
-                                                      LN_DEFAULT("q_lora_rank", 768),
-                                                      LN_DEFAULT("qk_nope_head_dim", 64),
-                                                      LN_DEFAULT("qk_rope_head_dim", 32),
-                                                      LN_DEFAULT("rms_norm_eps", 1e-5),
-                                                      LN_DEFAULT("scale_emb", 12),
-                                                      LN_DEFAULT("scale_depth", 1.4),
-                                                      LN_DEFAULT("dim_model_base", 256),
-                                                      {0}};
-
 const ln_family ln_family_minicpm3 = {
     .name = "minicpm3",
-    .hf_types = "minicpm3",
-    .defaults = minicpm3_defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "kv_lora_rank=256|q_lora_rank=768|qk_nope_head_dim=64|qk_rope_head_dim=32|"
+                "rms_norm_eps=1e-5|scale_emb=12|scale_depth=1.4|dim_model_base=256",
     .scale_by_depth = true,
     .latent_eps = 1e-6,
     .tied_by_default = true,
     LN_BINDINGS(v3_bindings),
 };
 
-static const ln_config_default youtu_defaults[] = {
-    LN_DEFAULT("kv_lora_rank", 512),     LN_DEFAULT("q_lora_rank", 1536),
-    LN_DEFAULT("qk_nope_head_dim", 128), LN_DEFAULT("qk_rope_head_dim", 64),
-    LN_DEFAULT("v_head_dim", 128),       {0}};
-
 const ln_family ln_family_youtu = {
     .name = "youtu",
-    .hf_types = "youtu",
     .gguf_as = "deepseek2",
-    .defaults = youtu_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=1536|qk_nope_head_dim=128|qk_rope_head_dim=64|"
+                "v_head_dim=128",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .latent_eps = 1e-6,
     .tied_by_default = true,
@@ -207,27 +139,15 @@ static const ln_binding mistral4_bindings[] = {
     {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_gate_up_exps", .gguf_part = LN_PART_GATE_UP},
 };
 
-static const ln_config_default mistral4_defaults[] = {LN_DEFAULT("kv_lora_rank", 256),
-                                                      LN_DEFAULT("q_lora_rank", 1024),
-                                                      LN_DEFAULT("qk_nope_head_dim", 64),
-                                                      LN_DEFAULT("qk_rope_head_dim", 64),
-                                                      LN_DEFAULT("v_head_dim", 128),
-                                                      LN_DEFAULT("n_shared_experts", 1),
-                                                      LN_DEFAULT("n_routed_experts", 128),
-                                                      LN_DEFAULT("num_experts_per_tok", 4),
-                                                      LN_DEFAULT("moe_intermediate_size", 2048),
-                                                      {0}};
-
 const ln_family ln_family_mistral4 = {
     .name = "mistral4",
-    .hf_types = "mistral4",
     .gguf = "mistral4",
-    .defaults = mistral4_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=256|q_lora_rank=1024|qk_nope_head_dim=64|qk_rope_head_dim=64|"
+                "v_head_dim=128|n_shared_experts=1|n_routed_experts=128|num_experts_per_tok=4|"
+                "moe_intermediate_size=2048",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .query_scale = LN_QUERY_SCALE_ALL,
-    .router = LN_ROUTER_SOFTMAX,
     .group_by_two = true,
     .normalize_experts = true,
     .latent_eps = 1e-6,
@@ -254,64 +174,30 @@ const ln_family ln_family_mistral4 = {
 
 static const ln_binding indexed_bindings[] = {INDEXED};
 
-static const ln_config_default v32_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
-                                                 LN_DEFAULT("q_lora_rank", 1536),
-                                                 LN_DEFAULT("qk_nope_head_dim", 128),
-                                                 LN_DEFAULT("qk_rope_head_dim", 64),
-                                                 LN_DEFAULT("v_head_dim", 128),
-                                                 LN_DEFAULT("n_shared_experts", 1),
-                                                 LN_DEFAULT("n_routed_experts", 256),
-                                                 LN_DEFAULT("num_experts_per_tok", 8),
-                                                 LN_DEFAULT("moe_intermediate_size", 2048),
-                                                 LN_DEFAULT("n_group", 8),
-                                                 LN_DEFAULT("topk_group", 4),
-                                                 LN_DEFAULT("routed_scaling_factor", 2.5),
-                                                 LN_DEFAULT("first_k_dense_replace", 3),
-                                                 LN_DEFAULT("index_topk", 2048),
-                                                 LN_DEFAULT("index_head_dim", 128),
-                                                 LN_DEFAULT("index_n_heads", 64),
-                                                 {0}};
-
 const ln_family ln_family_deepseek_v32 = {
     .name = "deepseek_v32",
-    .hf_types = "deepseek_v32",
     .gguf = "deepseek32",
-    .defaults = v32_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=1536|qk_nope_head_dim=128|qk_rope_head_dim=64|"
+                "v_head_dim=128|n_shared_experts=1|n_routed_experts=256|num_experts_per_tok=8|"
+                "moe_intermediate_size=2048|n_group=8|topk_group=4|routed_scaling_factor=2.5|"
+                "first_k_dense_replace=3|index_topk=2048|index_head_dim=128|index_n_heads=64",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .indexer = true,
-    .index_rope = LN_ROPE_HALF,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(indexed_bindings),
 };
 
-static const ln_config_default dsa_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
-                                                 LN_DEFAULT("q_lora_rank", 2048),
-                                                 LN_DEFAULT("qk_nope_head_dim", 192),
-                                                 LN_DEFAULT("qk_rope_head_dim", 64),
-                                                 LN_DEFAULT("v_head_dim", 256),
-                                                 LN_DEFAULT("rms_norm_eps", 1e-5),
-                                                 LN_DEFAULT("n_shared_experts", 1),
-                                                 LN_DEFAULT("n_routed_experts", 256),
-                                                 LN_DEFAULT("num_experts_per_tok", 8),
-                                                 LN_DEFAULT("moe_intermediate_size", 2048),
-                                                 LN_DEFAULT("routed_scaling_factor", 2.5),
-                                                 LN_DEFAULT("first_k_dense_replace", 3),
-                                                 LN_DEFAULT("index_topk", 2048),
-                                                 LN_DEFAULT("index_head_dim", 128),
-                                                 LN_DEFAULT("index_n_heads", 32),
-                                                 {0}};
-
 const ln_family ln_family_glm_moe_dsa = {
     .name = "glm_moe_dsa",
-    .hf_types = "glm_moe_dsa",
     .gguf = "glm-dsa",
-    .defaults = dsa_defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "kv_lora_rank=512|q_lora_rank=2048|qk_nope_head_dim=192|qk_rope_head_dim=64|"
+                "v_head_dim=256|rms_norm_eps=1e-5|n_shared_experts=1|n_routed_experts=256|"
+                "num_experts_per_tok=8|moe_intermediate_size=2048|routed_scaling_factor=2.5|"
+                "first_k_dense_replace=3|index_topk=2048|index_head_dim=128|index_n_heads=32",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
@@ -358,23 +244,14 @@ static const ln_binding hy_v4_bindings[] = {
     INDEXED,
 };
 
-static const ln_config_default hy_v4_defaults[] = {
-    {.key = "first_k_dense_replace", .value = 1, .unless = "mlp_layer_types"},
-    LN_DEFAULT("index_topk_freq", 4),
-    {0}};
-
 const ln_family ln_family_hy_v4 = {
     .name = "hy_v4",
-    .hf_types = "hy_v4",
-    .defaults = hy_v4_defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "first_k_dense_replace=1 unless mlp_layer_types|index_topk_freq=4",
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .sinks = true,
     .output_gate = LN_GATE_BY_ELEMENT,
     .indexer = true,
-    .index_rope = LN_ROPE_HALF,
     .index_turns_last = true,
     .hyper = true,
     .limits_before = true,
@@ -394,17 +271,12 @@ static const ln_binding dots3_note_bindings[] = {
     INDEXED,
 };
 
-static const ln_config_default dots3_note_defaults[] = {
-    {.key = "first_k_dense_replace", .value = 1, .unless = "mlp_layer_types"},
-    {.key = "sliding_window", .value = 512, .unless = "sliding_window_size"},
-    {0}};
-
 const ln_family ln_family_dots3_note = {
     .name = "dots3_note",
     .hf_types = "dots3_note|dots3_note_text",
-    .defaults = dots3_note_defaults,
+    .defaults = "first_k_dense_replace=1 unless mlp_layer_types|"
+                "sliding_window=512 unless sliding_window_size",
     .refused = "rope_scaling",
-    LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .local_rope = true,
     .local_theta = 50000.0,

@@ -9,12 +9,8 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_deepseek = {
     .name = "deepseek",
-    .hf_types = "deepseek",
     .gguf = "deepseek",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SOFTMAX,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };
@@ -23,9 +19,6 @@ const ln_family ln_family_deepseek = {
 const ln_family ln_family_deepseek_ocr2 = {
     .name = "deepseek_ocr2",
     .hf_types = "deepseek_ocr2_text|deepseek_ocr2",
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .router = LN_ROUTER_SOFTMAX,
     .zero_other_groups = true,
     .keeps_expert_weights = true,
     LN_BINDINGS(bindings),

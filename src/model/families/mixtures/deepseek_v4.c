@@ -67,9 +67,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_deepseek_v4 = {
     .name = "deepseek_v4",
-    .hf_types = "deepseek_v4",
     .hf_prefix = "model.",
-    LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .local_rope = true,
     .window_unlisted = true,

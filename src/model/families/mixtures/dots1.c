@@ -12,17 +12,10 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("sliding_window", 4096), LN_DEFAULT("max_window_layers", 62), {0}};
-
 const ln_family ln_family_dots1 = {
     .name = "dots1",
-    .hf_types = "dots1",
     .gguf = "dots1",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "sliding_window=4096|max_window_layers=62",
     .qk_norm = LN_QK_NORM_HEAD,
     .window = LN_WINDOW_FROM,
     .router = LN_ROUTER_SIGMOID,

@@ -17,26 +17,16 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.moe_statics.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4),
-                                             LN_DEFAULT("rope_theta", 500000),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("moe_num_experts", 64),
-                                             LN_DEFAULT("moe_k", 6),
-                                             LN_DEFAULT("moe_num_shared_experts", 2),
-                                             LN_DEFAULT("moe_intermediate_size", 1536),
-                                             LN_DEFAULT("moe_layer_start_index", 1),
-                                             {0}};
-
 const ln_family ln_family_ernie4_5_moe = {
     .name = "ernie4_5_moe",
     .hf_types = "ernie4_5_moe|ernie4_5_vl_moe|ernie4_5_vl_moe_text",
     .gguf = "ernie4_5-moe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_key_value_heads=4|rope_theta=500000|rms_norm_eps=1e-5|moe_num_experts=64|"
+                "moe_k=6|moe_num_shared_experts=2|moe_intermediate_size=1536|"
+                "moe_layer_start_index=1",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .tied_by_default = true,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .experts_of_pictures = true,
     .gguf_dense_first = true,

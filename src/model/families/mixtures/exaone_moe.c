@@ -15,25 +15,13 @@ static const ln_binding bindings[] = {
      .hf_bare = true},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("sliding_window", 4096),
-                                             LN_DEFAULT("moe_intermediate_size", 1024),
-                                             LN_DEFAULT("num_experts", 64),
-                                             LN_DEFAULT("num_experts_per_tok", 8),
-                                             LN_DEFAULT("num_shared_experts", 1),
-                                             LN_DEFAULT("routed_scaling_factor", 2.5),
-                                             LN_DEFAULT("first_k_dense_replace", 1),
-                                             {0}};
-
 const ln_family ln_family_exaone_moe = {
     .name = "exaone_moe",
-    .hf_types = "exaone_moe",
     .gguf = "exaone-moe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "rms_norm_eps=1e-5|sliding_window=4096|moe_intermediate_size=1024|num_experts=64|"
+                "num_experts_per_tok=8|num_shared_experts=1|routed_scaling_factor=2.5|"
+                "first_k_dense_replace=1",
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .rope_rule = LN_ROPE_WINDOWED_OR_ALL,
     .window = LN_WINDOW_PERIOD,
     .window_period = 4,

@@ -14,16 +14,10 @@ static const ln_binding bindings[] = {
     LN_SHARED_EXPERTS("mlp.shared_expert"),
 };
 
-static const ln_config_default defaults[] = {
-    {.key = "first_k_dense_replace", .value = 2, .unless = "mlp_only_layers"}, {0}};
-
 const ln_family ln_family_flint = {
     .name = "flint",
-    .hf_types = "flint",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "first_k_dense_replace=2 unless mlp_only_layers",
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
     .rope_rule = LN_ROPE_WINDOWED_LAYERS,
     .window = LN_WINDOW_INSIDE,
     .window_period = 4,

@@ -19,23 +19,16 @@ static const ln_binding bindings[] = {
     LN_HEAD_BINDINGS,
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("num_key_value_heads", 8),      LN_DEFAULT("rms_norm_eps", 1e-5),
-    LN_DEFAULT("moe_intermediate_size", 1408), LN_DEFAULT("n_routed_experts", 128),
-    LN_DEFAULT("num_experts_per_tok", 8),      LN_DEFAULT("n_shared_experts", 1),
-    LN_DEFAULT("first_k_dense_replace", 1),    {0}};
-
 const ln_family ln_family_glm4_moe = {
     .name = "glm4_moe",
     .hf_types = "glm4_moe|glm4v_moe_text",
     .gguf = "glm4moe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_key_value_heads=8|rms_norm_eps=1e-5|moe_intermediate_size=1408|"
+                "n_routed_experts=128|num_experts_per_tok=8|n_shared_experts=1|"
+                "first_k_dense_replace=1",
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "use_qk_norm",
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .gguf_dense_first = true,

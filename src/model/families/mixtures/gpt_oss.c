@@ -37,34 +37,18 @@ static const ln_binding bindings[] = {
 };
 
 /* Where config.json says nothing of the scaling. */
-#define ROPE_DEFAULT(name, ...)                                                                    \
-    { .key = "rope_parameters." name, .unless = "rope_parameters|rope_scaling", __VA_ARGS__ }
-
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("head_dim", 64),
-    LN_DEFAULT("num_key_value_heads", 8),
-    LN_DEFAULT("num_experts_per_tok", 4),
-    LN_DEFAULT("sliding_window", 128),
-    LN_DEFAULT("rms_norm_eps", 1e-5),
-    LN_DEFAULT("rope_theta", 150000),
-    ROPE_DEFAULT("rope_type", .text = "yarn"),
-    ROPE_DEFAULT("factor", .value = 32),
-    ROPE_DEFAULT("truncate", .value = false, .is_flag = true),
-    ROPE_DEFAULT("original_max_position_embeddings", .value = 4096),
-    {0}};
-
 const ln_family ln_family_gpt_oss = {
     .name = "gpt_oss",
-    .hf_types = "gpt_oss",
     .gguf = "gpt-oss",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
-    .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
+    .defaults = "head_dim=64|num_key_value_heads=8|num_experts_per_tok=4|sliding_window=128|"
+                "rms_norm_eps=1e-5|rope_theta=150000|"
+                "rope_parameters.rope_type=yarn unless rope_parameters unless rope_scaling|"
+                "rope_parameters.factor=32 unless rope_parameters unless rope_scaling|"
+                "rope_parameters.truncate=false unless rope_parameters unless rope_scaling|"
+                "rope_parameters.original_max_position_embeddings=4096 unless rope_parameters "
+                "unless rope_scaling",
     .activation = LN_ACT_SWIGLU_CLAMPED,
     .fixed_activation = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_PERIOD,
     .window_period = 2,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,

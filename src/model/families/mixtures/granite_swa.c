@@ -37,21 +37,12 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.ffn_down_shexp"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("attention_multiplier", 1),
-    LN_DEFAULT("sliding_window", 128),
-    LN_DEFAULT_OF("granite_swa", "rms_norm_eps", 1e-5),
-    LN_DEFAULT_OF("granitemoe_swa", "num_local_experts", 8),
-    LN_DEFAULT_OF("granitemoe_swa", "num_experts_per_tok", 2),
-    {0}};
-
 const ln_family ln_family_granite_swa = {
     .name = "granite_swa",
     .hf_types = "granite_swa|granitemoe_swa",
     .gguf = "granite_swa",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "attention_multiplier=1|sliding_window=128|granite_swa:rms_norm_eps=1e-5|"
+                "granitemoe_swa:num_local_experts=8|granitemoe_swa:num_experts_per_tok=2",
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .rope_rule = LN_ROPE_LISTED_BASES,
     .window = LN_WINDOW_BEHIND,

@@ -32,18 +32,11 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.ffn_down_shexp"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 1),
-                                             LN_DEFAULT("num_local_experts", 8),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             {0}};
-
 const ln_family ln_family_granitemoe = {
     .name = "granitemoe",
     .hf_types = "granitemoe|granitemoeshared",
     .gguf = "granitemoe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
+    .defaults = "attention_multiplier=1|num_local_experts=8|num_experts_per_tok=2",
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .divide_logits = true,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,

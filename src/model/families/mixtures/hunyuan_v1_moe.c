@@ -17,20 +17,12 @@ static const ln_binding bindings[] = {
     LN_SHARED_EXPERTS("mlp.shared_mlp"),
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("rms_norm_eps", 1e-5), LN_DEFAULT("moe_topk", 1), {0}};
-
 const ln_family ln_family_hunyuan_v1_moe = {
     .name = "hunyuan_v1_moe",
-    .hf_types = "hunyuan_v1_moe",
     .gguf = "hunyuan-moe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "rms_norm_eps=1e-5|moe_topk=1",
     .qk_norm = LN_QK_NORM_HEAD,
     .norm_after_rope = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     .expert_hidden_key = "intermediate_size",
     .n_shared_experts = 1,

@@ -22,27 +22,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".down_proj"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rope_theta", 11158840),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("num_experts", 192),
-                                             LN_DEFAULT("num_experts_per_tok", 8),
-                                             LN_DEFAULT("num_shared_experts", 1),
-                                             LN_DEFAULT("moe_intermediate_size", 1536),
-                                             LN_DEFAULT("router_scaling_factor", 2.826),
-                                             LN_DEFAULT("first_k_dense_replace", 1),
-                                             {0}};
-
 const ln_family ln_family_hy_v3 = {
     .name = "hy_v3",
-    .hf_types = "hy_v3",
     .gguf = "hy_v3",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_key_value_heads=8|head_dim=128|rope_theta=11158840|rms_norm_eps=1e-5|"
+                "num_experts=192|num_experts_per_tok=8|num_shared_experts=1|"
+                "moe_intermediate_size=1536|router_scaling_factor=2.826|first_k_dense_replace=1",
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .gguf_dense_first = true,

@@ -21,18 +21,10 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_EXPERT_DOWN, .hf = LAYER ".mlp"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_local_experts", 8),
-                                             LN_DEFAULT("num_experts_per_tok", 2),
-                                             LN_DEFAULT("num_key_value_heads", 16),
-                                             {0}};
-
 const ln_family ln_family_jetmoe = {
     .name = "jetmoe",
-    .hf_types = "jetmoe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_local_experts=8|num_experts_per_tok=2|num_key_value_heads=16",
     .activation_key = "activation_function",
-    .hf_rope = LN_ROPE_HALF,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,
     .attention_experts = true,
     .norm_eps = 1e-6,

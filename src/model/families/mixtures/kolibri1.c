@@ -17,24 +17,13 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("sliding_window", 513),
-                                             LN_DEFAULT("num_key_value_heads", 4),
-                                             LN_DEFAULT("num_experts", 384),
-                                             LN_DEFAULT("num_experts_per_tok", 6),
-                                             LN_DEFAULT("moe_intermediate_size", 512),
-                                             LN_DEFAULT("shared_expert_intermediate_size", 512),
-                                             {0}};
-
 const ln_family ln_family_kolibri1 = {
     .name = "kolibri1",
-    .hf_types = "kolibri1",
-    .defaults = defaults,
-    .norm = LN_NORM_RMS,
+    .defaults = "head_dim=128|sliding_window=513|num_key_value_heads=4|num_experts=384|"
+                "num_experts_per_tok=6|moe_intermediate_size=512|"
+                "shared_expert_intermediate_size=512",
     .placement = LN_PLACE_SANDWICH,
-    .activation = LN_ACT_SILU,
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
     .rope_rule = LN_ROPE_WINDOWED_OR_ALL,
     .window = LN_WINDOW_PERIOD,
     .window_period = 5,

@@ -17,24 +17,17 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("first_k_dense_replace", 1),
-    LN_DEFAULT_ROPE("full_attention.rope_theta", .value = 500000),
-    LN_DEFAULT_ROPE("full_attention.partial_rotary_factor", .value = 0.5),
-    LN_DEFAULT_ROPE("sliding_attention.rope_theta", .value = 10000),
-    {0}};
-
 const ln_family ln_family_laguna = {
     .name = "laguna",
-    .hf_types = "laguna",
-    .defaults = defaults,
+    .defaults = "first_k_dense_replace=1|"
+                "rope_parameters.full_attention.rope_theta=500000 unless rope_parameters|"
+                "rope_parameters.full_attention.partial_rotary_factor=0.5 unless rope_parameters|"
+                "rope_parameters.sliding_attention.rope_theta=10000 unless rope_parameters",
     .refused = "moe_apply_router_weight_on_input",
-    LN_LLAMA_BLOCK,
     .qk_norm = LN_QK_NORM_HEAD,
     .output_gate = LN_GATE_BY_HEAD,
     .gating = true,
     .softplus_gate = true,
-    .hf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .local_theta = 10000.0,
     .by_layer = true,

@@ -28,25 +28,13 @@ static const ln_binding bindings[] = {
     LN_SHARED_EXPERTS("feed_forward.shared_expert"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rope_theta", 500000),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("intermediate_size", 8192),
-                                             LN_DEFAULT("intermediate_size_mlp", 16384),
-                                             LN_DEFAULT("num_local_experts", 16),
-                                             LN_DEFAULT("num_experts_per_tok", 1),
-                                             LN_DEFAULT("attention_chunk_size", 8192),
-                                             LN_DEFAULT("floor_scale", 8192),
-                                             LN_DEFAULT("attn_scale", 0.1),
-                                             {0}};
-
 const ln_family ln_family_llama4 = {
     .name = "llama4",
     .hf_types = "llama4_text|llama4",
     .gguf = "llama4",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "num_key_value_heads=8|head_dim=128|rope_theta=500000|rms_norm_eps=1e-5|"
+                "intermediate_size=8192|intermediate_size_mlp=16384|num_local_experts=16|"
+                "num_experts_per_tok=1|attention_chunk_size=8192|floor_scale=8192|attn_scale=0.1",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .qk_norm = LN_QK_NORM_HEAD,

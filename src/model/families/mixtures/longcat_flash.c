@@ -38,11 +38,8 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_longcat_flash = {
     .name = "longcat_flash",
-    .hf_types = "longcat_flash",
     .refused = "router_bias|!mla_scale_q_lora|!mla_scale_kv_lora",
-    LN_LLAMA_BLOCK,
     .hf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SOFTMAX,
     .keeps_expert_weights = true,
     .expert_hidden_key = "expert_ffn_hidden_size",
     .latent_eps = 1e-6,

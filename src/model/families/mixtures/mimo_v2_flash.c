@@ -16,27 +16,13 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4),
-                                             LN_DEFAULT("head_dim", 192),
-                                             LN_DEFAULT("v_head_dim", 128),
-                                             LN_DEFAULT("rope_theta", 5e6),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("attention_value_scale", 0.707),
-                                             LN_DEFAULT("moe_intermediate_size", 2048),
-                                             LN_DEFAULT("n_routed_experts", 256),
-                                             LN_DEFAULT("num_experts_per_tok", 8),
-                                             LN_DEFAULT("sliding_window", 129),
-                                             LN_DEFAULT("first_k_dense_replace", 1),
-                                             {0}};
-
 const ln_family ln_family_mimo_v2_flash = {
     .name = "mimo_v2_flash",
-    .hf_types = "mimo_v2_flash",
     .gguf = "mimo2",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "num_key_value_heads=4|head_dim=192|v_head_dim=128|rope_theta=5e6|"
+                "rms_norm_eps=1e-5|attention_value_scale=0.707|moe_intermediate_size=2048|"
+                "n_routed_experts=256|num_experts_per_tok=8|sliding_window=129|"
+                "first_k_dense_replace=1",
     .rope_fraction = 0.334,
     .local_rope = true,
     .local_theta = 10000.0,

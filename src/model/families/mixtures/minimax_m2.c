@@ -8,19 +8,11 @@ static const ln_binding bindings[] = {
     LN_MIXTRAL_EXPERTS, LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("head_dim", 128),
-    LN_DEFAULT("rope_theta", 5000000),    LN_DEFAULT("num_local_experts", 256),
-    LN_DEFAULT("num_experts_per_tok", 8), {0}};
-
 const ln_family ln_family_minimax_m2 = {
     .name = "minimax_m2",
-    .hf_types = "minimax_m2",
     .gguf = "minimax-m2",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "num_key_value_heads=8|head_dim=128|rope_theta=5000000|num_local_experts=256|"
+                "num_experts_per_tok=8",
     .qk_norm = LN_QK_NORM_FULL,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,

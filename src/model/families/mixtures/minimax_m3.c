@@ -24,17 +24,13 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rope_theta", 5000000), {0}};
-
 const ln_family ln_family_minimax_m3 = {
     .name = "minimax_m3",
     .hf_types = "minimax_m3_vl_text|minimax_m3_vl",
-    .defaults = defaults,
+    .defaults = "rope_theta=5000000",
     .norm = LN_NORM_RMS_PLUS_ONE,
-    .placement = LN_PLACE_PRE,
     .activation = LN_ACT_SWIGLU_CLAMPED,
     .fixed_activation = true,
-    .hf_rope = LN_ROPE_HALF,
     .rope_by_fraction = true,
     .qk_norm = LN_QK_NORM_HEAD,
     .sparse_blocks = true,

@@ -40,25 +40,16 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_SHARED_DOWN, .hf = LAYER "shared_experts.w2"},
 };
 
-#define ROPE(name, number)                                                                         \
-    { .key = "rope_parameters." name, .value = number, .unless = "rope_parameters" }
-
-static const ln_config_default defaults[] = {
-    {.key = "rope_parameters.rope_type", .text = "yarn", .unless = "rope_parameters"},
-    ROPE("factor", 2048),
-    ROPE("original_max_position_embeddings", 512),
-    ROPE("attention_factor", 1),
-    {0}};
-
 const ln_family ln_family_mistral_large4 = {
     .name = "mistral_large4",
     .hf_types = "mistral_large4_text|mistral_large4",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "rope_parameters.rope_type=yarn unless rope_parameters|"
+                "rope_parameters.factor=2048 unless rope_parameters|"
+                "rope_parameters.original_max_position_embeddings=512 unless rope_parameters|"
+                "rope_parameters.attention_factor=1 unless rope_parameters",
     .hf_rope = LN_ROPE_INTERLEAVED,
     .rope_rule = LN_ROPE_LISTED_LAYERS,
     .query_scale = LN_QUERY_SCALE_LOG,
-    .router = LN_ROUTER_SOFTMAX,
     .group_by_two = true,
     .zero_other_groups = true,
     .normalize_experts = true,

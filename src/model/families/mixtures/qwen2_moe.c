@@ -21,19 +21,11 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.ffn_gate_inp_shexp"},
 };
 
-static const ln_config_default defaults[] = {
-    LN_DEFAULT("num_key_value_heads", 16), LN_DEFAULT("num_experts_per_tok", 4), {0}};
-
 const ln_family ln_family_qwen2_moe = {
     .name = "qwen2_moe",
-    .hf_types = "qwen2_moe",
     .gguf = "qwen2moe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
+    .defaults = "num_key_value_heads=16|num_experts_per_tok=4",
     .window = LN_WINDOW_ABOVE,
-    .router = LN_ROUTER_SOFTMAX,
     .shared_gate = true,
     LN_BINDINGS(bindings),
 };

@@ -19,30 +19,16 @@ static const ln_binding bindings[] = {
     LN_LLAMA_EXPERTS,
 };
 
-#define OMNI(name, number) LN_DEFAULT_OF("qwen3_omni_moe_text", name, number)
-
-static const ln_config_default defaults[] = {OMNI("rope_theta", 1e6),
-                                             OMNI("num_experts_per_tok", 8),
-                                             OMNI("num_experts", 128),
-                                             OMNI("moe_intermediate_size", 768),
-                                             OMNI("num_key_value_heads", 4),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rope_theta", 500000),
-                                             LN_DEFAULT("num_experts_per_tok", 4),
-                                             LN_DEFAULT("num_experts", 60),
-                                             LN_DEFAULT("moe_intermediate_size", 1408),
-                                             {0}};
-
 const ln_family ln_family_qwen3_vl_moe = {
     .name = "qwen3_vl_moe",
     .hf_types = "qwen3_vl_moe|qwen3_vl_moe_text|qwen3_omni_moe_text",
     .gguf = "qwen3vlmoe",
-    .defaults = defaults,
-    LN_LLAMA_BLOCK,
+    .defaults = "qwen3_omni_moe_text:rope_theta=1e6|qwen3_omni_moe_text:num_experts_per_tok=8|"
+                "qwen3_omni_moe_text:num_experts=128|"
+                "qwen3_omni_moe_text:moe_intermediate_size=768|"
+                "qwen3_omni_moe_text:num_key_value_heads=4|head_dim=128|rope_theta=500000|"
+                "num_experts_per_tok=4|num_experts=60|moe_intermediate_size=1408",
     .qk_norm = LN_QK_NORM_HEAD,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
-    .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     LN_BINDINGS(bindings),
 };

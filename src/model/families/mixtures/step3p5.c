@@ -22,29 +22,16 @@ static const ln_binding bindings[] = {
     LN_EXPERT_BIAS("moe.router_bias"),
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
-                                             LN_DEFAULT("head_dim", 128),
-                                             LN_DEFAULT("rms_norm_eps", 1e-5),
-                                             LN_DEFAULT("moe_intermediate_size", 1280),
-                                             LN_DEFAULT("share_expert_dim", 1280),
-                                             LN_DEFAULT("n_routed_experts", 288),
-                                             LN_DEFAULT("num_experts_per_tok", 8),
-                                             LN_DEFAULT("first_k_dense_replace", 3),
-                                             {0}};
-
 const ln_family ln_family_step3p5 = {
     .name = "step3p5",
     .hf_types = "step3p5|step3p7",
     .gguf = "step35",
-    .defaults = defaults,
+    .defaults = "num_key_value_heads=8|head_dim=128|rms_norm_eps=1e-5|moe_intermediate_size=1280|"
+                "share_expert_dim=1280|n_routed_experts=288|num_experts_per_tok=8|"
+                "first_k_dense_replace=3",
     .norm = LN_NORM_RMS_PLUS_ONE,
-    .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_PRE,
-    .activation = LN_ACT_SILU,
     .qk_norm = LN_QK_NORM_HEAD,
     .output_gate = LN_GATE_BY_HEAD,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
     .local_rope = true,
     .local_theta = 10000.0,
     .gguf_half_rope = true,

@@ -222,6 +222,12 @@ static bool is_scaled(const ln_family *family, ln_role role) {
            (family->scale_tied_logits && role == LN_ROLE_OUTPUT);
 }
 
+/* Whether a binding names a tensor for each expert. */
+static bool is_by_expert(const ln_binding *binding, ln_checkpoint_format format) {
+    bool is_bare;
+    return strstr(ln_binding_pattern(binding, format, &is_bare), "%e") != NULL;
+}
+
 /* Where the checkpoint keeps what the adapter's binding names. */
 static ln_status find_place(const finder *f, const ln_adapter_part *part, ln_tensor_id id,
                             const ln_binding *named, place *at) {
@@ -244,9 +250,7 @@ static ln_status find_place(const finder *f, const ln_adapter_part *part, ln_ten
         return refuse(f, part,
                       "the model keeps its rows in another way; merge into the folder that the "
                       "adapter was made for, then convert it");
-    const char *name = is_hf ? binding->hf : binding->gguf;
-    const char *module = f->file->format == LN_FORMAT_HF ? named->hf : named->gguf;
-    at->is_packed = strstr(module, "%e") != NULL && strstr(name, "%e") == NULL;
+    at->is_packed = is_by_expert(named, f->file->format) && !is_by_expert(binding, format);
     at->index = id.expert;
     at->across = part->is_embedding || (is_hf && binding->hf_transposed);
     if (is_hf && binding->hf_either && part->a != NULL)
@@ -336,7 +340,7 @@ static ln_status visit_stack(const finder *f, ln_tensor_id id) {
     if (is_across || (part != LN_PART_ALL && part != LN_PART_GATE_UP))
         return refuse(f, expert.part,
                       "the model's experts lie across or row by row, which is not merged");
-    at.is_packed = strstr(is_hf ? binding->hf : binding->gguf, "%e") == NULL;
+    at.is_packed = !is_by_expert(binding, is_hf ? LN_FORMAT_HF : LN_FORMAT_GGUF);
     at.index = part == LN_PART_ALL ? id.expert : 2 * id.expert + (id.role == LN_ROLE_EXPERT_UP);
     expert.part->is_taken = true;
     return add_expert(f, &expert, &at);

@@ -93,7 +93,9 @@ static bool name_of(const ln_convert_plan *plan, ln_tensor_id id, char *name) {
     const ln_family *family = plan->spec->family;
     if (ln_family_find(family, plan->checkpoint, id, &binding) == NULL)
         binding = ln_family_binding(family, LN_FORMAT_HF, id, 0);
-    if (binding == NULL || binding->gguf == NULL || plan->target != family)
+    bool is_bare, is_named = binding != NULL && plan->target == family &&
+                             ln_binding_pattern(binding, LN_FORMAT_GGUF, &is_bare) != NULL;
+    if (!is_named)
         binding = ln_family_binding(plan->target, LN_FORMAT_GGUF, id, 0);
     if (binding == NULL)
         return false;

@@ -201,9 +201,10 @@ typedef enum ln_part {
 } ln_part;
 
 /* Names are without ".weight"; %d is the layer (%h half of it and %p the rest, where two are one of
- * the checkpoint's), %e the expert (a name without it is a packed
- * tensor of all experts); NULL: the format has no such tensor. Several
- * bindings may name one role: the first whose tensor is there counts. */
+ * the checkpoint's), %e the expert (a name without it is a packed tensor of all experts). hf NULL:
+ * folders have no such tensor. gguf NULL: the role's usual name (families/gguf_names.c); "": GGUF
+ * has no such tensor. Several bindings may name one role: the first whose tensor is there counts.
+ */
 typedef struct ln_binding {
     ln_role role;
     const char *hf, *gguf;
@@ -469,6 +470,13 @@ typedef struct ln_tensor_id {
     const char *stem; /* NULL, or what folders have in place of model.layers.N */
 } ln_tensor_id;
 
+/* The usual name of a role's tensor in GGUF, or NULL; *is_bare: it is complete. */
+const char *ln_gguf_name(ln_role role, bool *is_bare);
+
+/* The name that a binding has in a format, or NULL; *is_bare: it is complete. */
+const char *ln_binding_pattern(const ln_binding *binding, ln_checkpoint_format format,
+                               bool *is_bare);
+
 /* Binding number `index` of a role that has a name in this format, or NULL past the last. */
 const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
                                     ln_tensor_id id, size_t index);
@@ -507,156 +515,5 @@ bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_
 /* Whether a role is stored as one tensor for each head or expert. */
 bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpoint,
                            ln_tensor_id id);
-
-/* The names that most families of llama's shape use; a family's table begins with its own. */
-#define LN_LLAMA_ENDS                                                                              \
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .gguf = "token_embd"},                 \
-        {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.norm", .gguf = "output_norm"}, {                \
-        .role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"                                  \
-    }
-#define LN_LLAMA_ATTENTION                                                                         \
-    {.role = LN_ROLE_Q, .hf = "model.layers.%d.self_attn.q_proj", .gguf = "blk.%d.attn_q"},        \
-        {.role = LN_ROLE_K, .hf = "model.layers.%d.self_attn.k_proj", .gguf = "blk.%d.attn_k"},    \
-        {.role = LN_ROLE_V, .hf = "model.layers.%d.self_attn.v_proj", .gguf = "blk.%d.attn_v"}, {  \
-        .role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.o_proj", .gguf = "blk.%d.attn_output"  \
-    }
-#define LN_LLAMA_QK_NORMS                                                                          \
-    {.role = LN_ROLE_Q_NORM,                                                                       \
-     .hf = "model.layers.%d.self_attn.q_norm",                                                     \
-     .gguf = "blk.%d.attn_q_norm"},                                                                \
-    {                                                                                              \
-        .role = LN_ROLE_K_NORM, .hf = "model.layers.%d.self_attn.k_norm",                          \
-        .gguf = "blk.%d.attn_k_norm"                                                               \
-    }
-#define LN_LLAMA_NORMS                                                                             \
-    {.role = LN_ROLE_ATTENTION_NORM,                                                               \
-     .hf = "model.layers.%d.input_layernorm",                                                      \
-     .gguf = "blk.%d.attn_norm"},                                                                  \
-    {                                                                                              \
-        .role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm",                \
-        .gguf = "blk.%d.ffn_norm"                                                                  \
-    }
-#define LN_LLAMA_FFN                                                                               \
-    {.role = LN_ROLE_GATE, .hf = "model.layers.%d.mlp.gate_proj", .gguf = "blk.%d.ffn_gate"},      \
-        {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.up_proj", .gguf = "blk.%d.ffn_up"}, {      \
-        .role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"     \
-    }
-#define LN_GGUF_EXPERTS                                                                            \
-    {.role = LN_ROLE_ROUTER, .gguf = "blk.%d.ffn_gate_inp"},                                       \
-        {.role = LN_ROLE_EXPERT_GATE, .gguf = "blk.%d.ffn_gate_exps"},                             \
-        {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_up_exps"}, {                               \
-        .role = LN_ROLE_EXPERT_DOWN, .gguf = "blk.%d.ffn_down_exps"                                \
-    }
-/* One tensor an expert. */
-#define LN_LLAMA_EXPERTS                                                                           \
-    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"},     \
-        {.role = LN_ROLE_EXPERT_GATE,                                                              \
-         .hf = "model.layers.%d.mlp.experts.%e.gate_proj",                                         \
-         .gguf = "blk.%d.ffn_gate_exps"},                                                          \
-        {.role = LN_ROLE_EXPERT_UP,                                                                \
-         .hf = "model.layers.%d.mlp.experts.%e.up_proj",                                           \
-         .gguf = "blk.%d.ffn_up_exps"},                                                            \
-    {                                                                                              \
-        .role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.mlp.experts.%e.down_proj",             \
-        .gguf = "blk.%d.ffn_down_exps"                                                             \
-    }
-/* The same by the names of Mixtral's folders. */
-#define LN_MIXTRAL_EXPERTS                                                                         \
-    {.role = LN_ROLE_ROUTER,                                                                       \
-     .hf = "model.layers.%d.block_sparse_moe.gate",                                                \
-     .gguf = "blk.%d.ffn_gate_inp"},                                                               \
-        {.role = LN_ROLE_EXPERT_GATE,                                                              \
-         .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1",                                   \
-         .gguf = "blk.%d.ffn_gate_exps"},                                                          \
-        {.role = LN_ROLE_EXPERT_UP,                                                                \
-         .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3",                                   \
-         .gguf = "blk.%d.ffn_up_exps"},                                                            \
-    {                                                                                              \
-        .role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2",       \
-        .gguf = "blk.%d.ffn_down_exps"                                                             \
-    }
-#define LN_SHARED_EXPERTS(base)                                                                    \
-    {.role = LN_ROLE_SHARED_GATE,                                                                  \
-     .hf = "model.layers.%d." base ".gate_proj",                                                   \
-     .gguf = "blk.%d.ffn_gate_shexp"},                                                             \
-        {.role = LN_ROLE_SHARED_UP,                                                                \
-         .hf = "model.layers.%d." base ".up_proj",                                                 \
-         .gguf = "blk.%d.ffn_up_shexp"},                                                           \
-    {                                                                                              \
-        .role = LN_ROLE_SHARED_DOWN, .hf = "model.layers.%d." base ".down_proj",                   \
-        .gguf = "blk.%d.ffn_down_shexp"                                                            \
-    }
-/* What counts for the choice of experts alone. */
-#define LN_EXPERT_BIAS(name)                                                                       \
-    {.role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d." name, .hf_bare = true}, {               \
-        .role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b.bias", .gguf_bare = true          \
-    }
-#define LN_LLAMA_POST_NORMS                                                                        \
-    {.role = LN_ROLE_ATTENTION_POST_NORM,                                                          \
-     .hf = "model.layers.%d.post_attention_layernorm",                                             \
-     .gguf = "blk.%d.post_attention_norm"},                                                        \
-    {                                                                                              \
-        .role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm",         \
-        .gguf = "blk.%d.post_ffw_norm"                                                             \
-    }
-/* All four norms of a sandwich. */
-/* What a Gemma from the third on is besides its norms and activations. */
-#define LN_GEMMA3_ATTENTION                                                                        \
-    .placement = LN_PLACE_SANDWICH, .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_GELU_TANH,    \
-    .local_rope = true, .local_theta = 10000.0, .window = LN_WINDOW_PERIOD,                        \
-    .scale_embedding = true
-#define LN_GEMMA_NORMS                                                                             \
-    {.role = LN_ROLE_ATTENTION_NORM,                                                               \
-     .hf = "model.layers.%d.input_layernorm",                                                      \
-     .gguf = "blk.%d.attn_norm"},                                                                  \
-        {.role = LN_ROLE_FFN_NORM,                                                                 \
-         .hf = "model.layers.%d.pre_feedforward_layernorm",                                        \
-         .gguf = "blk.%d.ffn_norm"},                                                               \
-        LN_LLAMA_POST_NORMS
-/* A decoder's head that classifies, or scores. */
-#define LN_CLASS_SCORE                                                                             \
-    { .role = LN_ROLE_CLASS_OUT, .hf = "score", .gguf = "cls.output" }
-/* Embeddings of layers. */
-#define LN_LOOKUP_EMBEDDINGS                                                                       \
-    {.role = LN_ROLE_LOOKUP_EMBEDDING,                                                             \
-     .hf = "model.embed_tokens_per_layer",                                                         \
-     .gguf = "per_layer_token_embd"},                                                              \
-        {.role = LN_ROLE_LOOKUP_PROJECTION,                                                        \
-         .hf = "model.per_layer_model_projection",                                                 \
-         .gguf = "per_layer_model_proj"},                                                          \
-        {.role = LN_ROLE_LOOKUP_NORM,                                                              \
-         .hf = "model.per_layer_projection_norm",                                                  \
-         .gguf = "per_layer_proj_norm"},                                                           \
-        {.role = LN_ROLE_LOOKUP_GATE,                                                              \
-         .hf = "model.layers.%d.per_layer_input_gate",                                             \
-         .gguf = "blk.%d.inp_gate"},                                                               \
-        {.role = LN_ROLE_LOOKUP_OUT,                                                               \
-         .hf = "model.layers.%d.per_layer_projection",                                             \
-         .gguf = "blk.%d.proj"},                                                                   \
-    {                                                                                              \
-        .role = LN_ROLE_LOOKUP_POST_NORM, .hf = "model.layers.%d.post_per_layer_input_norm",       \
-        .gguf = "blk.%d.post_norm"                                                                 \
-    }
-/* A head that drafts (multi-token prediction) behind the last layer. */
-#define LN_HEAD_BINDINGS                                                                           \
-    {.role = LN_ROLE_HEAD_INPUT, .hf = "model.layers.%d.eh_proj", .gguf = "blk.%d.nextn.eh_proj"}, \
-        {.role = LN_ROLE_HEAD_TOKEN_NORM,                                                          \
-         .hf = "model.layers.%d.enorm",                                                            \
-         .gguf = "blk.%d.nextn.enorm"},                                                            \
-        {.role = LN_ROLE_HEAD_HIDDEN_NORM,                                                         \
-         .hf = "model.layers.%d.hnorm",                                                            \
-         .gguf = "blk.%d.nextn.hnorm"},                                                            \
-        {.role = LN_ROLE_HEAD_NORM,                                                                \
-         .hf = "model.layers.%d.shared_head.norm",                                                 \
-         .gguf = "blk.%d.nextn.shared_head_norm",                                                  \
-         .optional = true},                                                                        \
-        {.role = LN_ROLE_HEAD_OUTPUT,                                                              \
-         .hf = "model.layers.%d.shared_head.head",                                                 \
-         .gguf = "blk.%d.nextn.shared_head_head"},                                                 \
-    {                                                                                              \
-        .role = LN_ROLE_HEAD_EMBEDDING, .hf = "model.layers.%d.embed_tokens",                      \
-        .gguf = "blk.%d.nextn.embed_tokens"                                                        \
-    }
-#define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 
 #endif

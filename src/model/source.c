@@ -242,7 +242,8 @@ ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id 
 
 /* Whether the name of a binding stands for one matrix out of many in a packed tensor. */
 static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_shape *shape) {
-    const char *name = is_hf ? binding->hf : binding->gguf;
+    bool is_bare;
+    const char *name = ln_binding_pattern(binding, is_hf ? LN_FORMAT_HF : LN_FORMAT_GGUF, &is_bare);
     ln_part part = is_hf ? binding->hf_part : binding->gguf_part;
     return shape->n_packed > 1 && strstr(name, "%e") == NULL && part != LN_PART_VALUE_PAIRS;
 }

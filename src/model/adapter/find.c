@@ -6,9 +6,10 @@
 ln_adapter_part *ln_adapter_find_part(const ln_adapter_file *file, const ln_family *family,
                                       ln_tensor_id id, const ln_binding **binding) {
     char name[LN_TENSOR_NAME_BYTES], placed[LN_TENSOR_NAME_BYTES];
-    bool is_hf = file->format == LN_FORMAT_HF;
+    bool is_hf = file->format == LN_FORMAT_HF, is_bare;
     for (size_t i = 0; (*binding = ln_family_binding(family, file->format, id, i)) != NULL; i++) {
-        if (is_hf ? (*binding)->hf_bare : (*binding)->gguf_bare)
+        ln_binding_pattern(*binding, file->format, &is_bare);
+        if (is_bare)
             continue;
         ln_binding_name(*binding, file->format, id, name);
         name[strlen(name) - strlen(".weight")] = '\0';

@@ -2,31 +2,21 @@
 #ifndef LN_MODEL_FAMILIES_LATENT_H
 #define LN_MODEL_FAMILIES_LATENT_H
 
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LN_LATENT_ATTENTION                                                                        \
-    {.role = LN_ROLE_Q_A, .hf = "model.layers.%d.self_attn.q_a_proj", .gguf = "blk.%d.attn_q_a"},  \
-        {.role = LN_ROLE_Q_A_NORM,                                                                 \
-         .hf = "model.layers.%d.self_attn.q_a_layernorm",                                          \
-         .gguf = "blk.%d.attn_q_a_norm"},                                                          \
-        {.role = LN_ROLE_Q_B,                                                                      \
-         .hf = "model.layers.%d.self_attn.q_b_proj",                                               \
-         .gguf = "blk.%d.attn_q_b"},                                                               \
-        {.role = LN_ROLE_KV_A,                                                                     \
-         .hf = "model.layers.%d.self_attn.kv_a_proj_with_mqa",                                     \
-         .gguf = "blk.%d.attn_kv_a_mqa"},                                                          \
-        {.role = LN_ROLE_KV_A_NORM,                                                                \
-         .hf = "model.layers.%d.self_attn.kv_a_layernorm",                                         \
-         .gguf = "blk.%d.attn_kv_a_norm"},                                                         \
+    {.role = LN_ROLE_Q_A, .hf = "model.layers.%d.self_attn.q_a_proj"},                             \
+        {.role = LN_ROLE_Q_A_NORM, .hf = "model.layers.%d.self_attn.q_a_layernorm"},               \
+        {.role = LN_ROLE_Q_B, .hf = "model.layers.%d.self_attn.q_b_proj"},                         \
+        {.role = LN_ROLE_KV_A, .hf = "model.layers.%d.self_attn.kv_a_proj_with_mqa"},              \
+        {.role = LN_ROLE_KV_A_NORM, .hf = "model.layers.%d.self_attn.kv_a_layernorm"},             \
         {.role = LN_ROLE_K_B,                                                                      \
          .hf = "model.layers.%d.self_attn.kv_b_proj",                                              \
-         .hf_part = LN_PART_KV_BY_HEAD,                                                            \
-         .gguf = "blk.%d.attn_k_b"},                                                               \
+         .hf_part = LN_PART_KV_BY_HEAD},                                                           \
         {.role = LN_ROLE_K_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD},        \
         {.role = LN_ROLE_V_B,                                                                      \
          .hf = "model.layers.%d.self_attn.kv_b_proj",                                              \
-         .hf_part = LN_PART_KV_BY_HEAD,                                                            \
-         .gguf = "blk.%d.attn_v_b"},                                                               \
+         .hf_part = LN_PART_KV_BY_HEAD},                                                           \
     {                                                                                              \
         .role = LN_ROLE_V_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD           \
     }

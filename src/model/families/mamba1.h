@@ -2,7 +2,7 @@
 #ifndef LN_MODEL_FAMILIES_MAMBA1_H
 #define LN_MODEL_FAMILIES_MAMBA1_H
 
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LN_MAMBA1_INPUT(mixer_role, base)                                                          \
     {                                                                                              \
@@ -20,13 +20,13 @@
 /* Of a mixer whose names in folders begin with `base`. */
 #define LN_MAMBA1_MIXER(base)                                                                      \
     LN_MAMBA1_INPUT(LN_ROLE_MIXER_IN, base), LN_MAMBA1_INPUT(LN_ROLE_MIXER_GATE, base),            \
-        {.role = LN_ROLE_MIXER_CONV, .hf = base ".conv1d", .gguf = "blk.%d.ssm_conv1d"},           \
+        {.role = LN_ROLE_MIXER_CONV, .hf = base ".conv1d"},                                        \
         LN_MAMBA1_CONTROL(LN_ROLE_MIXER_A_LOW, base), LN_MAMBA1_CONTROL(LN_ROLE_MIXER_K, base),    \
         LN_MAMBA1_CONTROL(LN_ROLE_MIXER_Q, base),                                                  \
         {.role = LN_ROLE_MIXER_A, .hf = base ".dt_proj", .gguf = "blk.%d.ssm_dt"},                 \
         LN_MAMBA1_VECTOR(LN_ROLE_MIXER_RATE, base ".A_log", "blk.%d.ssm_a"),                       \
         LN_MAMBA1_VECTOR(LN_ROLE_MIXER_SKIP, base ".D", "blk.%d.ssm_d"), {                         \
-        .role = LN_ROLE_MIXER_OUT, .hf = base ".out_proj", .gguf = "blk.%d.ssm_out"                \
+        .role = LN_ROLE_MIXER_OUT, .hf = base ".out_proj"                                          \
     }
 
 #endif

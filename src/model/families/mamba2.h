@@ -2,7 +2,7 @@
 #ifndef LN_MODEL_FAMILIES_MAMBA2_H
 #define LN_MODEL_FAMILIES_MAMBA2_H
 
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LN_MAMBA2_INPUT(mixer_role, base)                                                          \
     {                                                                                              \
@@ -16,12 +16,12 @@
 #define LN_MAMBA2_MIXER(base)                                                                      \
     LN_MAMBA2_INPUT(LN_ROLE_MIXER_GATE, base), LN_MAMBA2_INPUT(LN_ROLE_MIXER_IN, base),            \
         LN_MAMBA2_INPUT(LN_ROLE_MIXER_A, base),                                                    \
-        {.role = LN_ROLE_MIXER_CONV, .hf = base ".conv1d", .gguf = "blk.%d.ssm_conv1d"},           \
+        {.role = LN_ROLE_MIXER_CONV, .hf = base ".conv1d"},                                        \
         LN_MAMBA2_VECTOR(LN_ROLE_MIXER_RATE, base ".A_log", "blk.%d.ssm_a"),                       \
         LN_MAMBA2_VECTOR(LN_ROLE_MIXER_A_BIAS, base ".dt_bias", "blk.%d.ssm_dt.bias"),             \
         LN_MAMBA2_VECTOR(LN_ROLE_MIXER_SKIP, base ".D", "blk.%d.ssm_d"),                           \
-        {.role = LN_ROLE_MIXER_NORM, .hf = base ".norm", .gguf = "blk.%d.ssm_norm"}, {             \
-        .role = LN_ROLE_MIXER_OUT, .hf = base ".out_proj", .gguf = "blk.%d.ssm_out"                \
+        {.role = LN_ROLE_MIXER_NORM, .hf = base ".norm"}, {                                        \
+        .role = LN_ROLE_MIXER_OUT, .hf = base ".out_proj"                                          \
     }
 
 #endif

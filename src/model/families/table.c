@@ -33,16 +33,25 @@ const ln_family *const ln_families[] = {
         NULL,
 };
 
-static const char *pattern_of(const ln_binding *binding, ln_checkpoint_format format) {
-    return format == LN_FORMAT_HF ? binding->hf : binding->gguf;
+const char *ln_binding_pattern(const ln_binding *binding, ln_checkpoint_format format,
+                               bool *is_bare) {
+    *is_bare = format == LN_FORMAT_HF ? binding->hf_bare : binding->gguf_bare;
+    if (format == LN_FORMAT_HF)
+        return binding->hf;
+    if (binding->bare)
+        return NULL;
+    if (binding->gguf == NULL)
+        return ln_gguf_name(binding->role, is_bare);
+    return binding->gguf[0] != '\0' ? binding->gguf : NULL;
 }
 
 const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
                                     ln_tensor_id id, size_t index) {
+    bool is_bare;
     for (size_t i = 0; i < family->n_bindings; i++) {
         const ln_binding *binding = &family->bindings[i];
         if (binding->role == id.role && binding->encoder == id.encoder &&
-            pattern_of(binding, format) != NULL && index-- == 0)
+            ln_binding_pattern(binding, format, &is_bare) != NULL && index-- == 0)
             return binding;
     }
     return NULL;
@@ -51,8 +60,8 @@ const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_forma
 void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,
                      char name[LN_TENSOR_NAME_BYTES]) {
     static const char layers[] = "model.layers.%d";
-    const char *c = pattern_of(binding, format);
-    bool bare = format == LN_FORMAT_HF ? binding->hf_bare : binding->gguf_bare;
+    bool bare;
+    const char *c = ln_binding_pattern(binding, format, &bare);
     const char *suffix = id.is_bias ? (bare ? "_bias" : ".bias") : (bare ? "" : ".weight");
     static const char weight[] = "_weight";
     size_t n = 0, n_layers = sizeof layers - 1, n_weight = sizeof weight - 1;
@@ -151,9 +160,10 @@ bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_
 bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpoint,
                            ln_tensor_id id) {
     const ln_binding *binding;
-    ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
+    bool is_bare;
     return ln_family_find(family, checkpoint, id, &binding) != NULL &&
-           strstr(pattern_of(binding, format), "%e") != NULL;
+           strstr(ln_binding_pattern(binding, ln_checkpoint_get_format(checkpoint), &is_bare),
+                  "%e") != NULL;
 }
 
 bool ln_family_is_bare(const ln_family *family, ln_role role) {

@@ -1,18 +1,12 @@
 /* Apertus: q and k normalised by head, xIELU without a gate. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.attention_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    {.role = LN_ROLE_FFN_NORM,
-     .hf = "model.layers.%d.feedforward_layernorm",
-     .gguf = "blk.%d.ffn_norm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "attention_layernorm", "feedforward_layernorm"),
     LN_LLAMA_ATTENTION,
     LN_LLAMA_QK_NORMS,
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.up_proj", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+    LN_PLAIN_FFN("model.layers.%d.mlp.", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_apertus = {

@@ -1,12 +1,11 @@
 /* Arcee AFM: llama with a feed-forward without gate, squared relu. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.up_proj", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+    LN_PLAIN_FFN("model.layers.%d.mlp.", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_arcee = {

@@ -1,14 +1,14 @@
 /* Baichuan: llama with q, k and v in one tensor; the 13B has ALiBi instead of rotation and, unlike
  * the 7B, no max_position_embeddings. Baichuan 2, which has 125,696 tokens, divides the output's
  * rows by their length. */
-#include "model/family.h"
-
-#define QKV(r)                                                                                     \
-    { .role = r, .hf = "model.layers.%d.self_attn.W_pack", .hf_part = LN_PART_QKV }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,  LN_LLAMA_NORMS,     QKV(LN_ROLE_Q), QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V), LN_LLAMA_ATTENTION, LN_LLAMA_FFN,
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_QKV("model.layers.%d.self_attn.W_pack", .hf_part = LN_PART_QKV),
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
 };
 
 const ln_family ln_family_baichuan = {

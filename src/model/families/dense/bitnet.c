@@ -1,17 +1,13 @@
 /* BitNet b1.58: llama with norms before the last matrices of attention and feed-forward. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_ATTENTION_OUT_NORM,
-     .hf = "model.layers.%d.self_attn.attn_sub_norm",
-     .gguf = "blk.%d.attn_sub_norm"},
+    {.role = LN_ROLE_ATTENTION_OUT_NORM, .hf = "model.layers.%d.self_attn.attn_sub_norm"},
     LN_LLAMA_FFN,
-    {.role = LN_ROLE_FFN_OUT_NORM,
-     .hf = "model.layers.%d.mlp.ffn_sub_norm",
-     .gguf = "blk.%d.ffn_sub_norm"},
+    {.role = LN_ROLE_FFN_OUT_NORM, .hf = "model.layers.%d.mlp.ffn_sub_norm"},
 };
 
 const ln_family ln_family_bitnet = {

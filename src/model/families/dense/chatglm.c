@@ -1,24 +1,14 @@
 /* ChatGLM 2 and 3, and GLM-4 9B with the names of their line; GGUF's files are glm.c's. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER "transformer.encoder.layers.%d."
-#define QKV(r)                                                                                     \
-    { .role = r, .hf = LAYER "self_attention.query_key_value", .hf_part = LN_PART_QKV }
-#define GATE_UP(r)                                                                                 \
-    { .role = r, .hf = LAYER "mlp.dense_h_to_4h", .hf_part = LN_PART_GATE_UP }
-
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.embedding.word_embeddings"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.encoder.final_layernorm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "transformer.output_layer"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER "input_layernorm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = LAYER "post_attention_layernorm"},
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
+    LN_ENDS("transformer.embedding.word_embeddings", "transformer.encoder.final_layernorm",
+            "transformer.output_layer"),
+    LN_BLOCK_NORMS(LAYER, "input_layernorm", "post_attention_layernorm"),
+    LN_QKV(LAYER "self_attention.query_key_value", .hf_part = LN_PART_QKV),
     {.role = LN_ROLE_O, .hf = LAYER "self_attention.dense"},
-    GATE_UP(LN_ROLE_GATE),
-    GATE_UP(LN_ROLE_UP),
+    LN_GATE_UP(LAYER "mlp.dense_h_to_4h", .hf_part = LN_PART_GATE_UP),
     {.role = LN_ROLE_DOWN, .hf = LAYER "mlp.dense_4h_to_h"},
 };
 

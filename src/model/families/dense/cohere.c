@@ -1,13 +1,12 @@
 /* Command R: one LayerNorm without bias feeds attention and feed-forward in parallel. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
     LN_LLAMA_ATTENTION,
-    LN_LLAMA_QK_NORMS, /* Command R+ */
+    LN_LLAMA_QK_NORMS,
+    /* Command R+ */
     LN_LLAMA_FFN,
 };
 

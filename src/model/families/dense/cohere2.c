@@ -1,12 +1,10 @@
 /* Command R7B: three windowed layers that rotate to one that sees all and has no positions. Compass
  * (North Micro Vision): layers rotate halves, as their kind says. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
 };

@@ -1,5 +1,5 @@
 /* ERNIE 4.5: llama whose heads rotate neighbours. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

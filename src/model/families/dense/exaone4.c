@@ -1,6 +1,6 @@
 /* EXAONE 4: norms stand behind the blocks, q and k are normalised by head; in models with windows
  * only windowed layers rotate. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_POST_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,

@@ -1,12 +1,6 @@
 /* GLM-4 9B: half of each head rotates, interleaved; gate and up in one
  * tensor. */
-#include "model/family.h"
-
-#define GATE_UP(r)                                                                                 \
-    {                                                                                              \
-        .role = r, .hf = "model.layers.%d.mlp.gate_up_proj", .gguf = "blk.%d.ffn_up",              \
-        .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
@@ -15,9 +9,8 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_Q, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_K, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_V, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
-    GATE_UP(LN_ROLE_GATE),
-    GATE_UP(LN_ROLE_UP),
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+    LN_GATE_UP("model.layers.%d.mlp.gate_up_proj", .hf_part = LN_PART_GATE_UP, LN_GGUF_GATE_UP),
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj"},
 };
 
 const ln_family ln_family_glm = {

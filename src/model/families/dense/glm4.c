@@ -1,29 +1,17 @@
 /* GLM-4-0414: GLM with norms before and after each block. GLM-4.1V and GLM-OCR (text) are the same.
  */
-#include "model/family.h"
-
-#define GATE_UP(r)                                                                                 \
-    {                                                                                              \
-        .role = r, .hf = "model.layers.%d.mlp.gate_up_proj", .gguf = "blk.%d.ffn_up",              \
-        .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
-    {.role = LN_ROLE_ATTENTION_POST_NORM,
-     .hf = "model.layers.%d.post_self_attn_layernorm",
-     .gguf = "blk.%d.post_attention_norm"},
-    {.role = LN_ROLE_FFN_POST_NORM,
-     .hf = "model.layers.%d.post_mlp_layernorm",
-     .gguf = "blk.%d.post_ffw_norm"},
+    LN_POST_NORMS("model.layers.%d.", "post_self_attn_layernorm", "post_mlp_layernorm"),
     LN_LLAMA_ATTENTION,
     {.role = LN_ROLE_Q, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_K, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_V, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
-    GATE_UP(LN_ROLE_GATE),
-    GATE_UP(LN_ROLE_UP),
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+    LN_GATE_UP("model.layers.%d.mlp.gate_up_proj", .hf_part = LN_PART_GATE_UP, LN_GGUF_GATE_UP),
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj"},
 };
 
 const ln_family ln_family_glm4 = {

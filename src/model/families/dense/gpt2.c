@@ -1,35 +1,19 @@
 /* GPT-2: learned positions, LayerNorm, matrices stored [in][out] in Hugging Face folders. The first
  * GPT: the same with norms behind the blocks, and none at the end. */
-#include "model/family.h"
-
-#define QKV(r)                                                                                     \
-    {                                                                                              \
-        .role = r, .hf = "transformer.h.%d.attn.c_attn", .gguf = "blk.%d.attn_qkv",                \
-        .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV, .hf_transposed = true                    \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte", .gguf = "token_embd"},
-    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe", .gguf = "position_embd"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f", .gguf = "output_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1", .gguf = "blk.%d.attn_norm"},
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
-    {.role = LN_ROLE_O,
-     .hf = "transformer.h.%d.attn.c_proj",
-     .gguf = "blk.%d.attn_output",
-     .hf_transposed = true},
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2", .gguf = "blk.%d.ffn_norm"},
-    {.role = LN_ROLE_UP,
-     .hf = "transformer.h.%d.mlp.c_fc",
-     .gguf = "blk.%d.ffn_up",
-     .hf_transposed = true},
-    {.role = LN_ROLE_DOWN,
-     .hf = "transformer.h.%d.mlp.c_proj",
-     .gguf = "blk.%d.ffn_down",
-     .hf_transposed = true},
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    LN_QKV("transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV, .hf_transposed = true,
+           LN_GGUF_QKV),
+    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj", .hf_transposed = true},
+    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
+    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc", .hf_transposed = true},
+    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj", .hf_transposed = true},
 };
 
 const ln_family ln_family_gpt2 = {
@@ -44,20 +28,12 @@ const ln_family ln_family_gpt2 = {
     LN_BINDINGS(bindings),
 };
 
-#define FIRST_QKV(r)                                                                               \
-    {                                                                                              \
-        .role = r, .hf = "transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV,                   \
-        .hf_transposed = true                                                                      \
-    }
-
 static const ln_binding first_bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "transformer.tokens_embed"},
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.positions_embed"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
-    FIRST_QKV(LN_ROLE_Q),
-    FIRST_QKV(LN_ROLE_K),
-    FIRST_QKV(LN_ROLE_V),
+    LN_QKV("transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV, .hf_transposed = true),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj", .hf_transposed = true},
     {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
     {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc", .hf_transposed = true},

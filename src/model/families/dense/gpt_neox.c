@@ -1,29 +1,15 @@
 /* GPT-NeoX and Pythia: two LayerNorms feed attention and feed-forward in parallel; q, k and v of
  * each head lie together. */
-#include "model/family.h"
-
-#define QKV(r)                                                                                     \
-    {                                                                                              \
-        .role = r, .hf = "gpt_neox.layers.%d.attention.query_key_value",                           \
-        .gguf = "blk.%d.attn_qkv", .hf_part = LN_PART_QKV_BY_GROUP, .gguf_part = LN_PART_QKV       \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "gpt_neox.embed_in", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "gpt_neox.final_layer_norm", .gguf = "output_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "embed_out", .gguf = "output"},
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "gpt_neox.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
-    {.role = LN_ROLE_O, .hf = "gpt_neox.layers.%d.attention.dense", .gguf = "blk.%d.attn_output"},
-    {.role = LN_ROLE_FFN_NORM,
-     .hf = "gpt_neox.layers.%d.post_attention_layernorm",
-     .gguf = "blk.%d.ffn_norm"},
-    {.role = LN_ROLE_UP, .hf = "gpt_neox.layers.%d.mlp.dense_h_to_4h", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN, .hf = "gpt_neox.layers.%d.mlp.dense_4h_to_h", .gguf = "blk.%d.ffn_down"},
+    LN_ENDS("gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"),
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "gpt_neox.layers.%d.input_layernorm"},
+    LN_QKV("gpt_neox.layers.%d.attention.query_key_value", .hf_part = LN_PART_QKV_BY_GROUP,
+           LN_GGUF_QKV),
+    {.role = LN_ROLE_O, .hf = "gpt_neox.layers.%d.attention.dense"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "gpt_neox.layers.%d.post_attention_layernorm"},
+    LN_PLAIN_FFN("gpt_neox.layers.%d.mlp.", "dense_h_to_4h", "dense_4h_to_h"),
 };
 
 const ln_family ln_family_gpt_neox = {

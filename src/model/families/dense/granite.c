@@ -1,6 +1,6 @@
 /* Granite 3: llama with multipliers on embedding, attention, residual and logits. HyperCLOVA X: the
  * same, whose logits are multiplied, with norms behind the blocks, too. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};

@@ -1,5 +1,5 @@
 /* Helium: llama whose neighbours rotate. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

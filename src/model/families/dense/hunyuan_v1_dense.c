@@ -1,17 +1,12 @@
 /* Hunyuan, dense: llama with q and k normalised by head after they rotate. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
-    {.role = LN_ROLE_Q_NORM,
-     .hf = "model.layers.%d.self_attn.query_layernorm",
-     .gguf = "blk.%d.attn_q_norm"},
-    {.role = LN_ROLE_K_NORM,
-     .hf = "model.layers.%d.self_attn.key_layernorm",
-     .gguf = "blk.%d.attn_k_norm"},
+    LN_QK_NORMS("model.layers.%d.self_attn.", "query_layernorm", "key_layernorm"),
 };
 
 const ln_family ln_family_hunyuan_v1_dense = {

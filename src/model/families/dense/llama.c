@@ -1,6 +1,6 @@
 /* Llama 1 to 3 and everything of its shape (SmolLM, Yi, TinyLlama, DeepSeek LLM ...). GGUF files
  * hold q and k permuted for interleaved rotation. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 /* Mixtral's GGUF files call themselves llama, too. */
 static const ln_binding bindings[] = {LN_LLAMA_ENDS,   LN_LLAMA_NORMS,  LN_LLAMA_ATTENTION,

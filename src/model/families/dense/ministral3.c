@@ -1,6 +1,6 @@
 /* Ministral 3, Devstral 2 and their kin: llama with YaRN, whose queries grow with their position.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

@@ -1,5 +1,5 @@
 /* Mistral 7B: llama with a sliding window on every layer. Its GGUF files call themselves llama. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN, LN_CLASS_SCORE};

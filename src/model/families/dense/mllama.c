@@ -1,6 +1,6 @@
 /* Llama 3.2 Vision's text model: Llama 3, and between its layers others that read pictures. Eight
  * tokens more are embedded than written. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .hf_part = LN_PART_BEFORE_EMBEDDED},

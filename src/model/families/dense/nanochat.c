@@ -1,6 +1,6 @@
 /* nanochat: no norm has weights; q and k are normalised behind the rotation, which turns the other
  * way; squared relu without gate, soft-capped logits. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
@@ -10,8 +10,7 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ATTENTION_NORM, .bare = true},
     {.role = LN_ROLE_FFN_NORM, .bare = true},
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.fc1"},
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.fc2"},
+    LN_PLAIN_FFN("model.layers.%d.mlp.", "fc1", "fc2"),
 };
 
 const ln_family ln_family_nanochat = {

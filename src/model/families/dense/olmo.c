@@ -1,9 +1,9 @@
 /* OLMo 1: llama with LayerNorms that have no weights; q, k and v may be clamped. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
     {.role = LN_ROLE_OUTPUT_NORM, .bare = true},
     {.role = LN_ROLE_ATTENTION_NORM, .bare = true},
     {.role = LN_ROLE_FFN_NORM, .bare = true},

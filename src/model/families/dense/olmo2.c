@@ -1,7 +1,7 @@
 /* OLMo 2: norms stand behind the blocks, q and k are normalised over all heads at once. OLMo 3: the
  * same with three windowed layers to one that sees all; the windowed ones rotate without scaling.
  * In GGUF both have one name, and OLMo 3 has a window. FlexOlmo: OLMo 2 with experts. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_POST_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,

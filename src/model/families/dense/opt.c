@@ -1,5 +1,5 @@
 /* OPT: learned positions that begin at row 2, relu. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "model.decoder.embed_tokens"},
@@ -7,13 +7,9 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.decoder.final_layer_norm"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.decoder.layers.%d.self_attn_layer_norm"},
-    {.role = LN_ROLE_Q, .hf = "model.decoder.layers.%d.self_attn.q_proj"},
-    {.role = LN_ROLE_K, .hf = "model.decoder.layers.%d.self_attn.k_proj"},
-    {.role = LN_ROLE_V, .hf = "model.decoder.layers.%d.self_attn.v_proj"},
-    {.role = LN_ROLE_O, .hf = "model.decoder.layers.%d.self_attn.out_proj"},
+    LN_ATTENTION("model.decoder.layers.%d.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj"),
     {.role = LN_ROLE_FFN_NORM, .hf = "model.decoder.layers.%d.final_layer_norm"},
-    {.role = LN_ROLE_UP, .hf = "model.decoder.layers.%d.fc1"},
-    {.role = LN_ROLE_DOWN, .hf = "model.decoder.layers.%d.fc2"},
+    LN_PLAIN_FFN("model.decoder.layers.%d.", "fc1", "fc2"),
 };
 
 const ln_family ln_family_opt = {

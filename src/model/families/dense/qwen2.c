@@ -1,6 +1,6 @@
 /* Qwen2 and 2.5: llama with biases on q, k and v; upper layers may have a window. MiMo 7B is the
  * same with a head that predicts a token more. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN, LN_CLASS_SCORE};

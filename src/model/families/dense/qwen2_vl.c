@@ -1,6 +1,6 @@
 /* The text side of Qwen 2 VL and 2.5 VL: qwen2, whose three positions of a token are one for text.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

@@ -1,5 +1,5 @@
 /* Qwen3, dense: q and k are normalised head by head before they rotate. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS,     LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE};

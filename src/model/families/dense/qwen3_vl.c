@@ -1,6 +1,6 @@
 /* The text side of Qwen 3 VL: qwen3, whose three positions of a token are one for text. That of
  * Molmo 2: qwen3 under other names, with a second table for tokens of pictures. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,

@@ -1,5 +1,5 @@
 /* SmolLM3: llama where some layers do not rotate. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};

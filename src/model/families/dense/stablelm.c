@@ -1,22 +1,12 @@
 /* StableLM: llama with LayerNorm; a quarter of each head rotates. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    {.role = LN_ROLE_FFN_NORM,
-     .hf = "model.layers.%d.post_attention_layernorm",
-     .gguf = "blk.%d.ffn_norm",
-     .optional = true},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm", .optional = true},
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_Q_NORM,
-     .hf = "model.layers.%d.self_attn.q_layernorm.norms.%e",
-     .gguf = "blk.%d.attn_q_norm"},
-    {.role = LN_ROLE_K_NORM,
-     .hf = "model.layers.%d.self_attn.k_layernorm.norms.%e",
-     .gguf = "blk.%d.attn_k_norm"},
+    LN_QK_NORMS("model.layers.%d.self_attn.", "q_layernorm.norms.%e", "k_layernorm.norms.%e"),
     LN_LLAMA_FFN,
 };
 

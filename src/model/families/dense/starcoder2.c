@@ -1,12 +1,11 @@
 /* StarCoder2: LayerNorm, biases, a feed-forward without gate, a window where one is given. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.c_fc", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.c_proj", .gguf = "blk.%d.ffn_down"},
+    LN_PLAIN_FFN("model.layers.%d.mlp.", "c_fc", "c_proj"),
 };
 
 const ln_family ln_family_starcoder2 = {

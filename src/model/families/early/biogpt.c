@@ -1,5 +1,5 @@
 /* BioGPT: OPT with a scaled embedding and GELU. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "biogpt.embed_tokens"},
@@ -7,13 +7,9 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_OUTPUT_NORM, .hf = "biogpt.layer_norm"},
     {.role = LN_ROLE_OUTPUT, .hf = "output_projection"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "biogpt.layers.%d.self_attn_layer_norm"},
-    {.role = LN_ROLE_Q, .hf = "biogpt.layers.%d.self_attn.q_proj"},
-    {.role = LN_ROLE_K, .hf = "biogpt.layers.%d.self_attn.k_proj"},
-    {.role = LN_ROLE_V, .hf = "biogpt.layers.%d.self_attn.v_proj"},
-    {.role = LN_ROLE_O, .hf = "biogpt.layers.%d.self_attn.out_proj"},
+    LN_ATTENTION("biogpt.layers.%d.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj"),
     {.role = LN_ROLE_FFN_NORM, .hf = "biogpt.layers.%d.final_layer_norm"},
-    {.role = LN_ROLE_UP, .hf = "biogpt.layers.%d.fc1"},
-    {.role = LN_ROLE_DOWN, .hf = "biogpt.layers.%d.fc2"},
+    LN_PLAIN_FFN("biogpt.layers.%d.", "fc1", "fc2"),
 };
 
 const ln_family ln_family_biogpt = {

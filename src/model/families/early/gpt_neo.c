@@ -1,5 +1,5 @@
 /* GPT-Neo: learned positions, every other layer windowed, scores that are not divided. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
@@ -7,13 +7,9 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
-    {.role = LN_ROLE_Q, .hf = "transformer.h.%d.attn.attention.q_proj"},
-    {.role = LN_ROLE_K, .hf = "transformer.h.%d.attn.attention.k_proj"},
-    {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.attention.v_proj"},
-    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.attention.out_proj"},
+    LN_ATTENTION("transformer.h.%d.attn.attention.", "q_proj", "k_proj", "v_proj", "out_proj"),
     {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
-    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc"},
-    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj"},
+    LN_PLAIN_FFN("transformer.h.%d.mlp.", "c_fc", "c_proj"),
 };
 
 const ln_family ln_family_gpt_neo = {

@@ -1,7 +1,7 @@
 /* GPT-J: one LayerNorm feeds attention and feed-forward in parallel, interleaved rotation of the
  * first rotary_dim dimensions. CodeGen: the same, with q, v and k of each fourth of the heads in
  * one tensor. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 /* ...: the bindings of q, k and v. */
 #define BINDINGS(...)                                                                              \

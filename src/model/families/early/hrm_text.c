@@ -1,22 +1,16 @@
 /* HRM Text: two stacks of layers that run in cycles, with gates of attention's output and norms
  * without weights. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER "model.layers.%d"
 #define GQKV(r)                                                                                    \
     { .role = r, .hf = LAYER ".attn.gqkv_proj", .hf_part = LN_PART_GQKV }
-#define GATE_UP(r)                                                                                 \
-    { .role = r, .hf = LAYER ".mlp.gate_up_proj", .hf_part = LN_PART_GATE_UP }
-
 /* Matrices are fused, and their biases are not. */
 static const ln_binding bindings[] = {
     GQKV(LN_ROLE_ATTENTION_GATE),
-    GQKV(LN_ROLE_Q),
-    GQKV(LN_ROLE_K),
-    GQKV(LN_ROLE_V),
+    LN_QKV(LAYER ".attn.gqkv_proj", .hf_part = LN_PART_GQKV),
     {.role = LN_ROLE_O, .hf = LAYER ".attn.o_proj"},
-    GATE_UP(LN_ROLE_GATE),
-    GATE_UP(LN_ROLE_UP),
+    LN_GATE_UP(LAYER ".mlp.gate_up_proj", .hf_part = LN_PART_GATE_UP),
     {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
     {.role = LN_ROLE_CYCLE_BEGIN, .hf = "model.z_L_init", .hf_bare = true},

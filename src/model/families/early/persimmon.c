@@ -1,27 +1,15 @@
 /* Persimmon: LayerNorms, of each head of q and k, too; squared relu without gate; half of each head
  * rotates; q, k and v of each head lie together. */
-#include "model/family.h"
-
-#define QKV(r)                                                                                     \
-    {                                                                                              \
-        .role = r, .hf = "model.layers.%d.self_attn.query_key_value",                              \
-        .hf_part = LN_PART_QKV_BY_GROUP                                                            \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_layernorm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
-    {.role = LN_ROLE_Q_NORM, .hf = "model.layers.%d.self_attn.q_layernorm"},
-    {.role = LN_ROLE_K_NORM, .hf = "model.layers.%d.self_attn.k_layernorm"},
+    LN_QKV("model.layers.%d.self_attn.query_key_value", .hf_part = LN_PART_QKV_BY_GROUP),
+    LN_QK_NORMS("model.layers.%d.self_attn.", "q_layernorm", "k_layernorm"),
     {.role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.dense"},
     {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.dense_h_to_4h"},
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.dense_4h_to_h"},
+    LN_PLAIN_FFN("model.layers.%d.mlp.", "dense_h_to_4h", "dense_4h_to_h"),
 };
 
 const ln_family ln_family_persimmon = {

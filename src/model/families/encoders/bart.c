@@ -1,5 +1,5 @@
 /* BART: encoder and decoder, learned positions that begin at row 2, norms behind the residual. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define STACK(stack, enc)                                                                          \
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "model." stack ".embed_positions", .encoder = enc},  \

@@ -4,8 +4,8 @@
 static const ln_binding bindings[] = {
     LN_BERT_EMBEDDINGS("bert"),
     LN_BERT_LAYERS("bert"),
-    {.role = LN_ROLE_CLASS_DENSE, .hf = "bert.pooler.dense", .gguf = "cls"},
-    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier", .gguf = "cls.output"},
+    {.role = LN_ROLE_CLASS_DENSE, .hf = "bert.pooler.dense"},
+    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
 };
 
 const ln_family ln_family_bert = {

@@ -3,52 +3,30 @@
 #ifndef LN_MODEL_FAMILIES_ENCODERS_BERT_H
 #define LN_MODEL_FAMILIES_ENCODERS_BERT_H
 
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LN_BERT_EMBEDDINGS(model)                                                                  \
-    {.role = LN_ROLE_EMBEDDING, .hf = model ".embeddings.word_embeddings", .gguf = "token_embd"},  \
-        {.role = LN_ROLE_LEARNED_POSITIONS,                                                        \
-         .hf = model ".embeddings.position_embeddings",                                            \
-         .gguf = "position_embd"},                                                                 \
-        {.role = LN_ROLE_TOKEN_TYPES,                                                              \
-         .hf = model ".embeddings.token_type_embeddings",                                          \
-         .gguf = "token_types"},                                                                   \
-    {                                                                                              \
-        .role = LN_ROLE_EMBEDDING_NORM, .hf = model ".embeddings.LayerNorm",                       \
-        .gguf = "token_embd_norm"                                                                  \
+    {.role = LN_ROLE_EMBEDDING, .hf = model ".embeddings.word_embeddings"},                        \
+        {.role = LN_ROLE_LEARNED_POSITIONS, .hf = model ".embeddings.position_embeddings"},        \
+        {.role = LN_ROLE_TOKEN_TYPES, .hf = model ".embeddings.token_type_embeddings"}, {          \
+        .role = LN_ROLE_EMBEDDING_NORM, .hf = model ".embeddings.LayerNorm"                        \
     }
 #define LN_BERT_LAYERS(model)                                                                      \
-    {.role = LN_ROLE_Q,                                                                            \
-     .hf = model ".encoder.layer.%d.attention.self.query",                                         \
-     .gguf = "blk.%d.attn_q"},                                                                     \
-        {.role = LN_ROLE_K,                                                                        \
-         .hf = model ".encoder.layer.%d.attention.self.key",                                       \
-         .gguf = "blk.%d.attn_k"},                                                                 \
-        {.role = LN_ROLE_V,                                                                        \
-         .hf = model ".encoder.layer.%d.attention.self.value",                                     \
-         .gguf = "blk.%d.attn_v"},                                                                 \
-        {.role = LN_ROLE_O,                                                                        \
-         .hf = model ".encoder.layer.%d.attention.output.dense",                                   \
-         .gguf = "blk.%d.attn_output"},                                                            \
+    LN_ATTENTION(model ".encoder.layer.%d.attention.", "self.query", "self.key", "self.value",     \
+                 "output.dense"),                                                                  \
         {.role = LN_ROLE_ATTENTION_NORM,                                                           \
          .hf = model ".encoder.layer.%d.attention.output.LayerNorm",                               \
          .gguf = "blk.%d.attn_output_norm"},                                                       \
         LN_BERT_FFN(model)
 #define LN_BERT_FFN(model)                                                                         \
-    {.role = LN_ROLE_UP,                                                                           \
-     .hf = model ".encoder.layer.%d.intermediate.dense",                                           \
-     .gguf = "blk.%d.ffn_up"},                                                                     \
-        {.role = LN_ROLE_DOWN,                                                                     \
-         .hf = model ".encoder.layer.%d.output.dense",                                             \
-         .gguf = "blk.%d.ffn_down"},                                                               \
-    {                                                                                              \
+    LN_PLAIN_FFN(model ".encoder.layer.%d.", "intermediate.dense", "output.dense"), {              \
         .role = LN_ROLE_FFN_NORM, .hf = model ".encoder.layer.%d.output.LayerNorm",                \
         .gguf = "blk.%d.layer_output_norm"                                                         \
     }
 /* What gives a pair of texts its score, or a text its classes. */
 #define LN_ROBERTA_CLASSES                                                                         \
-    {.role = LN_ROLE_CLASS_DENSE, .hf = "classifier.dense", .gguf = "cls"}, {                      \
-        .role = LN_ROLE_CLASS_OUT, .hf = "classifier.out_proj", .gguf = "cls.output"               \
+    {.role = LN_ROLE_CLASS_DENSE, .hf = "classifier.dense"}, {                                     \
+        .role = LN_ROLE_CLASS_OUT, .hf = "classifier.out_proj"                                     \
     }
 /* What predicts masked tokens, and a matrix behind the first token that embeddings do not use. */
 #define LN_ROBERTA_IGNORED(model)                                                                  \

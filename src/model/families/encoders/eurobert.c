@@ -1,5 +1,5 @@
 /* EuroBERT: a Llama whose tokens all see each other. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};

@@ -11,11 +11,9 @@
     }
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "bert.embeddings.word_embeddings", .gguf = "token_embd"},
-    {.role = LN_ROLE_TOKEN_TYPES,
-     .hf = "bert.embeddings.token_type_embeddings",
-     .gguf = "token_types"},
-    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "bert.embeddings.LayerNorm", .gguf = "token_embd_norm"},
+    {.role = LN_ROLE_EMBEDDING, .hf = "bert.embeddings.word_embeddings"},
+    {.role = LN_ROLE_TOKEN_TYPES, .hf = "bert.embeddings.token_type_embeddings"},
+    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "bert.embeddings.LayerNorm"},
     LAYER(LN_ROLE_Q, "attention.self.query", "attn_q"),
     LAYER(LN_ROLE_K, "attention.self.key", "attn_k"),
     LAYER(LN_ROLE_V, "attention.self.value", "attn_v"),
@@ -25,8 +23,8 @@ static const ln_binding bindings[] = {
     HALF(LN_ROLE_UP, "ffn_up"),
     LAYER(LN_ROLE_DOWN, "mlp.wo", "ffn_down"),
     LAYER(LN_ROLE_FFN_NORM, "mlp.layernorm", "layer_output_norm"),
-    {.role = LN_ROLE_CLASS_DENSE, .hf = "bert.pooler.dense", .gguf = "cls"},
-    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier", .gguf = "cls.output"},
+    {.role = LN_ROLE_CLASS_DENSE, .hf = "bert.pooler.dense"},
+    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
 };
 
 const ln_family ln_family_jina_bert = {

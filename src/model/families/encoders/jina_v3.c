@@ -1,20 +1,14 @@
 /* Jina Embeddings v3 without its adapters: XLM-RoBERTa with rotary positions. */
 #include "model/families/encoders/bert.h"
 
-#define QKV(role_of)                                                                               \
-    { .role = role_of, .hf = "encoder.layers.%d.mixer.Wqkv", .hf_part = LN_PART_QKV }
-
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "embeddings.word_embeddings"},
     {.role = LN_ROLE_TOKEN_TYPES, .hf = "embeddings.token_type_embeddings"},
     {.role = LN_ROLE_EMBEDDING_NORM, .hf = "emb_ln"},
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
+    LN_QKV("encoder.layers.%d.mixer.Wqkv", .hf_part = LN_PART_QKV),
     {.role = LN_ROLE_O, .hf = "encoder.layers.%d.mixer.out_proj"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "encoder.layers.%d.norm1"},
-    {.role = LN_ROLE_UP, .hf = "encoder.layers.%d.mlp.fc1"},
-    {.role = LN_ROLE_DOWN, .hf = "encoder.layers.%d.mlp.fc2"},
+    LN_PLAIN_FFN("encoder.layers.%d.mlp.", "fc1", "fc2"),
     {.role = LN_ROLE_FFN_NORM, .hf = "encoder.layers.%d.norm2"},
     LN_ROBERTA_CLASSES,
 };

@@ -3,10 +3,7 @@
 
 static const ln_binding bindings[] = {
     LN_BERT_EMBEDDINGS("mpnet"),
-    {.role = LN_ROLE_Q, .hf = "mpnet.encoder.layer.%d.attention.attn.q"},
-    {.role = LN_ROLE_K, .hf = "mpnet.encoder.layer.%d.attention.attn.k"},
-    {.role = LN_ROLE_V, .hf = "mpnet.encoder.layer.%d.attention.attn.v"},
-    {.role = LN_ROLE_O, .hf = "mpnet.encoder.layer.%d.attention.attn.o"},
+    LN_ATTENTION("mpnet.encoder.layer.%d.attention.attn.", "q", "k", "v", "o"),
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "mpnet.encoder.layer.%d.attention.LayerNorm"},
     LN_BERT_FFN("mpnet"),
     {.role = LN_ROLE_RELATIVE_BIAS, .hf = "mpnet.encoder.relative_attention_bias"},

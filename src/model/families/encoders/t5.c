@@ -1,81 +1,46 @@
 /* T5, and with a gate T5 1.1, Flan-T5 and mT5: encoder and decoder, relative positions, scores
  * without scale. And the encoder by itself (sentence-t5, gtr-t5), whose tokens all see each other.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
-#define STACK(stack, ffn_layer, gguf_stack, enc)                                                   \
-    {.role = LN_ROLE_ATTENTION_NORM,                                                               \
-     .hf = stack ".block.%d.layer.0.layer_norm",                                                   \
-     .gguf = gguf_stack ".blk.%d.attn_norm",                                                       \
-     .encoder = enc},                                                                              \
-        {.role = LN_ROLE_Q,                                                                        \
-         .hf = stack ".block.%d.layer.0.SelfAttention.q",                                          \
-         .gguf = gguf_stack ".blk.%d.attn_q",                                                      \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_K,                                                                        \
-         .hf = stack ".block.%d.layer.0.SelfAttention.k",                                          \
-         .gguf = gguf_stack ".blk.%d.attn_k",                                                      \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_V,                                                                        \
-         .hf = stack ".block.%d.layer.0.SelfAttention.v",                                          \
-         .gguf = gguf_stack ".blk.%d.attn_v",                                                      \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_O,                                                                        \
-         .hf = stack ".block.%d.layer.0.SelfAttention.o",                                          \
-         .gguf = gguf_stack ".blk.%d.attn_o",                                                      \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_RELATIVE_BIAS,                                                            \
-         .hf = stack ".block.0.layer.0.SelfAttention.relative_attention_bias",                     \
-         .gguf = gguf_stack ".blk.0.attn_rel_b",                                                   \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_OUTPUT_NORM,                                                              \
-         .hf = stack ".final_layer_norm",                                                          \
-         .gguf = gguf_stack ".output_norm",                                                        \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_FFN_NORM,                                                                 \
-         .hf = stack ".block.%d.layer." ffn_layer ".layer_norm",                                   \
-         .gguf = gguf_stack ".blk.%d.ffn_norm",                                                    \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_GATE,                                                                     \
-         .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wi_0",                          \
-         .gguf = gguf_stack ".blk.%d.ffn_gate",                                                    \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_UP,                                                                       \
-         .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wi_1",                          \
-         .gguf = gguf_stack ".blk.%d.ffn_up",                                                      \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_UP,                                                                       \
-         .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wi",                            \
-         .encoder = enc},                                                                          \
-    {                                                                                              \
-        .role = LN_ROLE_DOWN, .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wo",       \
-        .gguf = gguf_stack ".blk.%d.ffn_down", .encoder = enc                                      \
-    }
+#define ROW(r, name, gguf_name, enc)                                                               \
+    { .role = r, .hf = name, .gguf = gguf_name, .encoder = enc }
+#define ATTENTION(r, stack, name, file, gguf_name, enc)                                            \
+    ROW(r, stack ".block.%d.layer.0." name, file ".blk.%d." gguf_name, enc)
+#define FFN(r, stack, layer, name, file, gguf_name, enc)                                           \
+    ROW(r, stack ".block.%d.layer." layer "." name, file ".blk.%d." gguf_name, enc)
+#define STACK(stack, layer, file, enc)                                                             \
+    ATTENTION(LN_ROLE_ATTENTION_NORM, stack, "layer_norm", file, "attn_norm", enc),                \
+        ATTENTION(LN_ROLE_Q, stack, "SelfAttention.q", file, "attn_q", enc),                       \
+        ATTENTION(LN_ROLE_K, stack, "SelfAttention.k", file, "attn_k", enc),                       \
+        ATTENTION(LN_ROLE_V, stack, "SelfAttention.v", file, "attn_v", enc),                       \
+        ATTENTION(LN_ROLE_O, stack, "SelfAttention.o", file, "attn_o", enc),                       \
+        ROW(LN_ROLE_RELATIVE_BIAS, stack ".block.0.layer.0.SelfAttention.relative_attention_bias", \
+            file ".blk.0.attn_rel_b", enc),                                                        \
+        ROW(LN_ROLE_OUTPUT_NORM, stack ".final_layer_norm", file ".output_norm", enc),             \
+        FFN(LN_ROLE_FFN_NORM, stack, layer, "layer_norm", file, "ffn_norm", enc),                  \
+        FFN(LN_ROLE_GATE, stack, layer, "DenseReluDense.wi_0", file, "ffn_gate", enc),             \
+        FFN(LN_ROLE_UP, stack, layer, "DenseReluDense.wi_1", file, "ffn_up", enc),                 \
+        FFN(LN_ROLE_UP, stack, layer, "DenseReluDense.wi", file, "ffn_up", enc),                   \
+        FFN(LN_ROLE_DOWN, stack, layer, "DenseReluDense.wo", file, "ffn_down", enc)
+
+#define CROSS(r, name, gguf_name)                                                                  \
+    ROW(r, "decoder.block.%d.layer.1." name, "dec.blk.%d." gguf_name, false)
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "shared", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
+    {.role = LN_ROLE_EMBEDDING, .hf = "shared"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
     STACK("encoder", "1", "enc", true),
     STACK("decoder", "2", "dec", false),
-    {.role = LN_ROLE_CROSS_NORM,
-     .hf = "decoder.block.%d.layer.1.layer_norm",
-     .gguf = "dec.blk.%d.cross_attn_norm"},
-    {.role = LN_ROLE_CROSS_Q,
-     .hf = "decoder.block.%d.layer.1.EncDecAttention.q",
-     .gguf = "dec.blk.%d.cross_attn_q"},
-    {.role = LN_ROLE_CROSS_K,
-     .hf = "decoder.block.%d.layer.1.EncDecAttention.k",
-     .gguf = "dec.blk.%d.cross_attn_k"},
-    {.role = LN_ROLE_CROSS_V,
-     .hf = "decoder.block.%d.layer.1.EncDecAttention.v",
-     .gguf = "dec.blk.%d.cross_attn_v"},
-    {.role = LN_ROLE_CROSS_O,
-     .hf = "decoder.block.%d.layer.1.EncDecAttention.o",
-     .gguf = "dec.blk.%d.cross_attn_o"},
+    CROSS(LN_ROLE_CROSS_NORM, "layer_norm", "cross_attn_norm"),
+    CROSS(LN_ROLE_CROSS_Q, "EncDecAttention.q", "cross_attn_q"),
+    CROSS(LN_ROLE_CROSS_K, "EncDecAttention.k", "cross_attn_k"),
+    CROSS(LN_ROLE_CROSS_V, "EncDecAttention.v", "cross_attn_v"),
+    CROSS(LN_ROLE_CROSS_O, "EncDecAttention.o", "cross_attn_o"),
 };
 
 static const ln_binding encoder_bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "shared", .gguf = "token_embd"},
+    {.role = LN_ROLE_EMBEDDING, .hf = "shared"},
     {.role = LN_ROLE_EMBEDDING, .hf = "encoder.embed_tokens"},
     STACK("encoder", "1", "enc", false),
 };

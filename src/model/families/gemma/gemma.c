@@ -1,6 +1,6 @@
 /* Gemma: norm weights are offsets from one (GGUF files have the one added in), the embedding is
  * scaled by sqrt(dim), heads are wider than dim / n_heads. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};

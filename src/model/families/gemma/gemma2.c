@@ -1,6 +1,6 @@
 /* Gemma 2: norms before and after each block, soft-capped scores and logits, every other layer
  * windowed. VaultGemma: the same without the norms behind blocks. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
@@ -28,8 +28,7 @@ const ln_family ln_family_gemma2 = {
 
 static const ln_binding vault_bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_feedforward_layernorm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "pre_feedforward_layernorm"),
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
 };

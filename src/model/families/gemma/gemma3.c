@@ -1,6 +1,6 @@
 /* Gemma 3 (text): five windowed layers to one that sees all, each kind with its own RoPE base;
  * q and k normalised by head. EmbeddingGemma is one whose tokens all see each other. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS,     LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE};

@@ -1,7 +1,7 @@
 /* Gemma 3n (text): several streams, of which layers run on the first (AltUp), a path of low rank
  * beside attention (Laurel), sparse gates in the first layers, embeddings of layers, and last
  * layers that attend to keys and values of earlier ones. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER(r, name, gguf_name)                                                                  \
     { .role = r, .hf = "model.layers.%d." name, .gguf = "blk.%d." gguf_name }
@@ -13,17 +13,14 @@ static const ln_binding bindings[] = {
     LN_LLAMA_QK_NORMS,
     LN_LLAMA_FFN,
     LN_LOOKUP_EMBEDDINGS,
-    {.role = LN_ROLE_ALTUP_BEGIN, .hf = "model.altup_projections.%e", .gguf = "altup_proj"},
-    {.role = LN_ROLE_ALTUP_END,
-     .hf = "model.altup_unembed_projections.%e",
-     .gguf = "altup_unembd_proj"},
+    {.role = LN_ROLE_ALTUP_BEGIN, .hf = "model.altup_projections.%e"},
+    {.role = LN_ROLE_ALTUP_END, .hf = "model.altup_unembed_projections.%e"},
     LAYER(LN_ROLE_ALTUP_ROUTER, "altup.modality_router", "altup_router"),
     LAYER(LN_ROLE_ALTUP_NORM, "altup.router_norm", "altup_router_norm"),
     LAYER(LN_ROLE_ALTUP_PREDICT, "altup.prediction_coefs", "altup_predict_coef"),
     LAYER(LN_ROLE_ALTUP_CORRECT, "altup.correction_coefs", "altup_correct_coef"),
     {.role = LN_ROLE_ALTUP_SCALE,
      .hf = "model.layers.%d.altup.correct_output_scale",
-     .gguf = "blk.%d.altup_correct_scale",
      .hf_bare = true},
     LAYER(LN_ROLE_LAUREL_LEFT, "laurel.linear_left", "laurel_l"),
     LAYER(LN_ROLE_LAUREL_RIGHT, "laurel.linear_right", "laurel_r"),

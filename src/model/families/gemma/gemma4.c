@@ -2,7 +2,7 @@
  * may be their keys, and of which only a part of the pairs rotates; the last layers may attend to
  * keys and values of earlier ones. A mixture stands beside the dense feed-forward, and small models
  * give each layer an embedding of its own. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
@@ -13,45 +13,27 @@ static const ln_binding bindings[] = {
     LN_LOOKUP_EMBEDDINGS,
     {.role = LN_ROLE_LAYER_SCALE,
      .hf = "model.layers.%d.layer_scalar",
-     .gguf = "blk.%d.layer_output_scale",
      .hf_bare = true,
      .optional = true},
-    {.role = LN_ROLE_DENSE_POST_NORM,
-     .hf = "model.layers.%d.post_feedforward_layernorm_1",
-     .gguf = "blk.%d.post_ffw_norm_1"},
-    {.role = LN_ROLE_EXPERTS_NORM,
-     .hf = "model.layers.%d.pre_feedforward_layernorm_2",
-     .gguf = "blk.%d.pre_ffw_norm_2"},
-    {.role = LN_ROLE_EXPERTS_POST_NORM,
-     .hf = "model.layers.%d.post_feedforward_layernorm_2",
-     .gguf = "blk.%d.post_ffw_norm_2"},
-    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.router.proj", .gguf = "blk.%d.ffn_gate_inp"},
-    {.role = LN_ROLE_ROUTER_NORM,
-     .hf = "model.layers.%d.router.scale",
-     .gguf = "blk.%d.ffn_gate_inp.scale",
-     .hf_bare = true,
-     .gguf_bare = true},
+    {.role = LN_ROLE_DENSE_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm_1"},
+    {.role = LN_ROLE_EXPERTS_NORM, .hf = "model.layers.%d.pre_feedforward_layernorm_2"},
+    {.role = LN_ROLE_EXPERTS_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm_2"},
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.router.proj"},
+    {.role = LN_ROLE_ROUTER_NORM, .hf = "model.layers.%d.router.scale", .hf_bare = true},
     {.role = LN_ROLE_EXPERT_SCALE,
      .hf = "model.layers.%d.router.per_expert_scale",
-     .gguf = "blk.%d.ffn_down_exps.scale",
-     .hf_bare = true,
-     .gguf_bare = true},
+     .hf_bare = true},
     {.role = LN_ROLE_EXPERT_GATE,
      .hf = "model.layers.%d.experts.gate_up_proj",
-     .gguf = "blk.%d.ffn_gate_exps",
      .hf_part = LN_PART_GATE_UP,
      .hf_bare = true},
     {.role = LN_ROLE_EXPERT_UP,
      .hf = "model.layers.%d.experts.gate_up_proj",
-     .gguf = "blk.%d.ffn_up_exps",
      .hf_part = LN_PART_GATE_UP,
      .hf_bare = true},
     {.role = LN_ROLE_EXPERT_GATE, .gguf = "blk.%d.ffn_gate_up_exps", .gguf_part = LN_PART_GATE_UP},
     {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_gate_up_exps", .gguf_part = LN_PART_GATE_UP},
-    {.role = LN_ROLE_EXPERT_DOWN,
-     .hf = "model.layers.%d.experts.down_proj",
-     .gguf = "blk.%d.ffn_down_exps",
-     .hf_bare = true},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.experts.down_proj", .hf_bare = true},
 };
 
 const ln_family ln_family_gemma4 = {

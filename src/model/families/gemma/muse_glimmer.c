@@ -1,7 +1,7 @@
 /* Muse Glimmer: Gemma 2's blocks with norms of two epsilons, an embedding that is normalised, q and
  * k normalised without weights, attention's output gated by element, and every fourth layer,
  * counted from the last, without positions and windows. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
@@ -37,8 +37,7 @@ static const ln_binding spark_bindings[] = {
     PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", LN_PART_ALL),
     LN_LLAMA_ENDS,
     {.role = LN_ROLE_EMBEDDING_NORM, .bare = true},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_feedforward_layernorm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "pre_feedforward_layernorm"),
     {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm"},
     {.role = LN_ROLE_ATTENTION_BLEND,
      .hf = "model.layers.%d.post_attention_residual_gate.gate",

@@ -1,21 +1,15 @@
 /* RecurrentGemma (Griffin): gated linear recurrences behind a short convolution, with windowed
  * attention in every third layer. Half of a head rotates, and a feed-forward has half of the width
  * that config.json says. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER "model.layers.%d"
 #define BLOCK LAYER ".temporal_block"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".temporal_pre_norm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = LAYER ".channel_pre_norm"},
-    {.role = LN_ROLE_Q, .hf = BLOCK ".q_proj"},
-    {.role = LN_ROLE_K, .hf = BLOCK ".k_proj"},
-    {.role = LN_ROLE_V, .hf = BLOCK ".v_proj"},
-    {.role = LN_ROLE_O, .hf = BLOCK ".o_proj"},
+    LN_ENDS("model.embed_tokens", "model.final_norm", "lm_head"),
+    LN_BLOCK_NORMS(LAYER ".", "temporal_pre_norm", "channel_pre_norm"),
+    LN_ATTENTION(BLOCK ".", "q_proj", "k_proj", "v_proj", "o_proj"),
     {.role = LN_ROLE_MIXER_IN, .hf = BLOCK ".linear_x"},
     {.role = LN_ROLE_MIXER_GATE, .hf = BLOCK ".linear_y"},
     {.role = LN_ROLE_MIXER_CONV, .hf = BLOCK ".conv_1d"},
@@ -29,9 +23,7 @@ static const ln_binding bindings[] = {
      .hf_transposed = true},
     {.role = LN_ROLE_MIXER_RATE, .hf = BLOCK ".rg_lru.recurrent_param", .hf_bare = true},
     {.role = LN_ROLE_MIXER_OUT, .hf = BLOCK ".linear_out"},
-    {.role = LN_ROLE_GATE, .hf = LAYER ".mlp_block.gate_proj"},
-    {.role = LN_ROLE_UP, .hf = LAYER ".mlp_block.up_proj"},
-    {.role = LN_ROLE_DOWN, .hf = LAYER ".mlp_block.down_proj"},
+    LN_GATED_FFN(LAYER ".mlp_block.", "gate_proj", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_recurrent_gemma = {

@@ -1,6 +1,6 @@
 /* Ling 3: most layers are KDA, whose decays are bounded; the others latent attention, whose heads
  * have gates. Mixtures of experts as in DeepSeek V3. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define ATTENTION "model.layers.%d.attention"
 #define MODULE    "model.layers.%d.self_attn"

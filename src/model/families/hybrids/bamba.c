@@ -4,16 +4,11 @@
 #define FEED_FORWARD "model.layers.%d.feed_forward"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_layernorm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_ff_layernorm"},
+    LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "pre_ff_layernorm"),
     LN_LLAMA_ATTENTION,
     LN_MAMBA2_MIXER("model.layers.%d.mamba"),
-    {.role = LN_ROLE_GATE, .hf = FEED_FORWARD ".gate_proj"},
-    {.role = LN_ROLE_UP, .hf = FEED_FORWARD ".up_proj"},
-    {.role = LN_ROLE_DOWN, .hf = FEED_FORWARD ".down_proj"},
+    LN_GATED_FFN(FEED_FORWARD ".", "gate_proj", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_bamba = {

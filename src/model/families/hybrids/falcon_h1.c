@@ -5,19 +5,15 @@
 #define LAYER "model.layers.%d"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_layernorm", .gguf = "output_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".input_layernorm", .gguf = "blk.%d.attn_norm"},
+    LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".input_layernorm"},
     {.role = LN_ROLE_FFN_NORM,
      .hf = LAYER ".pre_ff_layernorm",
      .gguf = "blk.%d.ffn_norm",
      .gguf_bare = true},
     LN_LLAMA_ATTENTION,
     LN_MAMBA2_MIXER(LAYER ".mamba"),
-    {.role = LN_ROLE_GATE, .hf = LAYER ".feed_forward.gate_proj", .gguf = "blk.%d.ffn_gate"},
-    {.role = LN_ROLE_UP, .hf = LAYER ".feed_forward.up_proj", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN, .hf = LAYER ".feed_forward.down_proj", .gguf = "blk.%d.ffn_down"},
+    LN_GATED_FFN(LAYER ".feed_forward.", "gate_proj", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_falcon_h1 = {

@@ -12,16 +12,16 @@ static const ln_binding bindings[] = {
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_MAMBA2_MIXER("model.layers.%d.mamba"),
-    {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router.layer", .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router.layer"},
     INPUT(LN_ROLE_EXPERT_GATE, EXPERTS ".input_linear", "ffn_gate_exps"),
     INPUT(LN_ROLE_EXPERT_UP, EXPERTS ".input_linear", "ffn_up_exps"),
-    {.role = LN_ROLE_EXPERT_DOWN, .hf = EXPERTS ".output_linear", .gguf = "blk.%d.ffn_down_exps"},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = EXPERTS ".output_linear"},
     INPUT(LN_ROLE_SHARED_GATE, SHARED ".input_linear", "ffn_gate_shexp"),
     INPUT(LN_ROLE_SHARED_UP, SHARED ".input_linear", "ffn_up_shexp"),
-    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".output_linear", .gguf = "blk.%d.ffn_down_shexp"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".output_linear"},
     INPUT(LN_ROLE_GATE, SHARED ".input_linear", "ffn_gate"),
     INPUT(LN_ROLE_UP, SHARED ".input_linear", "ffn_up"),
-    {.role = LN_ROLE_DOWN, .hf = SHARED ".output_linear", .gguf = "blk.%d.ffn_down"},
+    {.role = LN_ROLE_DOWN, .hf = SHARED ".output_linear"},
 };
 
 const ln_family ln_family_granitemoehybrid = {

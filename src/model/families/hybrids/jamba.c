@@ -7,27 +7,16 @@
 #define FFN   LAYER ".feed_forward"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_layernorm", .gguf = "output_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".input_layernorm", .gguf = "blk.%d.attn_norm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = LAYER ".pre_ff_layernorm", .gguf = "blk.%d.ffn_norm"},
+    LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
+    LN_BLOCK_NORMS(LAYER ".", "input_layernorm", "pre_ff_layernorm"),
     LN_LLAMA_ATTENTION,
     LN_MAMBA1_MIXER(MIXER),
-    {.role = LN_ROLE_MIXER_A_NORM, .hf = MIXER ".dt_layernorm", .gguf = "blk.%d.ssm_dt_norm"},
-    {.role = LN_ROLE_MIXER_K_NORM, .hf = MIXER ".b_layernorm", .gguf = "blk.%d.ssm_b_norm"},
-    {.role = LN_ROLE_MIXER_Q_NORM, .hf = MIXER ".c_layernorm", .gguf = "blk.%d.ssm_c_norm"},
-    {.role = LN_ROLE_GATE, .hf = FFN ".gate_proj", .gguf = "blk.%d.ffn_gate"},
-    {.role = LN_ROLE_UP, .hf = FFN ".up_proj", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN, .hf = FFN ".down_proj", .gguf = "blk.%d.ffn_down"},
-    {.role = LN_ROLE_ROUTER, .hf = FFN ".router", .gguf = "blk.%d.ffn_gate_inp"},
-    {.role = LN_ROLE_EXPERT_GATE,
-     .hf = FFN ".experts.%e.gate_proj",
-     .gguf = "blk.%d.ffn_gate_exps"},
-    {.role = LN_ROLE_EXPERT_UP, .hf = FFN ".experts.%e.up_proj", .gguf = "blk.%d.ffn_up_exps"},
-    {.role = LN_ROLE_EXPERT_DOWN,
-     .hf = FFN ".experts.%e.down_proj",
-     .gguf = "blk.%d.ffn_down_exps"},
+    {.role = LN_ROLE_MIXER_A_NORM, .hf = MIXER ".dt_layernorm"},
+    {.role = LN_ROLE_MIXER_K_NORM, .hf = MIXER ".b_layernorm"},
+    {.role = LN_ROLE_MIXER_Q_NORM, .hf = MIXER ".c_layernorm"},
+    LN_GATED_FFN(FFN ".", "gate_proj", "up_proj", "down_proj"),
+    {.role = LN_ROLE_ROUTER, .hf = FFN ".router"},
+    LN_EXPERTS(FFN ".experts.%e.", "gate_proj", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_jamba = {

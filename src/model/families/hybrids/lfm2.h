@@ -2,7 +2,7 @@
 #ifndef LN_MODEL_FAMILIES_HYBRIDS_LFM2_H
 #define LN_MODEL_FAMILIES_HYBRIDS_LFM2_H
 
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LN_LFM2_THIRD(r)                                                                           \
     {                                                                                              \
@@ -12,25 +12,12 @@
 
 /* All of a layer; GGUF calls the norm behind the last layer as others call the embedding's. */
 #define LN_LFM2_BINDINGS                                                                           \
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .gguf = "token_embd"},                 \
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},                                       \
         {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.embedding_norm", .gguf = "token_embd_norm"},    \
-        {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},                               \
-        {.role = LN_ROLE_ATTENTION_NORM,                                                           \
-         .hf = "model.layers.%d.operator_norm",                                                    \
-         .gguf = "blk.%d.attn_norm"},                                                              \
-        {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.ffn_norm", .gguf = "blk.%d.ffn_norm"},   \
-        {.role = LN_ROLE_Q, .hf = "model.layers.%d.self_attn.q_proj", .gguf = "blk.%d.attn_q"},    \
-        {.role = LN_ROLE_K, .hf = "model.layers.%d.self_attn.k_proj", .gguf = "blk.%d.attn_k"},    \
-        {.role = LN_ROLE_V, .hf = "model.layers.%d.self_attn.v_proj", .gguf = "blk.%d.attn_v"},    \
-        {.role = LN_ROLE_O,                                                                        \
-         .hf = "model.layers.%d.self_attn.out_proj",                                               \
-         .gguf = "blk.%d.attn_output"},                                                            \
-        {.role = LN_ROLE_Q_NORM,                                                                   \
-         .hf = "model.layers.%d.self_attn.q_layernorm",                                            \
-         .gguf = "blk.%d.attn_q_norm"},                                                            \
-        {.role = LN_ROLE_K_NORM,                                                                   \
-         .hf = "model.layers.%d.self_attn.k_layernorm",                                            \
-         .gguf = "blk.%d.attn_k_norm"},                                                            \
+        {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},                                                 \
+        LN_BLOCK_NORMS("model.layers.%d.", "operator_norm", "ffn_norm"),                           \
+        LN_ATTENTION("model.layers.%d.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj"),      \
+        LN_QK_NORMS("model.layers.%d.self_attn.", "q_layernorm", "k_layernorm"),                   \
         LN_LFM2_THIRD(LN_ROLE_MIXER_IN_GATE), LN_LFM2_THIRD(LN_ROLE_MIXER_GATE),                   \
         LN_LFM2_THIRD(LN_ROLE_MIXER_IN),                                                           \
         {.role = LN_ROLE_MIXER_CONV,                                                               \
@@ -39,12 +26,7 @@
         {.role = LN_ROLE_MIXER_OUT,                                                                \
          .hf = "model.layers.%d.conv.out_proj",                                                    \
          .gguf = "blk.%d.shortconv.out_proj"},                                                     \
-        {.role = LN_ROLE_GATE,                                                                     \
-         .hf = "model.layers.%d.feed_forward.w1",                                                  \
-         .gguf = "blk.%d.ffn_gate"},                                                               \
-        {.role = LN_ROLE_UP, .hf = "model.layers.%d.feed_forward.w3", .gguf = "blk.%d.ffn_up"}, {  \
-        .role = LN_ROLE_DOWN, .hf = "model.layers.%d.feed_forward.w2", .gguf = "blk.%d.ffn_down"   \
-    }
+        LN_GATED_FFN("model.layers.%d.feed_forward.", "w1", "w3", "w2")
 
 #define LN_LFM2_DEFAULTS                                                                           \
     "conv_L_cache=3|num_key_value_heads=8|norm_eps=1e-5|rope_theta=1000000|"                       \

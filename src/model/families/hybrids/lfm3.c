@@ -1,14 +1,12 @@
 /* LFM3: LFM2 with norms behind the blocks, layers that see a window, and a gate by head of what
  * attention gives. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define THIRD(r)                                                                                   \
     { .role = r, .hf = "model.layers.%d.conv.in_proj", .hf_part = LN_PART_MIXER_THIRDS }
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.embedding_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    LN_ENDS("model.embed_tokens", "model.embedding_norm", "lm_head"),
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.operator_norm"},
     {.role = LN_ROLE_ATTENTION_POST_NORM,
      .hf = "model.layers.%d.post_operator_norm",
@@ -24,9 +22,7 @@ static const ln_binding bindings[] = {
     THIRD(LN_ROLE_MIXER_IN),
     {.role = LN_ROLE_MIXER_CONV, .hf = "model.layers.%d.conv.conv"},
     {.role = LN_ROLE_MIXER_OUT, .hf = "model.layers.%d.conv.out_proj"},
-    {.role = LN_ROLE_GATE, .hf = "model.layers.%d.feed_forward.w1"},
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.feed_forward.w3"},
-    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.feed_forward.w2"},
+    LN_GATED_FFN("model.layers.%d.feed_forward.", "w1", "w3", "w2"),
 };
 
 const ln_family ln_family_lfm3 = {

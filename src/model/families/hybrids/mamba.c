@@ -3,10 +3,8 @@
 #include "model/families/mamba1.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "backbone.embeddings", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "backbone.norm_f", .gguf = "output_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "backbone.layers.%d.norm", .gguf = "blk.%d.attn_norm"},
+    LN_ENDS("backbone.embeddings", "backbone.norm_f", "lm_head"),
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "backbone.layers.%d.norm"},
     LN_MAMBA1_MIXER("backbone.layers.%d.mixer"),
 };
 

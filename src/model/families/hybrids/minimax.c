@@ -1,7 +1,7 @@
 /* MiniMax-Text-01: lightning attention, linear with decays that are fixed for each head and layer,
  * and softmax attention in every few layers; mixtures of experts. Blocks add to the norm that they
  * read. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define MIXER "model.layers.%d.self_attn"
 

@@ -1,6 +1,6 @@
 /* OLMo Hybrid: most layers are gated delta nets with norms before the blocks, the others OLMo 2's
  * attention with norms behind them, which has no positions where their base is null. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define MIXER "model.layers.%d.linear_attn"
 
@@ -8,12 +8,10 @@
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.attention_layer_norm"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.feedforward_layer_norm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "feedforward_layer_norm"),
     {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
     {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
-    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.feedforward_layer_norm"},
-    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm"},
+    LN_POST_NORMS("model.layers.%d.", "feedforward_layer_norm", "post_feedforward_layernorm"),
     LN_LLAMA_ATTENTION,
     LN_LLAMA_QK_NORMS,
     LN_LLAMA_FFN,

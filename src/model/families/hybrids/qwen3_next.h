@@ -2,68 +2,43 @@
 #ifndef LN_MODEL_FAMILIES_HYBRIDS_QWEN3_NEXT_H
 #define LN_MODEL_FAMILIES_HYBRIDS_QWEN3_NEXT_H
 
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 /* The head that predicts a token more; folders keep its layer as mtp.layers.0. */
 #define LN_QWEN3_NEXT_HEAD                                                                         \
-    {.role = LN_ROLE_HEAD_INPUT, .hf = "mtp.fc", .gguf = "blk.%d.nextn.eh_proj"},                  \
-        {.role = LN_ROLE_HEAD_TOKEN_NORM,                                                          \
-         .hf = "mtp.pre_fc_norm_embedding",                                                        \
-         .gguf = "blk.%d.nextn.enorm"},                                                            \
-        {.role = LN_ROLE_HEAD_HIDDEN_NORM,                                                         \
-         .hf = "mtp.pre_fc_norm_hidden",                                                           \
-         .gguf = "blk.%d.nextn.hnorm"},                                                            \
-        {.role = LN_ROLE_HEAD_NORM,                                                                \
-         .hf = "mtp.norm",                                                                         \
-         .gguf = "blk.%d.nextn.shared_head_norm",                                                  \
-         .optional = true},                                                                        \
-        {.role = LN_ROLE_HEAD_OUTPUT, .gguf = "blk.%d.nextn.shared_head_head"}, {                  \
-        .role = LN_ROLE_HEAD_EMBEDDING, .gguf = "blk.%d.nextn.embed_tokens"                        \
+    {.role = LN_ROLE_HEAD_INPUT, .hf = "mtp.fc"},                                                  \
+        {.role = LN_ROLE_HEAD_TOKEN_NORM, .hf = "mtp.pre_fc_norm_embedding"},                      \
+        {.role = LN_ROLE_HEAD_HIDDEN_NORM, .hf = "mtp.pre_fc_norm_hidden"},                        \
+        {.role = LN_ROLE_HEAD_NORM, .hf = "mtp.norm", .optional = true},                           \
+        {.role = LN_ROLE_HEAD_OUTPUT}, {                                                           \
+        .role = LN_ROLE_HEAD_EMBEDDING                                                             \
     }
 
 /* All but the delta nets' inputs and the feed-forward. */
 #define LN_QWEN3_NEXT_COMMON                                                                       \
     LN_LLAMA_ENDS, LN_LLAMA_QK_NORMS, LN_QWEN3_NEXT_HEAD,                                          \
-        {.role = LN_ROLE_ATTENTION_NORM,                                                           \
-         .hf = "model.layers.%d.input_layernorm",                                                  \
-         .gguf = "blk.%d.attn_norm"},                                                              \
+        {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},                 \
         {.role = LN_ROLE_FFN_NORM,                                                                 \
          .hf = "model.layers.%d.post_attention_layernorm",                                         \
          .gguf = "blk.%d.post_attention_norm"},                                                    \
         {.role = LN_ROLE_Q,                                                                        \
          .hf = "model.layers.%d.self_attn.q_proj",                                                 \
-         .gguf = "blk.%d.attn_q",                                                                  \
          .hf_part = LN_PART_Q_GATE_BY_HEAD,                                                        \
          .gguf_part = LN_PART_Q_GATE_BY_HEAD},                                                     \
         {.role = LN_ROLE_ATTENTION_GATE,                                                           \
          .hf = "model.layers.%d.self_attn.q_proj",                                                 \
-         .gguf = "blk.%d.attn_q",                                                                  \
          .hf_part = LN_PART_Q_GATE_BY_HEAD,                                                        \
          .gguf_part = LN_PART_Q_GATE_BY_HEAD},                                                     \
-        {.role = LN_ROLE_K, .hf = "model.layers.%d.self_attn.k_proj", .gguf = "blk.%d.attn_k"},    \
-        {.role = LN_ROLE_V, .hf = "model.layers.%d.self_attn.v_proj", .gguf = "blk.%d.attn_v"},    \
-        {.role = LN_ROLE_O,                                                                        \
-         .hf = "model.layers.%d.self_attn.o_proj",                                                 \
-         .gguf = "blk.%d.attn_output"},                                                            \
-        {.role = LN_ROLE_MIXER_CONV,                                                               \
-         .hf = "model.layers.%d.linear_attn.conv1d",                                               \
-         .gguf = "blk.%d.ssm_conv1d"},                                                             \
-        {.role = LN_ROLE_MIXER_RATE,                                                               \
-         .hf = "model.layers.%d.linear_attn.A_log",                                                \
-         .gguf = "blk.%d.ssm_a",                                                                   \
-         .hf_bare = true,                                                                          \
-         .gguf_bare = true},                                                                       \
+        {.role = LN_ROLE_K, .hf = "model.layers.%d.self_attn.k_proj"},                             \
+        {.role = LN_ROLE_V, .hf = "model.layers.%d.self_attn.v_proj"},                             \
+        {.role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.o_proj"},                             \
+        {.role = LN_ROLE_MIXER_CONV, .hf = "model.layers.%d.linear_attn.conv1d"},                  \
+        {.role = LN_ROLE_MIXER_RATE, .hf = "model.layers.%d.linear_attn.A_log", .hf_bare = true},  \
         {.role = LN_ROLE_MIXER_A_BIAS,                                                             \
          .hf = "model.layers.%d.linear_attn.dt_bias",                                              \
-         .gguf = "blk.%d.ssm_dt.bias",                                                             \
-         .hf_bare = true,                                                                          \
-         .gguf_bare = true},                                                                       \
-        {.role = LN_ROLE_MIXER_NORM,                                                               \
-         .hf = "model.layers.%d.linear_attn.norm",                                                 \
-         .gguf = "blk.%d.ssm_norm"},                                                               \
-    {                                                                                              \
-        .role = LN_ROLE_MIXER_OUT, .hf = "model.layers.%d.linear_attn.out_proj",                   \
-        .gguf = "blk.%d.ssm_out"                                                                   \
+         .hf_bare = true},                                                                         \
+        {.role = LN_ROLE_MIXER_NORM, .hf = "model.layers.%d.linear_attn.norm"}, {                  \
+        .role = LN_ROLE_MIXER_OUT, .hf = "model.layers.%d.linear_attn.out_proj"                    \
     }
 
 /* A delta net's inputs, each in a tensor of its own. */
@@ -78,15 +53,13 @@
          .hf = "model.layers.%d.linear_attn.in_proj_a",                                            \
          .gguf = "blk.%d.ssm_alpha"},                                                              \
     {                                                                                              \
-        .role = LN_ROLE_MIXER_B, .hf = "model.layers.%d.linear_attn.in_proj_b",                    \
-        .gguf = "blk.%d.ssm_beta"                                                                  \
+        .role = LN_ROLE_MIXER_B, .hf = "model.layers.%d.linear_attn.in_proj_b"                     \
     }
 
 /* A shared expert behind a gate. */
 #define LN_QWEN_SHARED_EXPERT                                                                      \
     LN_SHARED_EXPERTS("mlp.shared_expert"), {                                                      \
-        .role = LN_ROLE_SHARED_ROUTER, .hf = "model.layers.%d.mlp.shared_expert_gate",             \
-        .gguf = "blk.%d.ffn_gate_inp_shexp"                                                        \
+        .role = LN_ROLE_SHARED_ROUTER, .hf = "model.layers.%d.mlp.shared_expert_gate"              \
     }
 
 /* What config.json may lack. */

@@ -9,18 +9,13 @@
     }
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_layernorm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.mamba_decoder.input_layernorm"},
     LN_MAMBA2_MIXER("model.layers.%d.mamba"),
     LN_MAMBA2_MIXER("model.layers.%d.mamba_decoder.mamba"),
     {.role = LN_ROLE_BLOCK_NORM, .hf = BLOCK ".input_layernorm"},
-    {.role = LN_ROLE_Q, .hf = BLOCK ".self_attn.q_proj"},
-    {.role = LN_ROLE_K, .hf = BLOCK ".self_attn.k_proj"},
-    {.role = LN_ROLE_V, .hf = BLOCK ".self_attn.v_proj"},
-    {.role = LN_ROLE_O, .hf = BLOCK ".self_attn.o_proj"},
+    LN_ATTENTION(BLOCK ".self_attn.", "q_proj", "k_proj", "v_proj", "o_proj"),
     LOW(LN_ROLE_BLOCK_Q_LOW, ".self_attn.linear_q"),
     LOW(LN_ROLE_BLOCK_K_LOW, ".self_attn.linear_k"),
     LOW(LN_ROLE_BLOCK_V_LOW, ".self_attn.linear_v"),

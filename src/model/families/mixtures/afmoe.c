@@ -1,22 +1,14 @@
 /* AFMoE (Trinity): norms around each block, a gate for each element of what attention gives,
  * windowed layers that rotate and others that do not, a mixture of experts chosen by sigmoid and
  * bias. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    {.role = LN_ROLE_ATTENTION_POST_NORM,
-     .hf = "model.layers.%d.post_attention_layernorm",
-     .gguf = "blk.%d.post_attention_norm"},
-    {.role = LN_ROLE_FFN_NORM,
-     .hf = "model.layers.%d.pre_mlp_layernorm",
-     .gguf = "blk.%d.ffn_norm"},
-    {.role = LN_ROLE_FFN_POST_NORM,
-     .hf = "model.layers.%d.post_mlp_layernorm",
-     .gguf = "blk.%d.post_ffw_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_mlp_layernorm"},
+    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm"},
     LN_LLAMA_ATTENTION,
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_ATTENTION_GATE,

@@ -1,6 +1,6 @@
 /* Aria (text): llama with a mixture of experts, whose matrices are stored [in][out], and shared
  * ones. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define INPUT(r)                                                                                   \
     {                                                                                              \

@@ -12,8 +12,7 @@
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm.norm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm.norm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm.norm", "post_attention_layernorm.norm"),
     {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
     GATED(LN_ROLE_ATTENTION_NORM_LOW, LN_ROLE_ATTENTION_NORM_GATE, "input_layernorm"),
     GATED(LN_ROLE_FFN_NORM_LOW, LN_ROLE_FFN_NORM_GATE, "post_attention_layernorm"),

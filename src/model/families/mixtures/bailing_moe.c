@@ -1,28 +1,15 @@
 /* Bailing MoE (Ling, Ring): q, k and v in one tensor, part of each head may rotate, q and k may be
  * normalised by head, a mixture of experts with shared ones; the second version routes by sigmoid,
  * with a bias that counts for the choice alone. */
-#include "model/family.h"
-
-#define QKV(r)                                                                                     \
-    {                                                                                              \
-        .role = r, .hf = "model.layers.%d.attention.query_key_value", .gguf = "blk.%d.attn_qkv",   \
-        .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV                                           \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.word_embeddings", .gguf = "token_embd"},
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.word_embeddings"},
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
-    {.role = LN_ROLE_O, .hf = "model.layers.%d.attention.dense", .gguf = "blk.%d.attn_output"},
-    {.role = LN_ROLE_Q_NORM,
-     .hf = "model.layers.%d.attention.query_layernorm",
-     .gguf = "blk.%d.attn_q_norm"},
-    {.role = LN_ROLE_K_NORM,
-     .hf = "model.layers.%d.attention.key_layernorm",
-     .gguf = "blk.%d.attn_k_norm"},
+    LN_QKV("model.layers.%d.attention.query_key_value", .hf_part = LN_PART_QKV, LN_GGUF_QKV),
+    {.role = LN_ROLE_O, .hf = "model.layers.%d.attention.dense"},
+    LN_QK_NORMS("model.layers.%d.attention.", "query_layernorm", "key_layernorm"),
     LN_LLAMA_FFN,
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
@@ -30,10 +17,7 @@ static const ln_binding bindings[] = {
      .hf = "model.layers.%d.mlp.gate.expert_bias",
      .hf_bare = true,
      .optional = true},
-    {.role = LN_ROLE_ROUTER_BIAS,
-     .gguf = "blk.%d.exp_probs_b.bias",
-     .gguf_bare = true,
-     .optional = true},
+    {.role = LN_ROLE_ROUTER_BIAS, .optional = true},
 };
 
 const ln_family ln_family_bailing_moe = {

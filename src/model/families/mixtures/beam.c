@@ -1,7 +1,7 @@
 /* Beam: Qwen 3's mixture chosen by sigmoid among groups, norms before and behind blocks,
  * attention's output gated by element with a bias for each head, and layers that rotate within a
  * window, or see all, whose queries grow with their position. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

@@ -1,16 +1,11 @@
 /* Command A+: Command R7B's attention beside a mixture of experts, whose sum and a shared expert's
  * result count half each; dense layers before mixtures rotate whatever they see. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
-    LN_LLAMA_EXPERTS,
-    LN_SHARED_EXPERTS("mlp.shared_experts"),
+    LN_LLAMA_ENDS,      {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    LN_LLAMA_ATTENTION, LN_LLAMA_FFN,
+    LN_LLAMA_EXPERTS,   LN_SHARED_EXPERTS("mlp.shared_experts"),
     LN_HEAD_BINDINGS,
 };
 

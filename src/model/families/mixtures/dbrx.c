@@ -2,44 +2,23 @@
  * one below the other, those of down transposed. The published config.json has the base in
  * attn_config, where it counts; transformers from 5 on writes one into rope_parameters, which comes
  * first. */
-#include "model/family.h"
-
-#define QKV(r)                                                                                     \
-    {                                                                                              \
-        .role = r, .hf = "transformer.blocks.%d.norm_attn_norm.attn.Wqkv",                         \
-        .gguf = "blk.%d.attn_qkv", .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV                \
-    }
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte", .gguf = "token_embd"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.norm_f", .gguf = "output_norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "transformer.blocks.%d.norm_attn_norm.norm_1",
-     .gguf = "blk.%d.attn_norm"},
-    QKV(LN_ROLE_Q),
-    QKV(LN_ROLE_K),
-    QKV(LN_ROLE_V),
-    {.role = LN_ROLE_O,
-     .hf = "transformer.blocks.%d.norm_attn_norm.attn.out_proj",
-     .gguf = "blk.%d.attn_output"},
+    LN_ENDS("transformer.wte", "transformer.norm_f", "lm_head"),
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.blocks.%d.norm_attn_norm.norm_1"},
+    LN_QKV("transformer.blocks.%d.norm_attn_norm.attn.Wqkv", .hf_part = LN_PART_QKV, LN_GGUF_QKV),
+    {.role = LN_ROLE_O, .hf = "transformer.blocks.%d.norm_attn_norm.attn.out_proj"},
     {.role = LN_ROLE_FFN_NORM,
      .hf = "transformer.blocks.%d.norm_attn_norm.norm_2",
      .gguf = "blk.%d.attn_output_norm"},
-    {.role = LN_ROLE_ROUTER,
-     .hf = "transformer.blocks.%d.ffn.router.layer",
-     .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_ROUTER, .hf = "transformer.blocks.%d.ffn.router.layer"},
     {.role = LN_ROLE_EXPERT_GATE,
      .hf = "transformer.blocks.%d.ffn.experts.mlp.w1",
-     .gguf = "blk.%d.ffn_gate_exps",
      .hf_bare = true},
-    {.role = LN_ROLE_EXPERT_UP,
-     .hf = "transformer.blocks.%d.ffn.experts.mlp.v1",
-     .gguf = "blk.%d.ffn_up_exps",
-     .hf_bare = true},
+    {.role = LN_ROLE_EXPERT_UP, .hf = "transformer.blocks.%d.ffn.experts.mlp.v1", .hf_bare = true},
     {.role = LN_ROLE_EXPERT_DOWN,
      .hf = "transformer.blocks.%d.ffn.experts.mlp.w2",
-     .gguf = "blk.%d.ffn_down_exps",
      .hf_bare = true,
      .hf_transposed = true},
 };

@@ -7,23 +7,11 @@
 #define BINDINGS                                                                                   \
     LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_FFN, LN_LATENT_ATTENTION,          \
         LN_LLAMA_EXPERTS,                                                                          \
-        {.role = LN_ROLE_SHARED_GATE,                                                              \
-         .hf = "model.layers.%d.mlp.shared_experts.gate_proj",                                     \
-         .gguf = "blk.%d.ffn_gate_shexp"},                                                         \
-        {.role = LN_ROLE_SHARED_UP,                                                                \
-         .hf = "model.layers.%d.mlp.shared_experts.up_proj",                                       \
-         .gguf = "blk.%d.ffn_up_shexp"},                                                           \
-    {                                                                                              \
-        .role = LN_ROLE_SHARED_DOWN, .hf = "model.layers.%d.mlp.shared_experts.down_proj",         \
-        .gguf = "blk.%d.ffn_down_shexp"                                                            \
-    }
+        LN_SHARED("model.layers.%d.mlp.shared_experts.", "gate_proj", "up_proj", "down_proj")
 
 static const ln_binding v2_bindings[] = {
     BINDINGS,
-    {.role = LN_ROLE_ROUTER_BIAS,
-     .gguf = "blk.%d.exp_probs_b.bias",
-     .gguf_bare = true,
-     .optional = true},
+    {.role = LN_ROLE_ROUTER_BIAS, .optional = true},
     LN_HEAD_BINDINGS,
 };
 
@@ -158,18 +146,10 @@ const ln_family ln_family_mistral4 = {
 /* The lightning indexer of sparse attention. */
 #define INDEXED                                                                                    \
     BINDINGS, LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),                                  \
-        {.role = LN_ROLE_INDEX_Q,                                                                  \
-         .hf = "model.layers.%d.self_attn.indexer.wq_b",                                           \
-         .gguf = "blk.%d.indexer.attn_q_b"},                                                       \
-        {.role = LN_ROLE_INDEX_K,                                                                  \
-         .hf = "model.layers.%d.self_attn.indexer.wk",                                             \
-         .gguf = "blk.%d.indexer.attn_k"},                                                         \
-        {.role = LN_ROLE_INDEX_K_NORM,                                                             \
-         .hf = "model.layers.%d.self_attn.indexer.k_norm",                                         \
-         .gguf = "blk.%d.indexer.k_norm"},                                                         \
-    {                                                                                              \
-        .role = LN_ROLE_INDEX_WEIGHTS, .hf = "model.layers.%d.self_attn.indexer.weights_proj",     \
-        .gguf = "blk.%d.indexer.proj"                                                              \
+        {.role = LN_ROLE_INDEX_Q, .hf = "model.layers.%d.self_attn.indexer.wq_b"},                 \
+        {.role = LN_ROLE_INDEX_K, .hf = "model.layers.%d.self_attn.indexer.wk"},                   \
+        {.role = LN_ROLE_INDEX_K_NORM, .hf = "model.layers.%d.self_attn.indexer.k_norm"}, {        \
+        .role = LN_ROLE_INDEX_WEIGHTS, .hf = "model.layers.%d.self_attn.indexer.weights_proj"      \
     }
 
 static const ln_binding indexed_bindings[] = {INDEXED};

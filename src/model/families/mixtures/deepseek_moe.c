@@ -1,6 +1,6 @@
 /* DeepSeek MoE, the first: llama's attention, softmax over all experts whose weights stay as they
  * are, shared experts, and dense layers before the mixtures. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_NORMS,   LN_LLAMA_ATTENTION,

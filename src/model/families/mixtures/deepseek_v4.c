@@ -1,7 +1,7 @@
 /* DeepSeek V4: several residual streams that mix; attention of one head of keys, which are its
  * values, to a window and to compressed entries before it; experts of the first layers by a table
  * of tokens. Folders have the names of DeepSeek's own files, but for what is outside of layers. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER "model.layers.%d."
 /* As published, and as the transformers library calls it. */
@@ -39,7 +39,8 @@ static const ln_binding bindings[] = {
     BOTH(LN_ROLE_Q_B, "attn.wq_b", "self_attn.q_b_proj"),
     BOTH(LN_ROLE_K, "attn.wkv", "self_attn.kv_proj"),
     BOTH(LN_ROLE_K_NORM, "attn.kv_norm", "self_attn.kv_norm"),
-    {.role = LN_ROLE_K_NORM, .hf = LAYER "attn.norm"}, /* as saved by the transformers library */
+    {.role = LN_ROLE_K_NORM, .hf = LAYER "attn.norm"},
+    /* as saved by the transformers library */
     BOTH(LN_ROLE_O_GROUPS, "attn.wo_a", "self_attn.o_a_proj"),
     BOTH(LN_ROLE_O, "attn.wo_b", "self_attn.o_b_proj"),
     COMPRESSOR(LN_ROLE_COMPRESS_VALUE, LN_ROLE_COMPRESS_GATE, LN_ROLE_COMPRESS_BIAS,
@@ -54,12 +55,11 @@ static const ln_binding bindings[] = {
     HYPER_HEAD(LN_ROLE_OUTPUT_HYPER, "fn"),
     HYPER_HEAD(LN_ROLE_OUTPUT_HYPER_BASE, "base"),
     HYPER_HEAD(LN_ROLE_OUTPUT_HYPER_SCALE, "scale"),
-    BOTH_BARE(LN_ROLE_ROUTER, "ffn.gate.weight", "mlp.gate.weight"), /* whose bias is another's */
+    BOTH_BARE(LN_ROLE_ROUTER, "ffn.gate.weight", "mlp.gate.weight"),
+    /* whose bias is another's */
     BOTH_BARE(LN_ROLE_ROUTER_BIAS, "ffn.gate.bias", "mlp.gate.e_score_correction_bias"),
     BOTH_BARE(LN_ROLE_EXPERTS_BY_TOKEN, "ffn.gate.tid2eid", "mlp.gate.tid2eid"),
-    {.role = LN_ROLE_EXPERT_GATE, .hf = LAYER "ffn.experts.%e.w1"},
-    {.role = LN_ROLE_EXPERT_UP, .hf = LAYER "ffn.experts.%e.w3"},
-    {.role = LN_ROLE_EXPERT_DOWN, .hf = LAYER "ffn.experts.%e.w2"},
+    LN_EXPERTS(LAYER "ffn.experts.%e.", "w1", "w3", "w2"),
     BOTH(LN_ROLE_SHARED_GATE, "ffn.shared_experts.w1", "mlp.shared_experts.gate_proj"),
     BOTH(LN_ROLE_SHARED_UP, "ffn.shared_experts.w3", "mlp.shared_experts.up_proj"),
     BOTH(LN_ROLE_SHARED_DOWN, "ffn.shared_experts.w2", "mlp.shared_experts.down_proj"),

@@ -1,5 +1,5 @@
 /* dots.llm1: Qwen 3's attention and DeepSeek V3's mixture of experts. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

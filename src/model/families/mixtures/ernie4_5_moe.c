@@ -1,7 +1,7 @@
 /* ERNIE 4.5 with a mixture of experts: softmax with a bias that counts for the choice alone, shared
  * experts, dense layers before and between. ERNIE 4.5 VL: its text, which has experts of its own.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

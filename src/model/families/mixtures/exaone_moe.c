@@ -1,5 +1,5 @@
 /* K-EXAONE: EXAONE 4's attention between norms in front, DeepSeek V3's mixture of experts. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

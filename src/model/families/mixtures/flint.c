@@ -1,6 +1,6 @@
 /* Flint: Qwen 3's mixture of experts chosen by sigmoid, a shared expert, sinks, windowed layers
  * that rotate and others that see all and do not. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

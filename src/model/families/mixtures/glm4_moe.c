@@ -1,12 +1,10 @@
 /* GLM 4.5 to 4.7: half of each head rotates, q and k may be normalised, DeepSeek V3's mixture of
  * experts. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
     {.role = LN_ROLE_FFN_NORM,
      .hf = "model.layers.%d.post_attention_layernorm",
      .gguf = "blk.%d.post_attention_norm"},

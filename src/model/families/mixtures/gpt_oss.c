@@ -1,37 +1,29 @@
 /* gpt-oss: attention sinks, every other layer windowed, biases everywhere, a mixture of experts
  * with a clamped gate. Folders hold gate and up rows in turn, transposed. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
     {.role = LN_ROLE_FFN_NORM,
      .hf = "model.layers.%d.post_attention_layernorm",
      .gguf = "blk.%d.post_attention_norm"},
     LN_LLAMA_ATTENTION,
     {.role = LN_ROLE_O, .gguf = "blk.%d.attn_out"},
-    {.role = LN_ROLE_SINKS,
-     .hf = "model.layers.%d.self_attn.sinks",
-     .gguf = "blk.%d.attn_sinks",
-     .hf_bare = true},
-    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router", .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router"},
     {.role = LN_ROLE_EXPERT_GATE,
      .hf = "model.layers.%d.mlp.experts.gate_up_proj",
-     .gguf = "blk.%d.ffn_gate_exps",
      .hf_part = LN_PART_GATE_UP_BY_ROW,
      .hf_transposed = true,
      .hf_bare = true},
     {.role = LN_ROLE_EXPERT_UP,
      .hf = "model.layers.%d.mlp.experts.gate_up_proj",
-     .gguf = "blk.%d.ffn_up_exps",
      .hf_part = LN_PART_GATE_UP_BY_ROW,
      .hf_transposed = true,
      .hf_bare = true},
     {.role = LN_ROLE_EXPERT_DOWN,
      .hf = "model.layers.%d.mlp.experts.down_proj",
-     .gguf = "blk.%d.ffn_down_exps",
      .hf_transposed = true,
      .hf_bare = true},
 };

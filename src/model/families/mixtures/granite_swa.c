@@ -1,6 +1,6 @@
 /* Granite 5 (Swash): Granite with attention sinks, one layer that sees all to three windowed ones,
  * layers that rotate or not by a list, and experts where there are any. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define PACKED(r, name, part)                                                                      \
     {                                                                                              \
@@ -18,10 +18,7 @@ static const ln_binding bindings[] = {
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
-    {.role = LN_ROLE_SINKS,
-     .hf = "model.layers.%d.self_attn.sinks",
-     .gguf = "blk.%d.attn_sinks",
-     .hf_bare = true},
+    {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router"},
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router.layer"},
     PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", LN_PART_GATE_UP),
@@ -32,9 +29,7 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_gate_up_exps", .gguf_part = LN_PART_GATE_UP},
     SHARED(LN_ROLE_SHARED_GATE),
     SHARED(LN_ROLE_SHARED_UP),
-    {.role = LN_ROLE_SHARED_DOWN,
-     .hf = "model.layers.%d.shared_mlp.output_linear",
-     .gguf = "blk.%d.ffn_down_shexp"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = "model.layers.%d.shared_mlp.output_linear"},
 };
 
 const ln_family ln_family_granite_swa = {

@@ -1,5 +1,5 @@
 /* Granite 3 with a mixture of experts, beside which GraniteMoeShared has a shared one. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define INPUT(r, name)                                                                             \
     {                                                                                              \
@@ -11,25 +11,17 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_ROUTER,
-     .hf = "model.layers.%d.block_sparse_moe.router.layer",
-     .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router.layer"},
     INPUT(LN_ROLE_EXPERT_GATE, "blk.%d.ffn_gate_exps"),
     INPUT(LN_ROLE_EXPERT_UP, "blk.%d.ffn_up_exps"),
-    {.role = LN_ROLE_EXPERT_DOWN,
-     .hf = "model.layers.%d.block_sparse_moe.output_linear",
-     .gguf = "blk.%d.ffn_down_exps"},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.output_linear"},
     {.role = LN_ROLE_SHARED_GATE,
      .hf = "model.layers.%d.shared_mlp.input_linear",
-     .gguf = "blk.%d.ffn_gate_shexp",
      .hf_part = LN_PART_GATE_UP},
     {.role = LN_ROLE_SHARED_UP,
      .hf = "model.layers.%d.shared_mlp.input_linear",
-     .gguf = "blk.%d.ffn_up_shexp",
      .hf_part = LN_PART_GATE_UP},
-    {.role = LN_ROLE_SHARED_DOWN,
-     .hf = "model.layers.%d.shared_mlp.output_linear",
-     .gguf = "blk.%d.ffn_down_shexp"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = "model.layers.%d.shared_mlp.output_linear"},
 };
 
 const ln_family ln_family_granitemoe = {

@@ -1,17 +1,12 @@
 /* Hunyuan with a mixture of experts beside a shared one. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
-    {.role = LN_ROLE_Q_NORM,
-     .hf = "model.layers.%d.self_attn.query_layernorm",
-     .gguf = "blk.%d.attn_q_norm"},
-    {.role = LN_ROLE_K_NORM,
-     .hf = "model.layers.%d.self_attn.key_layernorm",
-     .gguf = "blk.%d.attn_k_norm"},
+    LN_QK_NORMS("model.layers.%d.self_attn.", "query_layernorm", "key_layernorm"),
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate.wg"},
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_mlp"),

@@ -1,6 +1,6 @@
 /* HY 3: q and k normalised by head, a mixture of experts chosen by sigmoid and bias, a shared one.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define SHARED "model.layers.%d.mlp.shared_experts"
 
@@ -13,13 +13,14 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router.gate"},
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_mlp"),
-    {.role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d.mlp.expert_bias", .hf_bare = true},
-    {.role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b", .gguf_bare = true},
-    {.role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b.bias", .gguf_bare = true},
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.expert_bias",
+     .gguf = "blk.%d.exp_probs_b",
+     .hf_bare = true,
+     .gguf_bare = true},
+    {.role = LN_ROLE_ROUTER_BIAS},
     /* as adapters name them */
-    {.role = LN_ROLE_SHARED_GATE, .hf = SHARED ".gate_proj"},
-    {.role = LN_ROLE_SHARED_UP, .hf = SHARED ".up_proj"},
-    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".down_proj"},
+    LN_SHARED(SHARED ".", "gate_proj", "up_proj", "down_proj"),
 };
 
 const ln_family ln_family_hy_v3 = {

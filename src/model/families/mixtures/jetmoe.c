@@ -1,6 +1,6 @@
 /* JetMoE: mixtures of experts, and of attention, whose queries and outputs have experts of their
  * own. A bias of all experts' results is that of each, since their weights add up to one. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER "model.layers.%d"
 #define HEADS LAYER ".self_attention"

@@ -1,13 +1,12 @@
 /* Kolibri 1: norms before and after each block, windowed layers that rotate and every fifth that
  * sees all and does not; experts chosen by logits and a bias, weighed by sigmoid. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attn_norm"},
-    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_self_attn_layernorm"},
-    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_ffn_norm"},
+    LN_POST_NORMS("model.layers.%d.", "post_self_attn_layernorm", "post_ffn_norm"),
     {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm"},
     LN_LLAMA_ATTENTION,
     LN_LLAMA_QK_NORMS,

@@ -1,7 +1,7 @@
 /* Laguna: numbers of heads by layer, attention's output times the softplus of a linear of its
  * input, by head or by element, two rotations, and a mixture of experts chosen by sigmoid and bias.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

@@ -1,6 +1,6 @@
 /* Llama 4: three layers that rotate and see their chunk alone to one that sees all, without
  * positions and with queries that grow; an expert's weight multiplies what it reads. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define PACKED(r, name, gguf_name, part)                                                           \
     {                                                                                              \
@@ -12,16 +12,8 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_GATE,
-     .hf = "model.layers.%d.feed_forward.gate_proj",
-     .gguf = "blk.%d.ffn_gate"},
-    {.role = LN_ROLE_UP, .hf = "model.layers.%d.feed_forward.up_proj", .gguf = "blk.%d.ffn_up"},
-    {.role = LN_ROLE_DOWN,
-     .hf = "model.layers.%d.feed_forward.down_proj",
-     .gguf = "blk.%d.ffn_down"},
-    {.role = LN_ROLE_ROUTER,
-     .hf = "model.layers.%d.feed_forward.router",
-     .gguf = "blk.%d.ffn_gate_inp"},
+    LN_GATED_FFN("model.layers.%d.feed_forward.", "gate_proj", "up_proj", "down_proj"),
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.feed_forward.router"},
     PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "ffn_gate_exps", LN_PART_GATE_UP),
     PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "ffn_up_exps", LN_PART_GATE_UP),
     PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "ffn_down_exps", LN_PART_ALL),

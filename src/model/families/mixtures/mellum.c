@@ -1,6 +1,6 @@
 /* Mellum 2: Qwen 3's mixture of experts with windowed layers, which rotate by a table of their own.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,     LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,

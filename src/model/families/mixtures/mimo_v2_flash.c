@@ -1,16 +1,13 @@
 /* MiMo V2 Flash: windowed layers with sinks, twice the KV heads and a rotation of their own; values
  * narrower than keys; DeepSeek V3's mixture of experts without shared ones. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_LLAMA_FFN,
-    {.role = LN_ROLE_SINKS,
-     .hf = "model.layers.%d.self_attn.attention_sink_bias",
-     .gguf = "blk.%d.attn_sinks",
-     .hf_bare = true},
+    {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.attention_sink_bias", .hf_bare = true},
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
     LN_LLAMA_EXPERTS,
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),

@@ -1,6 +1,6 @@
 /* MiniMax M2: q and k normalised over all heads at once, part of each head rotates, a mixture of
  * experts chosen by sigmoid and bias. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,      LN_LLAMA_NORMS,

@@ -1,7 +1,7 @@
 /* MiniMax M3: Gemma's norms, gpt-oss's SwiGLU, a mixture of experts chosen by sigmoid and bias, and
  * attention that in some layers sees the best blocks of the context alone; contexts of no more
  * blocks run, which all layers see whole. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define PACKED(r, name, p, is_bare)                                                                \
     { .role = r, .hf = "model.layers.%d.mlp." name, .hf_part = p, .hf_bare = is_bare }

@@ -1,18 +1,15 @@
 /* Mistral Large 4: DeepSeek V3.2's attention without a latent of queries, which each head scales by
  * the logarithm of their position; frequencies that are learned, and layers without positions. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define LAYER     "layers.%d."
 #define ATTENTION LAYER "attention."
 #define INDEXER   ATTENTION "indexer."
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "tok_embeddings"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "output"},
+    LN_ENDS("tok_embeddings", "norm", "output"),
     {.role = LN_ROLE_ROPE_ALPHA, .hf = "lerope.alpha", .hf_bare = true, .optional = true},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER "attention_norm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = LAYER "ffn_norm"},
+    LN_BLOCK_NORMS(LAYER, "attention_norm", "ffn_norm"),
     {.role = LN_ROLE_Q, .hf = ATTENTION "wq"},
     {.role = LN_ROLE_KV_A, .hf = ATTENTION "wkv_a_with_mqa"},
     {.role = LN_ROLE_KV_A_NORM, .hf = ATTENTION "kv_a_norm"},
@@ -28,16 +25,10 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_INDEX_WEIGHTS, .hf = INDEXER "weights_proj"},
     {.role = LN_ROLE_INDEX_LOG_SCALE, .hf = INDEXER "ssmax_scaling.s", .hf_bare = true},
     {.role = LN_ROLE_INDEX_LOG_BIAS, .hf = INDEXER "ssmax_scaling.b", .hf_bare = true},
-    {.role = LN_ROLE_GATE, .hf = LAYER "feed_forward.w1"},
-    {.role = LN_ROLE_UP, .hf = LAYER "feed_forward.w3"},
-    {.role = LN_ROLE_DOWN, .hf = LAYER "feed_forward.w2"},
+    LN_GATED_FFN(LAYER "feed_forward.", "w1", "w3", "w2"),
     {.role = LN_ROLE_ROUTER, .hf = LAYER "gate"},
-    {.role = LN_ROLE_EXPERT_GATE, .hf = LAYER "experts.%e.w1"},
-    {.role = LN_ROLE_EXPERT_UP, .hf = LAYER "experts.%e.w3"},
-    {.role = LN_ROLE_EXPERT_DOWN, .hf = LAYER "experts.%e.w2"},
-    {.role = LN_ROLE_SHARED_GATE, .hf = LAYER "shared_experts.w1"},
-    {.role = LN_ROLE_SHARED_UP, .hf = LAYER "shared_experts.w3"},
-    {.role = LN_ROLE_SHARED_DOWN, .hf = LAYER "shared_experts.w2"},
+    LN_EXPERTS(LAYER "experts.%e.", "w1", "w3", "w2"),
+    LN_SHARED(LAYER "shared_experts.", "w1", "w3", "w2"),
 };
 
 const ln_family ln_family_mistral_large4 = {

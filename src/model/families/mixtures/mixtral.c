@@ -1,14 +1,12 @@
 /* Mixtral: mistral with a mixture of experts. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.gate"},
-    {.role = LN_ROLE_EXPERT_GATE, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1"},
-    {.role = LN_ROLE_EXPERT_UP, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3"},
-    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2"},
+    LN_EXPERTS("model.layers.%d.block_sparse_moe.experts.%e.", "w1", "w3", "w2"),
 };
 
 const ln_family ln_family_mixtral = {

@@ -1,5 +1,5 @@
 /* OLMoE: q and k normalised over all heads at once, a mixture of experts. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_EXPERTS,

@@ -1,5 +1,5 @@
 /* Phi 3.5 MoE: LayerNorm, biases, longrope, two experts chosen by the sparse mixer. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

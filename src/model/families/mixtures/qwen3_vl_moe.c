@@ -1,5 +1,5 @@
 /* The text side of Qwen 3 VL with a mixture of experts, which folders pack. */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 #define PACKED(r, name, gguf_name, part)                                                           \
     {                                                                                              \

@@ -1,6 +1,6 @@
 /* Solar Open: GLM 4.5's mixture of experts in every layer, whole heads that rotate, no q/k norms.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,

@@ -2,7 +2,7 @@
  * norms around one, DeepSeek V3's mixture of experts with limits of what gate and up give in some
  * layers.
  */
-#include "model/family.h"
+#include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
@@ -14,9 +14,7 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.attn_gate"},
     LN_LLAMA_FFN,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.moe.gate"},
-    {.role = LN_ROLE_EXPERT_GATE, .hf = "model.layers.%d.moe.gate_proj"},
-    {.role = LN_ROLE_EXPERT_UP, .hf = "model.layers.%d.moe.up_proj"},
-    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.moe.down_proj"},
+    LN_EXPERTS("model.layers.%d.moe.", "gate_proj", "up_proj", "down_proj"),
     LN_GGUF_EXPERTS,
     LN_SHARED_EXPERTS("share_expert"),
     LN_EXPERT_BIAS("moe.router_bias"),

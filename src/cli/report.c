@@ -287,6 +287,19 @@ static bool ends_in(const char *name, const char *ending) {
     return n >= n_ending && strcmp(name + n - n_ending, ending) == 0;
 }
 
+/* Bits of a number in a quantised folder's words of 32. */
+static size_t packed_bits(const ln_checkpoint *checkpoint) {
+    static const char *const keys[] = {
+        "quantization_config.bits", "quantization_config.config_groups.group_0.weights.num_bits",
+        "text_config.quantization_config.config_groups.group_0.weights.num_bits"};
+    ln_meta_value value;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (ln_checkpoint_meta(checkpoint, keys[i], &value) && value.kind == LN_META_INT &&
+            value.integer >= 2 && value.integer <= 8)
+            return (size_t)value.integer;
+    return 4;
+}
+
 /* Parameters in a tensor: where numbers are packed into larger words, each of them; none in what
  * only says how they are packed. */
 static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *tensor) {
@@ -305,6 +318,7 @@ static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *te
                                          ".v_scale",
                                          ".weight_scale_2",
                                          ".weight_global_scale",
+                                         ".pre_quant_scale",
                                          ".input_global_scale",
                                          ".SCB",
                                          ".weight_format",
@@ -321,8 +335,8 @@ static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *te
         if (ends_in(name, beside[i]))
             return 0;
     if (tensor->dtype == LN_DTYPE_I32 &&
-        (ends_in(name, ".qweight") || ends_in(name, ".weight_packed")))
-        return tensor->n_elems * 8;
+        (ends_in(name, ".qweight") || ends_in(name, ".weight") || ends_in(name, ".weight_packed")))
+        return tensor->n_elems * 32 / packed_bits(checkpoint);
     bool is_pair =
         tensor->dtype == LN_DTYPE_U8 &&
         (ends_in(name, "_blocks") || ends_in(name, ".weight") || ends_in(name, ".weight_packed"));

@@ -25,12 +25,17 @@ typedef enum ln_packed_kind {
     LN_PACKED_UNIT_ROWS, /* values of a plain type, as F32 rows of length one */
     LN_PACKED_FP8,       /* values F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
     LN_PACKED_INT8,      /* values I8 [rows][cols]; scales of one or of rows */
-    LN_PACKED_GPTQ,      /* values I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
-                            scales [groups][rows] */
-    LN_PACKED_AWQ,       /* values I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
-                            order of nibbles; scales [groups][rows] */
-    LN_PACKED_INT4,      /* values I32 [rows][cols / 8], offset by 8; scales [rows][groups];
-                            zeros I32 [rows / 8][groups] or none */
+    LN_PACKED_GPTQ,      /* codes of 2 to 8 bits, one after another: values I32 [cols * bits / 32]
+                            [rows]; zeros I32 [groups][rows * bits / 32], minus one; scales
+                            [groups][rows] */
+    LN_PACKED_AWQ,       /* values I32 [cols][rows / 8]; zeros I32 [groups][rows / 8] or none; both
+                            in AWQ's order of nibbles; scales [groups][rows] */
+    LN_PACKED_INT,       /* codes of 2 to 8 bits, one after another: values I32
+                            [rows][cols * bits / 32]; scales [rows][groups]; zeros I32
+                            [rows * bits / 32][groups] or none */
+    LN_PACKED_ROW_PAIRS, /* ModelOpt's int4: values U8 [rows / 2][cols], the even row in the low
+                            bits, of two's complement; scales [rows][groups] */
+    LN_PACKED_SMOOTHED,  /* the same, with column_scales */
     LN_PACKED_MXFP4,     /* values U8 [experts][rows][cols / 32][16], or without experts; scales U8
                             [experts][rows][cols / 32] */
     LN_PACKED_NVFP4,     /* values U8 [rows][cols / 2], E2M1; scales F8_E4M3 [rows][cols / 16], and
@@ -55,25 +60,28 @@ typedef struct ln_packed {
     size_t scale_rows, scale_cols;            /* of the grid of scales, as [rows][cols] or GPTQ's
                                                  and AWQ's [groups][rows] */
     size_t group_rows, group_cols;            /* rows and columns that share a scale */
-    int zero_offset;                          /* GPTQ: added to a stored zero */
-    const ln_tensor *order; /* GPTQ and INT4: the group of each column; NULL: ascending */
+    unsigned n_bits;                          /* GPTQ, AWQ, INT: of a code */
+    unsigned zero_offset;                     /* GPTQ: added to a stored zero */
+    bool is_signed;                           /* AWQ: codes and zeros are two's complement */
+    const ln_tensor *order; /* GPTQ and INT: the group of each column; NULL: ascending */
     const int32_t *columns; /* [n_cols] the caller's: stored column of each column of a row, from
                                ln_packed_columns; wanted where there is an order */
     size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
                                       stored rows from first_turned on */
-    ln_dtype on_load;              /* ON_LOAD, NVFP4, CODEBOOK: what rows become */
+    ln_dtype on_load;              /* ON_LOAD, and kinds of values: what rows become */
     float factor;                  /* INT8: multiplies scales; 0: nothing does */
     const ln_tensor *whole_scale; /* NVFP4: one float32, which multiplies scales, or divides them */
     bool divides;
-    ln_packed_codebook codebook;   /* CODEBOOK */
-    size_t first_col, n_part_cols; /* rows have so many columns, from first_col on; 0: have all */
-    bool meets_8_bits;             /* INT8, FP8: the checkpoint wants activations so, too */
-    bool as_floats;                /* INT8, FP8: rows are F32 */
+    const ln_tensor *column_scales; /* NVFP4, SMOOTHED: a factor for each column, or NULL */
+    ln_packed_codebook codebook;    /* CODEBOOK */
+    size_t first_col, n_part_cols;  /* rows have so many columns, from first_col on; 0: have all */
+    bool meets_8_bits;              /* INT8, FP8: the checkpoint wants activations so, too */
+    bool as_floats;                 /* INT8, FP8, GPTQ, INT: rows are F32 */
 } ln_packed;
 
 /* Whether rows pass through float32, of a checkpoint's form that no type of blocks has. */
 static inline bool ln_packed_has_values(ln_packed_kind kind) {
-    return kind == LN_PACKED_NVFP4 || kind == LN_PACKED_CODEBOOK;
+    return kind == LN_PACKED_NVFP4 || kind == LN_PACKED_CODEBOOK || kind == LN_PACKED_SMOOTHED;
 }
 
 /* The block type of the rows that ln_packed_row gives. */

@@ -97,9 +97,13 @@ static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t 
            tensor->dims[1] == b;
 }
 
+static bool is_exponent(ln_dtype dtype) {
+    return dtype == LN_DTYPE_U8 || dtype == LN_DTYPE_F8_E8M0;
+}
+
 static bool is_scale_type(ln_dtype dtype) {
     return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16 ||
-           dtype == LN_DTYPE_F8_E8M0;
+           is_exponent(dtype);
 }
 
 /* Rows and columns that share a scale of FP8: 128 x 128, unless config.json says otherwise. */
@@ -135,6 +139,12 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
     tile_of(f, tile);
     p->group_rows = tile[0];
     p->group_cols = tile[1];
+    if (scales->n_dims == 2 && is_exponent(scales->dtype) && p->scale_rows == p->n_rows &&
+        p->scale_cols * BLOCK == p->n_cols) { /* MXFP8 */
+        p->group_rows = 1;
+        p->group_cols = BLOCK;
+        return LINNET_OK;
+    }
     if (scales->n_dims != 2 || p->scale_rows != (p->n_rows - 1) / tile[0] + 1 ||
         p->scale_cols != (p->n_cols - 1) / tile[1] + 1)
         return ln_fail(f->err, LINNET_ERR_FORMAT,
@@ -163,8 +173,6 @@ static ln_status find_8_bit(const finder *f, ln_packed *p) {
 /* Columns that share a scale, from quantization_config.group_size; 0: all. */
 static ln_status find_groups(const finder *f, size_t fallback, ln_packed *p, size_t *n_groups) {
     size_t group = setting(f, "group_size", fallback);
-    if (setting(f, "bits", setting(f, "w_bit", setting(f, "num_bits", 4))) != 4)
-        return wrong(f, ".weight", "is quantised to a number of bits other than 4");
     p->group_rows = 1;
     p->group_cols = group > 0 ? group : p->n_cols;
     if (p->group_cols % BLOCK != 0 || p->n_cols % p->group_cols != 0)
@@ -195,6 +203,22 @@ static ln_status find_order(const finder *f, const char *suffix, size_t n_groups
     return is_whole ? LINNET_OK : wrong(f, suffix, "does not give every group its columns");
 }
 
+/* Bits of a code of which n are `words` words. Configurations may say it for some modules and not
+ * for others, so the shape does. 0: none that is known. */
+static unsigned bits_of(uint64_t words, size_t n) {
+    uint64_t n_bits = n > 0 ? words * 32 / n : 0;
+    return n_bits >= 2 && n_bits <= 8 && n_bits * n == words * 32 ? (unsigned)n_bits : 0;
+}
+
+/* Whether codes of 8 bits less their zeros have 8 bits, too; those of fewer have. */
+static bool is_centred(const ln_packed *p, size_t n_groups) {
+    for (size_t row = 0; p->n_bits == 8 && p->zeros != NULL && row < p->n_rows; row++)
+        for (size_t group = 0; group < n_groups; group++)
+            if (ln_packed_zero(p, row, group) != 128)
+                return false;
+    return true;
+}
+
 static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
     bool is_awq = config_is(f, "quantization_config.quant_method", "awq");
     bool is_v2 = config_is(f, "quantization_config.checkpoint_format", "gptq_v2");
@@ -203,44 +227,75 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
         is_v2 = !is_packed_as(f, "gptq") || is_packed_as(f, "gptqmodel");
     }
     size_t n_groups, rows = p->n_rows, cols = p->n_cols;
+    p->n_bits = is_awq ? 4 : bits_of(p->values->dims[0], cols);
     p->kind = is_awq ? LN_PACKED_AWQ : LN_PACKED_GPTQ;
     p->zero_offset = is_awq || is_v2 ? 0 : 1;
     LN_TRY(find_groups(f, 0, p, &n_groups));
     LN_TRY(need(f, ".scales", &p->scales));
     LN_TRY(need(f, ".qzeros", &p->zeros));
-    if (!has_shape(p->values, LN_DTYPE_I32, is_awq ? cols : cols / 8, is_awq ? rows / 8 : rows))
+    if (!has_shape(p->values, LN_DTYPE_I32, is_awq ? cols : cols * p->n_bits / 32,
+                   is_awq ? rows / 8 : rows) ||
+        p->n_bits == 0)
         return wrong(f, ".qweight", "has a wrong shape or type");
-    if (!has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows / 8) || rows % 8 != 0)
+    if (!has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows * p->n_bits / 32) ||
+        rows * p->n_bits % 32 != 0)
         return wrong(f, ".qzeros", "has a wrong shape or type");
     if (!has_shape(p->scales, p->scales->dtype, n_groups, rows) || !is_scale_type(p->scales->dtype))
         return wrong(f, ".scales", "has a wrong shape or type");
     p->scale_rows = n_groups;
     p->scale_cols = rows;
+    p->as_floats = !is_centred(p, n_groups);
     return find_order(f, ".g_idx", n_groups, p);
 }
 
-static ln_status find_int4(const finder *f, ln_packed *p) {
+/* Quark's int4 and uint4 in groups: AWQ's layout under other names. */
+static ln_status find_quark_int4(const finder *f, ln_packed *p) {
+    static const char type[] = "quantization_config.global_quant_config.weight.dtype";
+    size_t rows = p->n_rows, n_groups;
+    LN_TRY(need(f, ".weight_scale", &p->scales));
+    p->kind = LN_PACKED_AWQ;
+    p->n_bits = 4;
+    p->is_signed = config_is(f, type, "int4");
+    p->zeros = find(f, ".weight_zero_point");
+    n_groups = p->scales->n_dims == 2 ? (size_t)p->scales->dims[0] : 0;
+    p->group_rows = 1;
+    p->group_cols = n_groups > 0 ? p->n_cols / n_groups : 0;
+    if ((!p->is_signed && !config_is(f, type, "uint4")) || rows % 8 != 0 ||
+        !has_shape(p->values, LN_DTYPE_I32, p->n_cols, rows / 8))
+        return wrong(f, ".weight", "has a wrong shape or type");
+    if (!has_shape(p->scales, p->scales->dtype, n_groups, rows) ||
+        !is_scale_type(p->scales->dtype) || p->group_cols * n_groups != p->n_cols ||
+        p->group_cols % BLOCK != 0)
+        return wrong(f, ".weight_scale", "has a wrong shape or type");
+    if (p->zeros != NULL && !has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows / 8))
+        return wrong(f, ".weight_zero_point", "has a wrong shape or type");
+    p->scale_rows = n_groups;
+    p->scale_cols = rows;
+    return LINNET_OK;
+}
+
+static ln_status find_int(const finder *f, ln_packed *p) {
     size_t n_groups;
-    p->kind = LN_PACKED_INT4;
+    p->kind = LN_PACKED_INT;
+    p->n_bits = p->values->n_dims == 2 ? bits_of(p->values->dims[1], p->n_cols) : 0;
     LN_TRY(need(f, ".weight_scale", &p->scales));
     /* groups of config.json that have other names than group_0 are known by their scales */
     size_t n_scales = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
     LN_TRY(find_groups(f, n_scales > 0 ? p->n_cols / n_scales : 0, p, &n_groups));
     p->zeros = find(f, ".weight_zero_point");
-    if (!has_shape(p->values, LN_DTYPE_I32, p->n_rows, p->n_cols / 8) || p->n_cols % 8 != 0)
+    if (!has_shape(p->values, LN_DTYPE_I32, p->n_rows, p->n_cols * p->n_bits / 32) ||
+        p->n_bits == 0)
         return wrong(f, ".weight_packed", "has a wrong shape or type");
     if (!has_shape(p->scales, p->scales->dtype, p->n_rows, n_groups) ||
         !is_scale_type(p->scales->dtype))
         return wrong(f, ".weight_scale", "has a wrong shape or type");
-    if (p->zeros != NULL && !has_shape(p->zeros, LN_DTYPE_I32, (p->n_rows + 7) / 8, n_groups))
+    if (p->zeros != NULL &&
+        !has_shape(p->zeros, LN_DTYPE_I32, (p->n_rows * p->n_bits + 31) / 32, n_groups))
         return wrong(f, ".weight_zero_point", "has a wrong shape or type");
     p->scale_rows = p->n_rows;
     p->scale_cols = n_groups;
+    p->as_floats = !is_centred(p, n_groups);
     return find_order(f, ".weight_g_idx", n_groups, p);
-}
-
-static bool is_exponent(ln_dtype dtype) {
-    return dtype == LN_DTYPE_U8 || dtype == LN_DTYPE_F8_E8M0;
 }
 
 static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
@@ -254,6 +309,35 @@ static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
     if (p->scales->dtype != LN_DTYPE_U8 || p->scales->n_dims != 3 ||
         memcmp(p->scales->dims, dims, 3 * sizeof *dims) != 0)
         return wrong(f, "_scales", "has a wrong shape or type");
+    return LINNET_OK;
+}
+
+/* Factors of activations that stay in a checkpoint: of columns here. */
+static ln_status find_column_scales(const finder *f, ln_packed *p) {
+    p->column_scales = find(f, ".pre_quant_scale");
+    return p->column_scales == NULL || (p->column_scales->n_elems == p->n_cols &&
+                                        is_scale_type(p->column_scales->dtype))
+               ? LINNET_OK
+               : wrong(f, ".pre_quant_scale", "has a wrong shape or type");
+}
+
+/* ModelOpt's int4 (W4A16_AWQ and the like). */
+static ln_status find_row_pairs(const finder *f, ln_packed *p) {
+    LN_TRY(need(f, ".weight_scale", &p->scales));
+    LN_TRY(find_column_scales(f, p));
+    size_t n_groups = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
+    p->whole_scale = find(f, ".weight_scale_2"); /* W4A8_AWQ's own rounding, of no use here */
+    p->kind = p->column_scales != NULL ? LN_PACKED_SMOOTHED : LN_PACKED_ROW_PAIRS;
+    p->n_bits = 4;
+    p->on_load = LN_DTYPE_BF16;
+    p->scale_rows = p->n_rows;
+    p->scale_cols = n_groups;
+    p->group_rows = 1;
+    p->group_cols = n_groups > 0 ? p->n_cols / n_groups : 0;
+    if (!has_shape(p->scales, p->scales->dtype, p->n_rows, n_groups) ||
+        !is_scale_type(p->scales->dtype) || p->group_cols * n_groups != p->n_cols ||
+        p->group_cols % BLOCK != 0)
+        return wrong(f, ".weight_scale", "has a wrong shape or type");
     return LINNET_OK;
 }
 
@@ -274,8 +358,10 @@ static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
     if (!has_shape(p->scales, is_mxfp4 ? p->scales->dtype : LN_DTYPE_F8_E4M3, p->n_rows,
                    p->scale_cols))
         return wrong(f, scale, "has a wrong shape or type");
+    LN_TRY(find_column_scales(f, p));
     if (is_mxfp4)
-        return LINNET_OK;
+        return p->column_scales == NULL ? LINNET_OK
+                                        : wrong(f, ".pre_quant_scale", "is not supported here");
     p->whole_scale = find(f, ".weight_scale_2");
     p->divides = p->whole_scale == NULL;
     if (p->divides)
@@ -380,11 +466,15 @@ static ln_status find_form(const finder *f, size_t n_experts, ln_packed *p) {
         return find_8_bit(f, p);
     }
     if (p->values != NULL && p->values->dtype == LN_DTYPE_U8)
-        return find_fp4(f, ".weight", p);
+        return has_shape(p->values, LN_DTYPE_U8, p->n_rows / 2, p->n_cols) && p->n_rows % 2 == 0
+                   ? find_row_pairs(f, p)
+                   : find_fp4(f, ".weight", p);
+    if (p->values != NULL && p->values->dtype == LN_DTYPE_I32 && find(f, ".weight_scale") != NULL)
+        return find_quark_int4(f, p);
     if ((p->values = find(f, ".qweight")) != NULL)
         return find_gptq_or_awq(f, p);
     if ((p->values = find(f, ".weight_packed")) != NULL)
-        return p->values->dtype == LN_DTYPE_U8 ? find_fp4(f, ".weight_packed", p) : find_int4(f, p);
+        return p->values->dtype == LN_DTYPE_U8 ? find_fp4(f, ".weight_packed", p) : find_int(f, p);
     if ((p->values = find(f, "_blocks")) != NULL)
         return find_mxfp4(f, n_experts, p);
     return LINNET_OK;
@@ -402,7 +492,7 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
         return LINNET_OK;
     bool is_8_bit = p.kind == LN_PACKED_FP8 || p.kind == LN_PACKED_INT8;
     bool fits = n_cols % BLOCK == 0 && (p.group_cols % BLOCK == 0 || p.group_cols == n_cols);
-    p.as_floats = is_8_bit && !fits;
+    p.as_floats |= is_8_bit && !fits;
     p.meets_8_bits &= fits;
     if (n_cols % BLOCK != 0 && !is_8_bit && !ln_packed_has_values(p.kind))
         return wrong(&f, "", "has a number of columns that is no multiple of 32");

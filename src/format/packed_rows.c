@@ -16,14 +16,19 @@ ln_dtype ln_packed_dtype(const ln_packed *packed) {
     switch (packed->kind) {
     case LN_PACKED_ON_LOAD:
     case LN_PACKED_NVFP4:
+    case LN_PACKED_SMOOTHED:
     case LN_PACKED_CODEBOOK: return packed->on_load;
     case LN_PACKED_UNIT_ROWS: return LN_DTYPE_F32;
     case LN_PACKED_FP8: return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_F8_G32;
     case LN_PACKED_INT8: return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_I8_G32;
     case LN_PACKED_MXFP4: return LN_DTYPE_MXFP4;
     case LN_PACKED_GPTQ:
+    case LN_PACKED_INT:
+        if (packed->n_bits > 4)
+            return packed->as_floats ? LN_DTYPE_F32 : LN_DTYPE_I8_G32;
+        break;
     case LN_PACKED_AWQ:
-    case LN_PACKED_INT4:
+    case LN_PACKED_ROW_PAIRS:
     case LN_PACKED_NONE: break;
     }
     return LN_DTYPE_I4_G32;
@@ -166,56 +171,60 @@ static float scale_at(const ln_packed *p, size_t row, size_t col) {
     return p->factor != 0.0f ? scale * p->factor : scale;
 }
 
-/* Where AWQ keeps the nibble of row r within its word. */
-static unsigned awq_shift(size_t row) {
-    static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    return 4 * place[row % 8];
-}
-
-static unsigned nibble_at(const ln_packed *p, size_t row, size_t col) {
-    size_t words = p->n_rows / 8;
-    switch (p->kind) {
-    case LN_PACKED_GPTQ:
-        return ln_packed_word(p->values, col / 8 * p->n_rows + row) >> (4 * (col % 8)) & 15;
-    case LN_PACKED_AWQ:
-        return ln_packed_word(p->values, col * words + row / 8) >> awq_shift(row) & 15;
-    default:
-        return ln_packed_word(p->values, row * (p->n_cols / 8) + col / 8) >> (4 * (col % 8)) & 15;
-    }
-}
-
-static unsigned zero_at(const ln_packed *p, size_t row, size_t group) {
-    size_t words = p->n_rows / 8;
-    if (p->zeros == NULL)
-        return 8;
-    switch (p->kind) {
-    case LN_PACKED_GPTQ:
-        return (ln_packed_word(p->zeros, group * words + row / 8) >> (4 * (row % 8)) & 15) +
-               (unsigned)p->zero_offset;
-    case LN_PACKED_AWQ:
-        return ln_packed_word(p->zeros, group * words + row / 8) >> awq_shift(row) & 15;
-    default:
-        return ln_packed_word(p->zeros, row / 8 * p->scale_cols + group) >> (4 * (row % 8)) & 15;
-    }
-}
-
 /* The stored column of a row's column. */
 static size_t stored(const ln_packed *p, size_t col) {
     return p->columns != NULL ? (size_t)p->columns[col] : col;
 }
 
+static float group_scale(const ln_packed *p, size_t row, size_t group) {
+    bool by_group = p->kind == LN_PACKED_GPTQ || p->kind == LN_PACKED_AWQ;
+    return by_group ? scale_at(p, group, row) : scale_at(p, row, group);
+}
+
 static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
     for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
         size_t group = col / p->group_cols;
-        bool by_group = p->kind != LN_PACKED_INT4; /* scales [groups][rows] */
-        float scale = by_group ? scale_at(p, group, row) : scale_at(p, row, group);
+        float scale = group_scale(p, row, group);
         memcpy(out, &scale, sizeof scale);
-        out[4] = (uint8_t)zero_at(p, row, group);
+        out[4] = (uint8_t)ln_packed_zero(p, row, group);
         for (size_t i = 0; i < BLOCK / 2; i++)
-            out[5 + i] = (uint8_t)(nibble_at(p, row, stored(p, col + i)) |
-                                   nibble_at(p, row, stored(p, col + i + BLOCK / 2)) << 4);
+            out[5 + i] = (uint8_t)(ln_packed_code(p, row, stored(p, col + i)) |
+                                   ln_packed_code(p, row, stored(p, col + i + BLOCK / 2)) << 4);
         out += ln_dtype_block_bytes(LN_DTYPE_I4_G32);
     }
+}
+
+/* Codes of 5 to 8 bits, less their zeros. */
+static void int8_row(const ln_packed *p, size_t row, uint8_t *out) {
+    for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
+        size_t group = col / p->group_cols;
+        float scale = group_scale(p, row, group);
+        unsigned zero = ln_packed_zero(p, row, group);
+        memcpy(out, &scale, sizeof scale);
+        for (size_t i = 0; i < BLOCK; i++)
+            out[4 + i] = (uint8_t)(ln_packed_code(p, row, stored(p, col + i)) - zero);
+        out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
+    }
+}
+
+/* The same where they need nine. */
+static void int9_row(const ln_packed *p, size_t row, uint8_t *out) {
+    for (size_t col = p->first_col; col < end_of(p); col++, out += sizeof(float)) {
+        size_t group = col / p->group_cols;
+        int code = (int)ln_packed_code(p, row, stored(p, col));
+        float value =
+            (float)(code - (int)ln_packed_zero(p, row, group)) * group_scale(p, row, group);
+        memcpy(out, &value, sizeof value);
+    }
+}
+
+static void int_row(const ln_packed *p, size_t row, uint8_t *out) {
+    if (p->n_bits <= 4)
+        int4_row(p, row, out);
+    else if (p->as_floats)
+        int9_row(p, row, out);
+    else
+        int8_row(p, row, out);
 }
 
 static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
@@ -288,6 +297,7 @@ void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
     case LN_PACKED_NONE: break;
     case LN_PACKED_ON_LOAD:
     case LN_PACKED_NVFP4:
+    case LN_PACKED_SMOOTHED:
     case LN_PACKED_CODEBOOK:
         if (packed->on_load == LN_DTYPE_I8_G32 || packed->on_load == LN_DTYPE_F8_G32)
             byte_on_load(packed, row, out);
@@ -308,7 +318,8 @@ void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
     case LN_PACKED_UNIT_ROWS: unit_row(packed, row, out); break;
     case LN_PACKED_GPTQ:
     case LN_PACKED_AWQ:
-    case LN_PACKED_INT4: int4_row(packed, row, out); break;
+    case LN_PACKED_ROW_PAIRS:
+    case LN_PACKED_INT: int_row(packed, row, out); break;
     case LN_PACKED_MXFP4: mxfp4_row(packed, row, out); break;
     }
 }

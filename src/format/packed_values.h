@@ -12,8 +12,13 @@ static inline uint32_t ln_packed_word(const ln_tensor *tensor, size_t at) {
     return word;
 }
 
-/* out[n] = columns [col, col + n) of a row of a matrix of a plain type, NVFP4 or CODEBOOK; of a
- * turned one, of a stored column. */
+/* The code of a stored column of a row, and the zero of a group of columns, of the kinds that have
+ * codes. */
+unsigned ln_packed_code(const ln_packed *packed, size_t row, size_t col);
+unsigned ln_packed_zero(const ln_packed *packed, size_t row, size_t group);
+
+/* out[n] = columns [col, col + n) of a row of a matrix of a plain type, or of a kind of values;
+ * of a turned one, of a stored column. */
 void ln_packed_values(const ln_packed *packed, size_t row, size_t col, size_t n, float *out);
 
 /* A scale's value, of F32, F16, BF16 or E8M0. */

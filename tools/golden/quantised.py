@@ -70,6 +70,74 @@ def gptq_order(w):
     return {f".{k}": v for k, v in tensors.items()}, value[:, back]
 
 
+def bits(codes: np.ndarray, n: int) -> np.ndarray:
+    """Packs the last axis, n bits each, one after another, into int32."""
+    ones = (codes[..., None] >> np.arange(n) & 1).astype(np.uint8)
+    packed = np.packbits(ones.reshape(*codes.shape[:-1], -1), axis=-1, bitorder="little")
+    return np.ascontiguousarray(packed).view(np.int32)
+
+
+def ints(w: np.ndarray, n: int, symmetric: bool, scale_dtype):
+    """As int4, of n bits."""
+    g, most = w.reshape(w.shape[0], -1, 64), 2 ** n - 1
+    spread = 2 * np.abs(g).max(-1) if symmetric else g.max(-1) - g.min(-1)
+    scale = torch.tensor(spread / most).to(scale_dtype)
+    s = scale.float().numpy()
+    zero = np.full(s.shape, 2 ** (n - 1)) if symmetric else \
+        np.clip(np.round(-g.min(-1) / s), 1, most).astype(int)
+    codes = np.clip(np.round(g / s[..., None]) + zero[..., None], 0, most).astype(int)
+    value = (codes - zero[..., None]).astype(np.float32) * s[..., None]
+    return codes.reshape(w.shape), zero, scale, value.reshape(w.shape)
+
+
+def gptq8(w):
+    order = np.random.default_rng(w.shape[1]).permutation(w.shape[1])
+    codes, zero, scale, value = ints(w[:, order], 8, True, torch.float16)
+    back = np.argsort(order)
+    return {".qweight": torch.tensor(bits(codes[:, back], 8).T.copy()),
+            ".qzeros": torch.tensor(bits((zero - 1).T, 8)), ".scales": scale.T.contiguous(),
+            ".g_idx": torch.tensor((back // 64).astype(np.int32))}, value[:, back]
+
+
+def packed(n: int):
+    def pack(w):
+        codes, zero, scale, value = ints(w, n, False, torch.bfloat16)
+        return {".weight_packed": torch.tensor(bits(codes, n)), ".weight_scale": scale,
+                ".weight_zero_point": torch.tensor(bits(zero.T, n).T.copy()),
+                ".weight_shape": torch.tensor(w.shape)}, value
+    return pack
+
+
+def mxfp8(w):
+    g = torch.tensor(w).reshape(w.shape[0], -1, 32)
+    exponent = torch.ceil(torch.log2(g.abs().amax(-1) / 448))
+    codes = (g / torch.exp2(exponent)[..., None]).to(torch.float8_e4m3fn)
+    value = (codes.float() * torch.exp2(exponent)[..., None]).reshape(w.shape)
+    return {".weight": codes.reshape(w.shape),
+            ".weight_scale": (exponent + 127).to(torch.uint8)}, value.numpy()
+
+
+def modelopt_awq(w):
+    """Two rows to a byte; some modules keep the factors of their activations."""
+    codes, _, scale, value = int4(w, 64, True, torch.bfloat16)
+    codes = codes ^ 8
+    tensors = {".weight": torch.tensor((codes[0::2] | codes[1::2] << 4).astype(np.uint8)),
+               ".weight_scale": scale}
+    if w.shape[0] == 192:
+        factor = torch.tensor(RNG.uniform(0.5, 1.5, w.shape[1])).to(torch.bfloat16)
+        tensors[".pre_quant_scale"] = factor
+        value = rounded(value * factor.float().numpy())
+    return tensors, value
+
+
+def quark_int4(w):
+    codes, _, scale, value = int4(w, 64, True, torch.bfloat16)
+    return {".weight": torch.tensor(words((codes ^ 8).T.copy(), AWQ_ORDER)),
+            ".weight_scale": scale.T.contiguous(),
+            ".weight_zero_point": torch.zeros(scale.shape[1], w.shape[0] // 8, dtype=torch.int32)}, \
+        value
+
+
 def awq(w):
     codes, zero, scale, value = int4(w, 64, False, torch.float16)
     tensors = {"qweight": torch.tensor(words(codes.T.copy(), AWQ_ORDER)),
@@ -205,6 +273,15 @@ FORMS = {
                         "zero_point": True}),
     "llama_int4": (packed_int4, {"quant_method": "compressed-tensors", "format": "pack-quantized",
                                  "config_groups": group(4, "int", "group")}),
+    "llama_gptq8": (gptq8, {"quant_method": "gptq", "bits": 8, "group_size": 64,
+                                        "sym": True, "desc_act": True}),
+    "llama_int3": (packed(3), {"quant_method": "compressed-tensors", "format": "pack-quantized",
+                               "config_groups": group(3, "int", "group")}),
+    "llama_mxfp8": (mxfp8, {"quant_method": "modelopt", "quant_algo": "MXFP8"}),
+    "llama_modelopt_awq": (modelopt_awq, {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ",
+                                          "group_size": 64, "pre_quant_scale": True}),
+    "llama_quark_int4": (quark_int4, {"quant_method": "quark", "global_quant_config": {
+        "weight": {"dtype": "int4", "qscheme": "per_group", "group_size": 64}}}),
     "llama_int8": (int8, {"quant_method": "compressed-tensors", "format": "int-quantized",
                           "config_groups": group(8, "int", "channel")}),
     "llama_fp8": (fp8(one_scale), {"quant_method": "fp8"}),

@@ -76,15 +76,26 @@ static void wrong_forms_are_refused_by_name(void **state) {
         const char *message;   /* NULL: it is right */
     } cases[] = {
         {"llama_gptq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
-        {"llama_gptq", "\"bits\": 4", "\"bits\": 3", 192, 192, "bits other than 4"},
+        {"llama_gptq", "\"bits\": 4", "\"bits\": 3", 192, 192, NULL}, /* its shape says it */
+        {"llama_gptq8", "\"bits\"", "\"bits\"", 192, 192, NULL},
+        {"llama_gptq8", "\"bits\"", "\"bits\"", 192, 64, ".qweight has a wrong"},
+        {"llama_gptq8", "\"bits\"", "\"bits\"", 96, 192, ".qweight has a wrong"},
+        {"llama_int3", "\"num_bits\"", "\"num_bits\"", 192, 192, NULL},
+        {"llama_int3", "\"num_bits\"", "\"num_bits\"", 96, 192, ".weight_packed has a wrong"},
+        {"llama_mxfp8", "MXFP8", "MXFP8", 192, 192, NULL},
+        {"llama_mxfp8", "MXFP8", "MXFP8", 96, 192, ".weight has a wrong shape"},
+        {"llama_modelopt_awq", "AWQ", "AWQ", 192, 192, NULL},
+        {"llama_modelopt_awq", "AWQ", "AWQ", 192, 96, ".weight has a wrong shape"},
+        {"llama_quark_int4", "\"int4\"", "\"int4\"", 192, 192, NULL},
+        {"llama_quark_int4", "\"int4\"", "\"int2\"", 192, 192, ".weight has a wrong shape"},
+        {"llama_quark_int4", "\"int4\"", "\"int4\"", 96, 192, ".weight has a wrong shape"},
         {"llama_gptq", "\"group_size\": 64", "\"group_size\": 48", 192, 192, "multiple of 32"},
         {"llama_gptq", "\"group_size\": 64", "\"group_size\": 32", 192, 192, ".qzeros has a wrong"},
-        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 64", 192, 256,
-         ".qweight has a wrong"},
+        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 64", 192, 256, ".qzeros has a wrong"},
         {"llama_gptq", "\"quant_method\": \"gptq\"", "\"quant_method\": \"awq\"", 192, 192,
          ".qweight has a wrong shape"},
         {"llama_awq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
-        {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 8", 192, 192, "bits other than 4"},
+        {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 8", 192, 192, NULL},
         {"llama_int4", "\"group_0\"", "\"config_group_0\"", 192, 192, NULL},
         {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 4", 200, 192,
          ".weight_packed has a wrong"},
@@ -148,8 +159,8 @@ static void tiles_of_any_size_are_read(void **state) {
 static void rows_of_values_are_read(void **state) {
     (void)state;
     enum { N = 192, BEGIN = 64, PART = 32 };
-    static const char *const goldens[] = {"llama_nvfp4", "llama_nf4"};
-    for (size_t g = 0; g < 2; g++) {
+    static const char *const goldens[] = {"llama_nvfp4", "llama_nf4", "llama_modelopt_awq"};
+    for (size_t g = 0; g < 3; g++) {
         ln_checkpoint *checkpoint = open_edited(goldens[g], "quant", "quant");
         ln_packed packed, part, turned;
         uint16_t row[N], some[N];
@@ -218,7 +229,7 @@ static void zeros_follow_the_packing(void **state) {
     static const struct {
         const char *golden, *to;
         ln_packed_kind kind;
-        int zero_offset;
+        unsigned zero_offset;
     } cases[] = {
         {"llama_gptq", "\"gptq\"", LN_PACKED_GPTQ, 1},
         {"llama_gptq", "\"gptq\", \"checkpoint_format\": \"gptq_v2\"", LN_PACKED_GPTQ, 0},
@@ -274,6 +285,47 @@ static void exponents_are_scales(void **state) {
     ln_packed_row(&packed, 0, block);
     ln_dequantize_row(LN_DTYPE_F8_G32, block, x, N);
     assert_true(isnan(x[0]));
+}
+
+/* Codes of 8 bits less their zeros are 8 bits where all zeros are in the middle; numbers of nine
+ * bits are float32. */
+static void codes_of_8_bits_are_read(void **state) {
+    (void)state;
+    enum { N = 32 };
+    uint8_t codes[4][N], zeros[4] = {128, 128, 128, 128}, block[36];
+    float scales[4] = {0.5f, 1.0f, 1.0f, 2.0f}, x[N];
+    for (unsigned i = 0; i < 4 * N; i++)
+        codes[i / N][i % N] = (uint8_t)(i * 37 + 11);
+    codes[3][0] = 0;
+    codes[3][1] = 255;
+    ln_tensor words = {.dtype = LN_DTYPE_I32, .data = codes[0]};
+    ln_tensor middle = {.dtype = LN_DTYPE_I32, .data = zeros};
+    ln_tensor factors = {.dtype = LN_DTYPE_F32, .data = (const uint8_t *)scales};
+    ln_packed packed = {.kind = LN_PACKED_INT,
+                        .values = &words,
+                        .scales = &factors,
+                        .zeros = &middle,
+                        .n_rows = 4,
+                        .n_cols = N,
+                        .n_bits = 8,
+                        .scale_cols = 1,
+                        .group_rows = 1,
+                        .group_cols = N};
+    assert_int_equal(ln_packed_dtype(&packed), LN_DTYPE_I8_G32);
+    ln_packed_row(&packed, 3, block);
+    ln_dequantize_row(LN_DTYPE_I8_G32, block, x, N);
+    assert_true(x[0] == -256.0f && x[1] == 254.0f);
+    for (int i = 0; i < N; i++)
+        assert_true(x[i] == 2.0f * (float)(codes[3][i] - 128));
+    zeros[3] = 3;
+    packed.as_floats = true;
+    assert_int_equal(ln_packed_dtype(&packed), LN_DTYPE_F32);
+    ln_packed_row(&packed, 3, (uint8_t *)x);
+    assert_true(x[0] == -6.0f && x[1] == 504.0f);
+    packed.first_col = 8;
+    packed.n_part_cols = 4;
+    ln_packed_row(&packed, 3, (uint8_t *)x);
+    assert_true(x[0] == 2.0f * (float)(codes[3][8] - 3) && x[4] != x[0]);
 }
 
 /* A row's largest number becomes 448, and each the nearest of the numbers of E4M3. */
@@ -350,6 +402,7 @@ int main(void) {
         cmocka_unit_test(internal_blocks_are_their_formulas),
         cmocka_unit_test(zeros_follow_the_packing),
         cmocka_unit_test(exponents_are_scales),
+        cmocka_unit_test(codes_of_8_bits_are_read),
         cmocka_unit_test(rows_of_values_are_read),
         cmocka_unit_test(wrong_forms_are_refused_by_name),
         cmocka_unit_test(plain_modules_stay_plain),

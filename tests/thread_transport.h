@@ -11,7 +11,7 @@
 
 #include "dist/transport.h"
 
-enum { THREAD_MAX_RANKS = 5 };
+enum { THREAD_MAX_RANKS = 6 };
 
 /* A message from one rank to another: the sender's own, which waits until it is taken, or a copy.
  */
@@ -27,6 +27,7 @@ typedef struct thread_world {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     thread_message *first[THREAD_MAX_RANKS][THREAD_MAX_RANKS]; /* [from][to] */
+    bool has_ended[THREAD_MAX_RANKS]; /* after a failure: nobody waits for it any more */
 } thread_world;
 
 #define THREAD_WORLD_INIT                                                                          \
@@ -56,6 +57,13 @@ static inline void thread_take(thread_message **first, const ln_message *m) {
         free(message);
 }
 
+static inline void thread_take_back(thread_message **first, const thread_message *own) {
+    while (*first != NULL && *first != own)
+        first = &(*first)->next;
+    if (*first != NULL)
+        *first = own->next;
+}
+
 static inline ln_transport_status thread_exchange_one(ln_transport *base, const ln_message *m) {
     thread_transport *self = (thread_transport *)base;
     thread_world *w = self->world;
@@ -80,10 +88,14 @@ static inline ln_transport_status thread_exchange_one(ln_transport *base, const 
             thread_take(first, m);
             takes = false;
             pthread_cond_broadcast(&w->changed);
+        } else if (w->has_ended[takes ? m->from : m->to]) {
+            status = LN_TRANSPORT_FAILED;
         } else if (pthread_cond_timedwait(&w->changed, &w->mutex, &end) != 0) {
             status = LN_TRANSPORT_TIMEOUT;
         }
     }
+    if (waits && !own.is_taken)
+        thread_take_back(&w->first[base->rank][m->to], &own);
     pthread_mutex_unlock(&w->mutex);
     return status;
 }
@@ -97,8 +109,11 @@ static inline ln_transport_status thread_exchange(ln_transport *base, const ln_m
 }
 
 static inline void thread_leave(ln_transport *base, bool has_failed) {
-    (void)base;
-    (void)has_failed;
+    thread_world *w = ((thread_transport *)base)->world;
+    pthread_mutex_lock(&w->mutex);
+    w->has_ended[base->rank] = has_failed;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
 }
 
 #endif

@@ -45,6 +45,12 @@ void ln_collectives_lose(ln_collectives *group, size_t rank) {
         (void)fail(c, LN_TRANSPORT_TIMEOUT, &e, 1, NULL);
 }
 
+void ln_collectives_give_up(ln_collectives *group, const ln_error *why) {
+    ln_collectives *c = group->all != NULL ? group->all : group;
+    if (c->failure.status == LINNET_OK)
+        c->failure = *why;
+}
+
 ln_status ln_collectives_check(ln_collectives *c, ln_error *err) {
     const ln_message none = {.to = LN_NO_RANK, .from = LN_NO_RANK};
     bool has_watch = c->transport != NULL && c->transport->find_lost != NULL;

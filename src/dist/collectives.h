@@ -33,6 +33,9 @@ void ln_collectives_close(ln_collectives *c);
  * the group counts. */
 void ln_collectives_lose(ln_collectives *c, size_t rank);
 
+/* Says that this rank does not do what the others wait for, and why. */
+void ln_collectives_give_up(ln_collectives *c, const ln_error *why);
+
 /* A rank that has ended or is silent is a failure, also while nobody waits for it. */
 ln_status ln_collectives_check(ln_collectives *c, ln_error *err);
 /* Calls on_lost(user) once when there is such a rank, on another thread; NULL: no more. */

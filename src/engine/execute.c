@@ -411,17 +411,24 @@ static ln_status tell_adapters(ln_executor *executor, ln_error *err) {
     return LINNET_OK;
 }
 
-/* Starts what was built; the backend's tokens come back, or all logits where it chooses none. */
-static ln_status start(ln_executor *executor, ln_error *err) {
+/* What the others were told has failed here: they wait for this rank in it, and would take what it
+ * sends later for that. So nothing follows, and the process is to end. */
+static ln_status give_up(ln_executor *executor, const ln_error *why, ln_error *err) {
+    ln_collectives *ranks = executor->link.ranks;
+    if (ranks != NULL && ranks->n_ranks > 1)
+        ln_collectives_give_up(ranks, why);
+    if (err != NULL)
+        *err = *why;
+    return why->status;
+}
+
+/* Starts what was told; the backend's tokens come back, or all logits where it chooses none. */
+static ln_status start_told(ln_executor *executor, ln_error *err) {
     ln_backend *backend = executor->backend;
     const ln_row_sampler *rows = executor->rows;
     const ln_activations *a = &executor->activations;
     ln_op *ops = executor->ops;
     size_t n_ops, n_done;
-    LN_TRY(tell_adapters(executor, err));
-    LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding, &executor->step,
-                             executor->scheduler->kv->copies, executor->scheduler->kv->n_copies,
-                             err));
     if (executor->step.by_part)
         return run_by_part(executor, err);
     LN_TRY(run_parts(executor, &n_ops, err));
@@ -439,6 +446,16 @@ static ln_status start(ln_executor *executor, ln_error *err) {
                          err));
     executor->scheduler->kv->n_copies = 0;
     return LINNET_OK;
+}
+
+/* Tells other ranks of what was built, and starts it. */
+static ln_status start(ln_executor *executor, ln_error *err) {
+    ln_error why = {0};
+    LN_TRY(tell_adapters(executor, err));
+    LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding, &executor->step,
+                             executor->scheduler->kv->copies, executor->scheduler->kv->n_copies,
+                             err));
+    return start_told(executor, &why) == LINNET_OK ? LINNET_OK : give_up(executor, &why, err);
 }
 
 /* Whether a collective has failed, now or before; *err says how. */
@@ -502,8 +519,10 @@ static void take_chosen(ln_executor *executor, const int32_t *chosen) {
 static ln_status wait_for_results(ln_executor *executor, void **host, ln_error *err) {
     ln_runs *runs = &executor->runs;
     if (runs->results == 0 && !runs->is_there && executor->n_owed > 0) {
+        ln_error why = {0};
         LN_TRY(ln_rank_link_tell_results(&executor->link, err));
-        LN_TRY(run_owed(executor, err));
+        if (run_owed(executor, &why) != LINNET_OK)
+            return give_up(executor, &why, err);
     }
     while (runs->results != 0 && !runs->is_there)
         LN_TRY(finish_first(executor, err));

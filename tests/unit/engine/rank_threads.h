@@ -66,6 +66,7 @@ static inline void open_ranks(const golden *g, const linnet_engine_options *opti
                               rank_thread *ranks, size_t n) {
     linnet_engine *by_rank[THREAD_MAX_RANKS] = {NULL};
     atomic_store(&n_opened_ranks, 0);
+    memset(rank_world.has_ended, 0, sizeof rank_world.has_ended);
     n_wanted_ranks = n;
     for (size_t i = 0; i < n; i++) {
         ranks[i] = (rank_thread){.g = g, .options = *options};

@@ -4,6 +4,8 @@
 #include "engine_test.h"
 #include "rank_threads.h"
 
+#include "base/clock.h"
+
 enum { MAX_RANKS = 4, N_SEQS = 4, N_REQUESTS = 10, N_TOP = 3 };
 
 typedef struct mesh {
@@ -218,6 +220,44 @@ static void results_by_part_are_those_of_whole_steps(void **state) {
     }
 }
 
+static void expect_error(linnet_engine *engine, const golden *g) {
+    linnet_request_options options = greedy_options(g, 0);
+    linnet_request *request = submit(engine, &options);
+    linnet_event event;
+    do
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+    while (event.token >= 0);
+    assert_int_equal(event.finish, LINNET_FINISH_ERROR);
+    assert_non_null(strstr(event.error, "a start failed"));
+    linnet_request_close(request);
+}
+
+/* A step that was told and fails to start on rank 0, the first or one ahead, is the last one: the
+ * other ranks end as soon as rank 0 does, and do not take later messages for those of that step. */
+static void a_start_that_fails_ends_all_ranks(void **state) {
+    static const mesh some[] = {{2, 1, 1, "llama"}, {1, 1, 2, "llama"}, {2, 1, 2, "llama"}};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof some / sizeof *some; i++) {
+        const mesh *m = &some[i / 2];
+        rank_thread ranks[MAX_RANKS];
+        golden g;
+        golden_open(&g, m->model);
+        open_mesh(&g, m, true, ranks);
+        ahead_of(ranks[0].engine->backend)->fails_start = i % 2 == 0 ? 1 : 5;
+        expect_error(ranks[0].engine, &g);
+        assert_int_equal(stats_of(ranks[0].engine).is_lost, 1);
+        expect_error(ranks[0].engine, &g);
+        uint64_t begin_ns = ln_clock_ns();
+        linnet_engine_destroy(ranks[0].engine);
+        for (size_t k = 1; k < count(m); k++) {
+            assert_int_not_equal(ln_engine_follow(ranks[k].engine, NULL), LINNET_OK);
+            linnet_engine_destroy(ranks[k].engine);
+        }
+        assert_true(ln_clock_ns() - begin_ns < UINT64_C(10000000000));
+        linnet_model_close(g.model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_first_token_waits_for_rank_0),
@@ -225,6 +265,7 @@ int main(void) {
         cmocka_unit_test(parts_are_started_behind_one_another),
         cmocka_unit_test(results_lie_until_they_are_read),
         cmocka_unit_test(results_by_part_are_those_of_whole_steps),
+        cmocka_unit_test(a_start_that_fails_ends_all_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,8 +267,10 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
                              .may_hit = !group->wants_all_logits && !needs_all_tokens(group),
                              .is_alone = s->queues.n_running == 0,
                              .origin = &group->origin};
-    if (group->n_live > 1) /* the others go on from here */
+    if (group->n_live > 1) { /* the others go on from here */
         arrival.n_tokens = group->n_prompt;
+        arrival.n_forks = group->n_live - 1;
+    }
     if (group->is_whole && group->n_prompt > s->budget.max_tokens - s->n_tokens)
         return false;
     if (s->queues.n_seqs + group->n_live > s->budget.max_seqs ||

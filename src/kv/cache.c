@@ -143,7 +143,7 @@ static bool has_room(const ln_kv_cache *cache, const ln_kv_arrival *arrival, siz
             taken = count_cached(group, begin, n_found);
             wanted = ln_kv_group_blocks_missing(group, n_found, arrival->n_tokens);
             size_t most = most_blocks(group, arrival), held = n_found - begin + wanted;
-            growth = most > held ? most - held : 0;
+            growth = most > held ? (most - held) * (1 + arrival->n_forks) : 0;
         }
         if (!ln_kv_group_has_room(group, taken + wanted, growth, arrival->is_alone))
             return false;
@@ -249,6 +249,7 @@ bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t 
             take_prefix(group, table, n_found);
             ln_kv_group_reserve(group, table, arrival->n_tokens);
             table->most = most_blocks(group, arrival);
+            table->n_forks = arrival->n_forks;
             continue;
         }
         if (group->kind == LN_KV_GROUP_STATE)
@@ -348,9 +349,9 @@ void ln_kv_cache_fork(ln_kv_cache *cache, size_t from, size_t to) {
     cache->rows[to] = cache->rows[from];
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
-        const ln_block_table *source = &group->tables[from];
-        ln_block_table *table = &group->tables[to];
+        ln_block_table *source = &group->tables[from], *table = &group->tables[to];
         LN_BUG_ON(table->end != 0);
+        source->n_forks -= source->n_forks > 0; /* which is there now */
         table->begin = source->begin;
         table->end = source->end;
         table->most = source->most;
@@ -367,7 +368,8 @@ static void clear_table(ln_kv_group *group, ln_block_table *table, bool is_swapp
     for (size_t i = table->end; i > table->begin; i--)
         free_block(group, table, i - 1, is_swapped);
     group->n_reserved -= table->n_reserved;
-    table->begin = table->end = table->n_reserved = table->most = 0;
+    table->begin = table->end = table->n_reserved = table->most = table->n_forks = 0;
+    table->is_swapped = false;
 }
 
 void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row) {

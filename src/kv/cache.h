@@ -80,6 +80,7 @@ typedef struct ln_kv_arrival {
     const int32_t *tokens; /* [n_tokens] that are known, at least one */
     size_t n_tokens;
     size_t max_tokens; /* that it may come to */
+    size_t n_forks;    /* sequences that will go on from its tokens, and may come to as many */
     size_t n_encoder;
     uint64_t root;                  /* sequences find the blocks of others with the same root */
     bool may_hit;                   /* it may use blocks of others, for all but its last token */

@@ -23,13 +23,16 @@ size_t ln_kv_group_blocks_missing(const ln_kv_group *group, size_t end, size_t n
     return rest < most ? rest : most;
 }
 
+size_t ln_kv_table_growth(const ln_block_table *table, size_t n_blocks) {
+    size_t held = table->end - table->begin + table->n_reserved + n_blocks;
+    return table->most > held ? (table->most - held) * (1 + table->n_forks) : 0;
+}
+
 /* n_growth and what all tables may grow by beyond what is reserved, as far as `most`. */
 static size_t sum_growth(const ln_kv_group *group, size_t n_growth, size_t most) {
-    for (size_t row = 0; row < group->n_rows && n_growth < most; row++) {
-        const ln_block_table *table = &group->tables[row];
-        size_t held = table->end - table->begin + table->n_reserved;
-        n_growth += table->most > held ? table->most - held : 0;
-    }
+    for (size_t row = 0; row < group->n_rows && n_growth < most; row++)
+        if (!group->tables[row].is_swapped)
+            n_growth += ln_kv_table_growth(&group->tables[row], 0);
     return n_growth < most ? n_growth : most;
 }
 

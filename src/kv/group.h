@@ -22,6 +22,8 @@ typedef struct ln_block_table {
     size_t begin, end; /* blocks before `begin` are behind the window */
     size_t n_reserved; /* blocks kept for it besides */
     size_t most;       /* blocks that it may come to hold at once */
+    size_t n_forks;    /* sequences that will go on from here beside its own, and grow as it may */
+    bool is_swapped;   /* its blocks are of the swap space */
 } ln_block_table;
 
 typedef struct ln_kv_group {
@@ -53,9 +55,12 @@ static inline size_t ln_kv_first_seen(size_t window, size_t position) {
 /* The blocks that a table with `end` still takes until it holds n_tokens. */
 size_t ln_kv_group_blocks_missing(const ln_kv_group *group, size_t end, size_t n_tokens);
 
+/* What a table and its forks may grow by beyond what it holds, what is reserved and n_blocks. */
+size_t ln_kv_table_growth(const ln_block_table *table, size_t n_blocks);
+
 /* Whether n_blocks can be taken or reserved by a table that may grow by n_growth more. What all
- * tables may grow by stays free, but no more than one block in a hundred, and nothing when nothing
- * else runs. Alone, any number fits: see ln_kv_cache_fits. */
+ * tables that are not swapped out may grow by stays free, but no more than one block in a hundred,
+ * and nothing when nothing else runs. Alone, any number fits: see ln_kv_cache_fits. */
 bool ln_kv_group_has_room(const ln_kv_group *group, size_t n_blocks, size_t n_growth,
                           bool is_alone);
 

@@ -54,6 +54,7 @@ static void move_group(ln_kv_cache *cache, size_t g, const size_t *rows, size_t 
         }
         group->n_reserved -= table->n_reserved;
         table->n_reserved = 0;
+        table->is_swapped = direction == LN_COPY_OUT;
     }
     for (size_t i = first; i < cache->n_copies; i++)
         group->marks[cache->copies[i].from] = -1;
@@ -75,10 +76,14 @@ bool ln_kv_swap_in(ln_kv_cache *cache, const size_t *rows, const size_t *n_token
                    bool is_alone) {
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
-        size_t wanted = count_group(group, rows, n_rows);
-        for (size_t r = 0; r < n_rows && group->kind == LN_KV_GROUP_OWN; r++)
-            wanted += ln_kv_group_blocks_missing(group, group->tables[rows[r]].end, n_tokens[r]);
-        if (!ln_kv_has_states(group) && !ln_kv_group_has_room(group, wanted, 0, is_alone))
+        size_t wanted = count_group(group, rows, n_rows), growth = 0;
+        for (size_t r = 0; r < n_rows && group->kind == LN_KV_GROUP_OWN; r++) {
+            const ln_block_table *table = &group->tables[rows[r]];
+            size_t missing = ln_kv_group_blocks_missing(group, table->end, n_tokens[r]);
+            wanted += missing;
+            growth += ln_kv_table_growth(table, missing);
+        }
+        if (!ln_kv_has_states(group) && !ln_kv_group_has_room(group, wanted, growth, is_alone))
             return false;
     }
     for (size_t g = 0; g < cache->n_groups; g++) {

@@ -523,6 +523,79 @@ static void room_is_kept_for_what_may_grow(void **state) {
         }
 }
 
+/* Room that is kept: no more than one block in a hundred, so that the pools here are large. */
+enum { MANY = 1000 };
+
+static void *create_many(ln_kv_cache *cache) {
+    return create(cache, &(ln_kv_shape){.n_groups = 1,
+                                        .n_blocks = {MANY},
+                                        .n_swap_blocks = {MANY},
+                                        .ctx_tokens = MANY * LN_KV_BLOCK_TOKENS,
+                                        .max_seqs = 8,
+                                        .max_chunk_tokens = MANY * LN_KV_BLOCK_TOKENS});
+}
+
+/* Admits a sequence of so many blocks, which may grow, as may its forks. */
+static bool admit_blocks(ln_kv_cache *cache, size_t n_blocks, size_t n_growth, size_t n_forks,
+                         size_t *row) {
+    static const int32_t tokens[MANY * LN_KV_BLOCK_TOKENS];
+    size_t n_cached;
+    ln_kv_arrival arrival = {.tokens = tokens,
+                             .n_tokens = n_blocks * LN_KV_BLOCK_TOKENS,
+                             .max_tokens = (n_blocks + n_growth) * LN_KV_BLOCK_TOKENS,
+                             .n_forks = n_forks};
+    return ln_kv_cache_admit(cache, &arrival, row, &n_cached);
+}
+
+/* The largest sequence that is admitted leaves just the room that is kept. */
+static void expect_kept(ln_kv_cache *cache, size_t n_free, size_t n_kept) {
+    size_t row;
+    assert_false(admit_blocks(cache, n_free - n_kept + 1, 0, 0, &row));
+    assert_true(admit_blocks(cache, n_free - n_kept, 0, 0, &row));
+    ln_kv_cache_release(cache, row);
+}
+
+static void room_is_kept_for_forks(void **state) {
+    (void)state;
+    ln_kv_cache cache;
+    void *memory = create_many(&cache);
+    size_t rows[3];
+    assert_true(admit_blocks(&cache, 10, 2, 2, &rows[0]));
+    expect_kept(&cache, MANY - 10, 6);
+    assert_true(ln_kv_cache_extend(&cache, rows[0], 0, 10 * LN_KV_BLOCK_TOKENS));
+    for (size_t i = 1; i < 3; i++) {
+        rows[i] = ln_kv_cache_take_row(&cache);
+        ln_kv_cache_fork(&cache, rows[0], rows[i]);
+        expect_kept(&cache, MANY - 10, 6); /* a fork has its own growth, and is awaited no more */
+    }
+    assert_false(admit_blocks(&cache, MANY - 18, 2, 1, &rows[0])); /* the arrival's own, as well */
+    assert_true(admit_blocks(&cache, MANY - 18, 2, 0, &rows[0]));
+    assert_true(ln_kv_cache_check(&cache));
+    free(memory);
+}
+
+static void room_is_kept_for_no_swapped_row(void **state) {
+    (void)state;
+    ln_kv_cache cache;
+    void *memory = create_many(&cache);
+    size_t row, other;
+    assert_true(admit_blocks(&cache, 10, 5, 0, &row));
+    assert_true(ln_kv_cache_extend(&cache, row, 0, 10 * LN_KV_BLOCK_TOKENS));
+    expect_kept(&cache, MANY - 10, 5);
+    assert_true(ln_kv_swap_out(&cache, &row, 1));
+    expect_kept(&cache, MANY, 0);
+    size_t n_tokens = 11 * LN_KV_BLOCK_TOKENS; /* with one block that it lacks, and 4 to grow by */
+    assert_true(admit_blocks(&cache, MANY - 14, 0, 0, &other));
+    assert_false(ln_kv_swap_in(&cache, &row, &n_tokens, 1, false));
+    ln_kv_cache_release(&cache, other);
+    assert_true(admit_blocks(&cache, MANY - 15, 0, 0, &other));
+    assert_true(ln_kv_swap_in(&cache, &row, &n_tokens, 1, false));
+    ln_kv_cache_release(&cache, other);
+    expect_kept(&cache, MANY - 11, 4);
+    assert_true(ln_kv_cache_check(&cache));
+    free(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_counts_references),
@@ -539,6 +612,8 @@ int main(void) {
         cmocka_unit_test(random_sequences_keep_the_invariants),
         cmocka_unit_test(observers_hear_what_can_be_found),
         cmocka_unit_test(room_is_kept_for_what_may_grow),
+        cmocka_unit_test(room_is_kept_for_forks),
+        cmocka_unit_test(room_is_kept_for_no_swapped_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-enum { MAX_RANKS = 4, N_SEQS = 4, N_REQUESTS = 10, N_TOP = 3 };
+enum { MAX_RANKS = 6, N_SEQS = 4, N_REQUESTS = 10, N_TOP = 3 };
 
 typedef struct mesh {
     size_t n_ranks, n_expert_ranks, n_stages;
@@ -232,6 +232,33 @@ static void expect_error(linnet_engine *engine, const golden *g) {
     linnet_request_close(request);
 }
 
+/* More stages than runs may be under way: they decode whole steps, and give the same. */
+static void many_stages_give_the_tokens_of_one_rank(void **state) {
+    static const mesh staged[] = {
+        {1, 1, 5, "gemma3"}, {1, 1, 6, "gemma3"}, {1, 1, 5, "olmo3_yarn"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof staged / sizeof *staged; i++) {
+        static given wanted[N_REQUESTS], got[2][N_REQUESTS];
+        const mesh *m = &staged[i];
+        rank_thread ranks[MAX_RANKS];
+        golden g;
+        assert_true(m->n_stages > LN_MAX_STARTED);
+        golden_open(&g, m->model);
+        linnet_engine *alone = engine_on(&g, exact_options(128, N_SEQS, 0, 1));
+        answer(alone, &g, wanted);
+        linnet_engine_destroy(alone);
+        for (size_t ahead = 0; ahead < 2; ahead++) {
+            open_mesh(&g, m, ahead > 0, ranks);
+            ranks[0].engine->executor.part_cost = (ln_micro_batch_cost){1, 1};
+            ranks[0].engine->executor.part_seqs = 1;
+            answer(ranks[0].engine, &g, got[ahead]);
+            close_ranks(ranks, count(m));
+            expect_same(got[ahead], wanted);
+        }
+        linnet_model_close(g.model);
+    }
+}
+
 /* A step that was told and fails to start on rank 0, the first or one ahead, is the last one: the
  * other ranks end as soon as rank 0 does, and do not take later messages for those of that step. */
 static void a_start_that_fails_ends_all_ranks(void **state) {
@@ -265,6 +292,7 @@ int main(void) {
         cmocka_unit_test(parts_are_started_behind_one_another),
         cmocka_unit_test(results_lie_until_they_are_read),
         cmocka_unit_test(results_by_part_are_those_of_whole_steps),
+        cmocka_unit_test(many_stages_give_the_tokens_of_one_rank),
         cmocka_unit_test(a_start_that_fails_ends_all_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,17 +230,22 @@ static void draw_experts(const shape *m, double rows, int n_ranks, double *n_rea
     }
 }
 
-/* A mixture's layer, all of its experts on `ep` ranks, the columns of each on `tp`. */
-static double mixture_s(const shape *m, const rates *r, double rows, const mesh *at) {
-    double n_read, n_rows, ranks = at->tp * at->ep, expert = 3 * m->dim * m->expert_ffn;
+/* The routed experts of a layer, all of them on `ep` ranks, the columns of each on `tp`. */
+static double routed_s(const shape *m, const rates *r, double rows, const mesh *at) {
+    double n_read, n_rows, expert = 3 * m->dim * m->expert_ffn;
     int holders =
         at->ep > 1 ? at->tp * at->ep : 1; /* with --ep all ranks of a stage have whole ones */
     draw_experts(m, rows, holders, &n_read, &n_rows);
     double part = at->ep > 1 ? 1 : 1.0 / at->tp;
     double rate = between(r->read_1, r->read_64, rows) * r->memory;
-    double routed = fmax(n_read * expert * part * m->weight_bytes / rate,
-                         2 * n_rows * expert * part / r->multiply);
-    return routed + linear_s(m, r, m->dim * m->experts, rows) +
+    return fmax(n_read * expert * part * m->weight_bytes / rate,
+                2 * n_rows * expert * part / r->multiply);
+}
+
+/* A mixture's layer. */
+static double mixture_s(const shape *m, const rates *r, double rows, const mesh *at) {
+    double ranks = at->tp * at->ep;
+    return routed_s(m, r, rows, at) + linear_s(m, r, m->dim * m->experts, rows) +
            linear_s(m, r, 3 * m->dim * m->shared_ffn / ranks, rows);
 }
 
@@ -272,6 +277,53 @@ static double weights_gb(const shape *m, const mesh *at) {
         n_mixtures * 3 * m->dim * (m->experts * m->expert_ffn + m->shared_ffn) / ranks +
         2 * m->dim * m->vocab / ranks;
     return numbers * m->weight_bytes / 1e9;
+}
+
+/* ---- attention of different requests on different ranks ----------------------------------- */
+
+/* Of n ranks that have whole experts, how many others have one that a row chooses, which are at
+ * random. */
+static double other_ranks(const shape *m, double n) {
+    double none = 1;
+    for (double i = 0; i < m->used; i++)
+        none *= (m->experts - m->experts / n - i) / (m->experts - i);
+    return (n - 1) * (1 - none);
+}
+
+/* Bytes that go from one GPU to another for a row in a layer, over all ranks: of two all-reduces of
+ * floats, each of which brings every rank parts of a sum, and then its other parts; or of rows that
+ * go to the ranks of their experts, and sums that come back. */
+static double reduced_bytes(const shape *m, double n) {
+    return 2 * 2 * (n - 1) * m->dim * sizeof(float);
+}
+
+static double routed_bytes(const shape *m, double n) {
+    return 2 * other_ranks(m, n) * m->dim * sizeof(float);
+}
+
+/* There and back. Nothing was measured: each way takes as long as the smallest all-reduce, and what
+ * a rank sends at the rate at which it reads another's 16 MB in an all-reduce. */
+static double exchange_s(const shape *m, double rows_per_rank, double n) {
+    double rate = MB[N_REDUCES - 1] * (1 << 20) / (1e-6 * REDUCE_2[N_REDUCES - 1]);
+    return 2 * 1e-6 * REDUCE_2[0] + rows_per_rank * routed_bytes(m, n) / rate;
+}
+
+/* A step of n ranks, each of which has all but the routed experts whole, and its own rows of w,
+ * which are divided evenly: sequences, or whole prompts of `prompt` tokens. */
+static step divided_step(const shape *m, const rates *r, int n, const work *w, double prompt) {
+    const mesh experts = {1, 1, n};
+    double rows = w->rows / n, n_mixtures = m->layers - m->dense_layers;
+    work own = {w->is_prompt ? prompt : rows, w->context, w->is_prompt};
+    step s = {0};
+    s.linear = m->layers * linear_s(m, r, attention_weights(m, 1), rows) +
+               m->dense_layers * linear_s(m, r, 3 * m->dim * m->ffn, rows) +
+               n_mixtures * (routed_s(m, r, w->rows, &experts) +
+                             linear_s(m, r, m->dim * (m->experts + 3 * m->shared_ffn), rows)) +
+               linear_s(m, r, m->dim * m->vocab, w->is_prompt ? rows / prompt : rows);
+    s.attention = m->layers * attention_s(m, r, &own, 1) * (w->is_prompt ? rows / prompt : 1);
+    s.reduce = n_mixtures * exchange_s(m, rows, n);
+    s.rest = m->layers * r->layer_s;
+    return s;
 }
 
 /* ---- calibration ------------------------------------------------------------------------- */
@@ -372,6 +424,59 @@ static void put_steps(const shape *m, const rates *r) {
     printf("\n");
 }
 
+static double divided_gb(const shape *m, int n) {
+    double n_mixtures = m->layers - m->dense_layers;
+    double numbers = m->layers * attention_weights(m, 1) + m->dense_layers * 3 * m->dim * m->ffn +
+                     n_mixtures * 3 * m->dim * (m->experts * m->expert_ffn / n + m->shared_ffn) +
+                     2 * m->dim * m->vocab;
+    return numbers * m->weight_bytes / 1e9;
+}
+
+/* Sequences of 2048 tokens beside so many GB of weights in 90 % of an H200's 141 GB, if this part
+ * of their KV cache lies there. */
+static double count_beside(const shape *m, double gb, double kv_part) {
+    double numbers = m->latent > 0 ? m->latent + m->rope : 2 * m->kv_heads * m->head_size;
+    double bytes = m->layers * numbers * m->kv_bytes * 2048;
+    return floor(fmax(0.9 * 141e9 - 1e9 * gb, 0) / (bytes * kv_part));
+}
+
+/* One line of put_divided: attention on all GPUs (tp n), repeated (tp 1), or divided by requests.
+ */
+static void put_way(const shape *m, const rates *r, const mesh *at, int n) {
+    static const double seqs[] = {8, 64, 256, 1024};
+    const work prompt = {2048, 0, true}, prompts = {2048.0 * n, 0, true};
+    bool is_divided = at == NULL;
+    double gb = is_divided ? divided_gb(m, n) : weights_gb(m, at);
+    double kv_part = is_divided ? 1.0 / n : m->latent > 0 ? 1 : fmax(1.0 / at->tp, 1 / m->kv_heads);
+    if (is_divided)
+        printf("| by requests, all-to-all");
+    else
+        printf("| `--tp %d --ep %d`, all-reduces", at->tp, at->ep);
+    printf(" | %.0f | %.1f | %.0f", 1e-3 * (is_divided ? routed_bytes(m, n) : reduced_bytes(m, n)),
+           gb, count_beside(m, gb, kv_part));
+    for (size_t i = 0; i < sizeof seqs / sizeof *seqs; i++) {
+        const work decode = {seqs[i], 1024, false};
+        step s = is_divided ? divided_step(m, r, n, &decode, 0) : model_step(m, r, at, &decode);
+        printf(" | %.1f", 1e3 * total(&s));
+    }
+    step s = is_divided ? divided_step(m, r, n, &prompts, 2048) : model_step(m, r, at, &prompt);
+    printf(" | %.0f |\n", 1e3 * total(&s) * (is_divided ? 1 : n));
+}
+
+static void put_divided(const shape *m, const rates *r) {
+    enum { N = 8 };
+    static const mesh meshes[] = {{N, 1, 1}, {1, 1, N}};
+    printf(
+        "| %s, %d GPUs: attention | KB of a token in a layer | GB of weights | sequences of 2048 "
+        "that fit | 8, ms | 64, ms | 256, ms | 1024, ms | %d prompts of 2048, ms |\n"
+        "|---|---|---|---|---|---|---|---|---|\n",
+        m->name, N, N);
+    for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++)
+        put_way(m, r, &meshes[i], N);
+    put_way(m, r, NULL, N);
+    printf("\n");
+}
+
 /* Tokens per second, out or in and out, of so many sequences at once that have n_in tokens and get
  * n_out: prompts in pieces of at most 2048, the contexts in the middle. */
 static double model_rate(const shape *m, const rates *r, const mesh *at, double seqs, double n_in,
@@ -441,6 +546,10 @@ int main(void) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         put_steps(shapes[i], &fp8);
     put_published(&fp8);
+    printf("\n");
+    fp8.memory = 1 / H200_SHARE;
+    put_divided(&qwen3_235b, &fp8);
+    put_divided(&deepseek_v3, &fp8);
     if (n_wrong > 0)
         fprintf(stderr, "%d figures that gave rates do not come out\n", n_wrong);
     return n_wrong > 0;

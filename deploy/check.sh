@@ -4,7 +4,7 @@
 # is not installed is skipped, and said so.
 set -eu
 cd "$(dirname "$0")"
-for overlay in replicas gateway ranks; do
+for overlay in replicas gateway ranks hosts; do
     if ! command -v kubectl >/dev/null; then
         echo "skipped: kubectl is not here"
         break
@@ -13,7 +13,7 @@ for overlay in replicas gateway ranks; do
     kubectl kustomize "kubernetes/$overlay" >"$built"
     echo "$overlay: $(grep -c '^kind:' "$built") objects"
     if command -v kubernetes-validate >/dev/null; then
-        # schemas of the extensions (InferencePool, HTTPRoute) are not among Kubernetes' own
+        # schemas of the extensions (InferencePool, HTTPRoute, LeaderWorkerSet) are not among Kubernetes' own
         kubernetes-validate --strict --no-warn "$built"
     else
         echo "skipped: kubernetes-validate is not here"

@@ -177,6 +177,7 @@ typedef enum ln_role {
 typedef enum ln_part {
     LN_PART_ALL = 0,
     LN_PART_QKV,                /* all of q, then all of k, then all of v */
+    LN_PART_GATED_QKV,          /* the same, q as LN_PART_Q_GATE_BY_HEAD */
     LN_PART_QVK_BY_FOURTH,      /* for each fourth of the heads: all of q, then v, then k */
     LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
     LN_PART_GATE_UP,            /* all of gate, then all of up; or of k, then v */
@@ -362,6 +363,7 @@ struct ln_family {
     bool experts_of_pictures;  /* folders may have as many experts again, and a row of the router's
                                   bias, which text does not meet */
     bool gguf_dense_first;     /* GGUF has keys for dense layers before mixtures */
+    bool gguf_bias_is_sigmoid; /* GGUF: where no key names the router's function, biases do */
     bool gguf_dense_by_router; /* GGUF: layers without a router are dense, whatever keys say */
     bool dense_by_router;      /* folders: likewise, where no list says it */
     bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */
@@ -382,6 +384,7 @@ struct ln_family {
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
     bool lists_alone;       /* by lists alone */
     bool gguf_lists;        /* GGUF: likewise */
+    bool gguf_whole_yarn;   /* GGUF: YaRN's bounds are not rounded, unless a key says so */
     bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */
     bool v_norm;            /* values are normalised by head, without weights */
     bool layer_scales;      /* what a layer gives is multiplied by a number */

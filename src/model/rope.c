@@ -316,7 +316,7 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
                            .beta_fast = 32.0,
                            .beta_slow = 1.0,
                            .extra_magnitude = 1.0,
-                           .truncate = true};
+                           .truncate = !source->whole_yarn};
     LN_TRY(check_kinds(config, err));
     bool is_nested = !is_local_unnested(&r);
     if (is_nested)

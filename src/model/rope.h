@@ -12,6 +12,7 @@ typedef struct ln_rope_source {
     bool is_half;       /* what GGUF gives is twice what rotates */
     double fraction;    /* of a head that rotates when the checkpoint does not say; 0: all */
     bool by_fraction;   /* rotary_dim does not count */
+    bool whole_yarn;    /* YaRN's bounds are not rounded when the checkpoint does not say */
     bool local;         /* of windowed layers, where they have a table of their own */
     bool lists_flags;   /* layer_rope_theta says which layers rotate, not by which base */
     double local_theta; /* its base when the checkpoint does not say; 0: the other table's */

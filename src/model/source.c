@@ -159,6 +159,19 @@ static ln_weight_source key_part(const ln_attention_spec *a, size_t n_rows, size
         .n_rows = n_rows, .row_begin = a->latent.n_latent, .run_rows = n_rows};
 }
 
+/* Of queries beside whose heads lie those of a gate of the output, and what follows them: keys,
+ * then values, or nothing. */
+static ln_weight_source gated_part(const ln_attention_spec *a, ln_role role, size_t n_rows) {
+    size_t q = 2 * a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim;
+    if (role == LN_ROLE_K || role == LN_ROLE_V)
+        return (ln_weight_source){
+            .n_rows = n_rows, .row_begin = role == LN_ROLE_K ? q : q + k, .run_rows = n_rows};
+    return (ln_weight_source){.n_rows = n_rows,
+                              .row_begin = role == LN_ROLE_Q ? 0 : a->k_dim,
+                              .run_rows = a->k_dim,
+                              .run_stride = 2 * a->k_dim};
+}
+
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
@@ -201,12 +214,8 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         source.run_stride = 2;
         *stored_rows = 2 * n_rows;
         break;
-    case LN_PART_Q_GATE_BY_HEAD:
-        source.row_begin = id.role == LN_ROLE_Q ? 0 : a->k_dim;
-        source.run_rows = a->k_dim;
-        source.run_stride = 2 * a->k_dim;
-        *stored_rows = 2 * n_rows;
-        break;
+    case LN_PART_Q_GATE_BY_HEAD: *stored_rows = 2 * n_rows; return gated_part(a, id.role, n_rows);
+    case LN_PART_GATED_QKV: *stored_rows = 2 * q + k + v; return gated_part(a, id.role, n_rows);
     case LN_PART_KV_ROPE: return key_part(a, n_rows, stored_rows);
     case LN_PART_LATENT_Q_GATE: return query_part(a, id.role, n_rows, stored_rows);
     case LN_PART_GQKV: return fourth_part(id.role, n_rows, stored_rows);

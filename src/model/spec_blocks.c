@@ -1,15 +1,28 @@
 #include "model/spec_blocks.h"
 
+#include <string.h>
+
 #include "model/family.h"
 
 enum { MAX_EXPERTS = 4096 };
 
-static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
+/* Whether GGUF's layers have biases by which experts are chosen. */
+static bool has_expert_bias(const ln_checkpoint *checkpoint) {
+    for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++)
+        if (strstr(ln_checkpoint_tensor(checkpoint, i)->name, ".exp_probs_b.") != NULL)
+            return true;
+    return false;
+}
+
+static ln_status read_router(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
+                             ln_error *err) {
     size_t number = 0; /* GGUF: 1 softmax, 2 sigmoid, 3 softmax over the chosen */
     LN_TRY(ln_config_size(config, (ln_key){"", "expert_gating_func"}, 0, 3, &number, err));
     if (number == 1)
         moe->router = LN_ROUTER_SOFTMAX;
-    if (number == 2)
+    bool is_sigmoid = number == 0 && family->gguf_bias_is_sigmoid && config->is_gguf &&
+                      has_expert_bias(config->checkpoint);
+    if (number == 2 || is_sigmoid)
         moe->router = LN_ROUTER_SIGMOID;
     if (number == 3)
         moe->router = LN_ROUTER_SOFTMAX_CHOSEN;
@@ -202,7 +215,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a sparse mixer of %zu experts, not 2",
                        ln_checkpoint_path(config->checkpoint), moe->n_used);
     moe->scale = scale == 0 ? 1.0f : (float)scale;
-    LN_TRY(read_router(config, moe, err));
+    LN_TRY(read_router(config, family, moe, err));
     moe->zero_other_groups = family->zero_other_groups;
     moe->group_by_two = moe->router == LN_ROUTER_SIGMOID || family->group_by_two;
     LN_TRY(read_groups(config, moe, err));

@@ -310,6 +310,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
                                  .whole_head = latent,
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .is_half = config->is_gguf && family->gguf_half_rope && i == 0,
+                                 .whole_yarn = config->is_gguf && family->gguf_whole_yarn,
                                  .local = i == 1,
                                  .by_fraction = family->rope_by_fraction,
                                  .lists_flags = family->rope_rule == LN_ROPE_LISTED,

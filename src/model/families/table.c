@@ -45,16 +45,51 @@ const char *ln_binding_pattern(const ln_binding *binding, ln_checkpoint_format f
     return binding->gguf[0] != '\0' ? binding->gguf : NULL;
 }
 
+/* What converters to GGUF may join, of any family (llama.cpp's --fuse-qkv, --fuse-gate-up-exps). */
+static const ln_binding *fused_binding(const ln_family *family, ln_role role) {
+#define FUSED(role_, name, part)                                                                   \
+    { .role = role_, .gguf = "blk.%d." name, .gguf_part = part }
+    static const ln_binding gated[] = {
+        FUSED(LN_ROLE_Q, "attn_qkv", LN_PART_GATED_QKV),
+        FUSED(LN_ROLE_K, "attn_qkv", LN_PART_GATED_QKV),
+        FUSED(LN_ROLE_V, "attn_qkv", LN_PART_GATED_QKV),
+        FUSED(LN_ROLE_ATTENTION_GATE, "attn_qkv", LN_PART_GATED_QKV)};
+    static const ln_binding fused[] = {
+        FUSED(LN_ROLE_Q, "attn_qkv", LN_PART_QKV),
+        FUSED(LN_ROLE_K, "attn_qkv", LN_PART_QKV),
+        FUSED(LN_ROLE_V, "attn_qkv", LN_PART_QKV),
+        FUSED(LN_ROLE_MIXER_Q, "attn_qkv", LN_PART_MIXER_QKV),
+        FUSED(LN_ROLE_MIXER_K, "attn_qkv", LN_PART_MIXER_QKV),
+        FUSED(LN_ROLE_MIXER_V, "attn_qkv", LN_PART_MIXER_QKV),
+        FUSED(LN_ROLE_EXPERT_GATE, "ffn_gate_up_exps", LN_PART_GATE_UP),
+        FUSED(LN_ROLE_EXPERT_UP, "ffn_gate_up_exps", LN_PART_GATE_UP)};
+#undef FUSED
+    bool is_gated = false;
+    for (size_t i = 0; i < family->n_bindings; i++)
+        is_gated |= family->bindings[i].gguf_part == LN_PART_Q_GATE_BY_HEAD;
+    for (size_t i = 0; is_gated && i < sizeof gated / sizeof *gated; i++)
+        if (gated[i].role == role)
+            return &gated[i];
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
+        if (fused[i].role == role)
+            return &fused[i];
+    return NULL;
+}
+
 const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
                                     ln_tensor_id id, size_t index) {
-    bool is_bare;
+    bool is_bare, has_any = false;
     for (size_t i = 0; i < family->n_bindings; i++) {
         const ln_binding *binding = &family->bindings[i];
-        if (binding->role == id.role && binding->encoder == id.encoder &&
-            ln_binding_pattern(binding, format, &is_bare) != NULL && index-- == 0)
+        if (binding->role != id.role || binding->encoder != id.encoder ||
+            ln_binding_pattern(binding, format, &is_bare) == NULL)
+            continue;
+        if (index-- == 0)
             return binding;
+        has_any = true;
     }
-    return NULL;
+    bool may_be_fused = format == LN_FORMAT_GGUF && has_any && !id.encoder && index == 0;
+    return may_be_fused ? fused_binding(family, id.role) : NULL;
 }
 
 void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,

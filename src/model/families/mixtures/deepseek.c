@@ -25,6 +25,7 @@ const ln_family ln_family_deepseek_v2 = {
     .keeps_expert_weights = true,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
+    .gguf_bias_is_sigmoid = true,
     LN_BINDINGS(v2_bindings),
 };
 

@@ -45,5 +45,6 @@ const ln_family ln_family_gpt_oss = {
     .window_period = 2,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,
     .sinks = true,
+    .gguf_whole_yarn = true,
     LN_BINDINGS(bindings),
 };

@@ -227,6 +227,8 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
     if (n_normed > 0 && has_norm != (spec->n_layers >= n_normed))
         return refuse(plan,
                       has_norm ? "q/k norms in so few layers" : "so many layers without q/k norms");
+    if (plan->target->parallel_key == NULL && spec->layers[0].placement != plan->target->placement)
+        return refuse(plan, "blocks one after the other");
     if (spec->learned_offset > 0)
         return refuse(plan, "positions that do not begin at 0");
     size_t n_alibi = plan->target->gguf_alibi_layers; /* the number of layers says which */

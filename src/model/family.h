@@ -9,6 +9,8 @@
 /* What a weight is for. Every role may have a bias beside it. */
 typedef enum ln_role {
     LN_ROLE_EMBEDDING,
+    LN_ROLE_EMBEDDING_IN, /* [dim][embedded_dim], behind an embedding of other width, */
+    LN_ROLE_OUTPUT_IN,    /* and [embedded_dim][dim] in front of the output */
     LN_ROLE_LEARNED_POSITIONS,
     LN_ROLE_EMBEDDING_NORM,
     LN_ROLE_TOKEN_TYPES, /* [n_types][dim] */
@@ -279,7 +281,9 @@ struct ln_family {
     bool norms_add_one;      /* folders: to their weights, where the kind does not say it */
     bool output_norm_is_rms; /* whatever the others are */
     ln_placement placement;
-    const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
+    const char *parallel_key;    /* a flag that says whether the residual is parallel, or NULL */
+    const char *hf_parallel_key; /* the same, which GGUF has not */
+    const char *norm_before_key; /* a flag: false where norms are behind the residual; or NULL */
     ln_qk_norm qk_norm;
     const char *qk_norm_key;    /* a flag that says whether they are there; NULL: they are */
     size_t gguf_qk_norm_layers; /* GGUF's readers want them with so many layers, never with fewer */
@@ -292,6 +296,8 @@ struct ln_family {
     ln_positions positions;
     double rope_fraction;    /* of a head that rotates when the checkpoint does not say; 0: all */
     const char *rope_key;    /* positions are RoPE all the same where this key is there, or NULL */
+    const char *alibi_key;   /* a flag that says that positions are ALiBi, or NULL */
+    bool scales_alibi;       /* its biases as the products of queries and keys */
     size_t learned_offset;   /* first row of the learned positions that counts */
     bool computed_positions; /* folders have no table of them: sines and cosines */
     bool even_sinusoids;     /* frequencies of these are 10000^(-2 i / dim), and no row is blank */

@@ -32,10 +32,33 @@ size_t ln_forward_max_head_ops(void) {
     return OPS_PER_LAYER + OPS_OUTSIDE;
 }
 
+/* x = matrix of the embedding + positions. */
+static void embed_in(recorder *r, const ln_weight *learned) {
+    const ln_weight *matrix = &r->weights->embedding_in;
+    push(r, LN_OP_EMBED)->embed = (ln_op_embed){
+        .table = &r->weights->embedding, .scale = r->spec->embedding_scale, .out = r->a->normed};
+    push(r, LN_OP_EMBED)->embed = (ln_op_embed){.table = &r->weights->no_tokens,
+                                                .learned = learned->data != NULL ? learned : NULL,
+                                                .learned_offset = r->spec->learned_offset,
+                                                .scale = 1.0f,
+                                                .out = r->a->x};
+    push(r, LN_OP_LINEAR)->linear =
+        (ln_op_linear){.weight = matrix,
+                       .n_rows = r->batch->n_tokens,
+                       .x = gather(r, matrix, r->batch->n_tokens, r->a->normed),
+                       .residual = r->a->x,
+                       .scale = 1.0f,
+                       .out = r->a->x};
+}
+
 static void embed(recorder *r) {
     const ln_weights *w = r->weights;
     const ln_weight *learned = r->encoder ? &w->encoder.learned_positions : &w->learned_positions;
     bool is_part = r->spec->ranks.n > 0; /* the first rank adds positions */
+    if (r->spec->embedded_dim > 0) {
+        embed_in(r, learned);
+        return;
+    }
     push(r, LN_OP_EMBED)->embed = (ln_op_embed){
         .table = &w->embedding,
         .learned = learned->data != NULL && r->spec->ranks.rank == 0 ? learned : NULL,
@@ -535,6 +558,15 @@ static void output_dense(recorder *r, size_t n_rows, float *x) {
     r->ops[r->n_ops - 1].norm.n_rows = n_rows;
 }
 
+/* What the output reads where it is narrower than x. */
+static const float *output_in(recorder *r, size_t n_rows, const float *x) {
+    const ln_weight *matrix = &r->weights->output_in;
+    const float *gathered = gather(r, matrix, n_rows, x);
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
+        .weight = matrix, .n_rows = n_rows, .x = gathered, .scale = 1.0f, .out = r->a->x};
+    return r->a->x;
+}
+
 /* The output norm gathers the rows whose logits are wanted. */
 static void logits(recorder *r) {
     size_t n_rows = r->batch->n_logits;
@@ -547,11 +579,14 @@ static void logits(recorder *r) {
     };
     if (r->spec->output_dense)
         output_dense(r, n_rows, r->a->normed);
+    const float *x = r->a->normed;
+    if (r->spec->embedded_dim > 0)
+        x = output_in(r, n_rows, x);
     const ln_weight *output = &r->weights->output;
     if (r->batch->logit_adapters.n_runs > 0)
         lora_shrink_rows(r, &r->batch->logit_adapters,
-                         (ln_op_lora_shrink){.n_rows = n_rows, .x = r->a->normed}, 1, &output);
-    const float *x = gather(r, output, n_rows, r->a->normed);
+                         (ln_op_lora_shrink){.n_rows = n_rows, .x = x}, 1, &output);
+    x = gather(r, output, n_rows, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = output,
         .n_rows = n_rows,

@@ -427,12 +427,15 @@ static ln_status alibi(ln_loader *l) {
     size_t n = ln_shard_whole(l->spec)->layers[0].attention.n_heads, power = 1;
     while (power * 2 <= n)
         power *= 2;
+    double scale = l->spec->family->scales_alibi ? (double)l->spec->layers[0].attention.scale : 1.0;
     float *slopes = calloc(n, sizeof *slopes);
     if (slopes == NULL)
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory making the ALiBi slopes");
     for (size_t i = 0; i < n; i++)
-        slopes[i] = (float)(i < power ? exp2(-8.0 * (double)(i + 1) / (double)power)
-                                      : exp2(-4.0 * (double)(2 * (i - power) + 1) / (double)power));
+        slopes[i] =
+            (float)(scale * (i < power
+                                 ? exp2(-8.0 * (double)(i + 1) / (double)power)
+                                 : exp2(-4.0 * (double)(2 * (i - power) + 1) / (double)power)));
     ln_status status = ln_load_table(l, slopes + heads->begin, heads->n > 0 ? heads->n : n,
                                      &l->weights->alibi_slopes);
     free(slopes);
@@ -473,9 +476,9 @@ static ln_status output(ln_loader *l) {
     if (!spec->tied && spec->unit_output)
         LN_TRY(unit_output(l, id, &w->output));
     else if (!spec->tied || l->first_layer > 0)
-        LN_TRY(ln_load_matrix(l, role, 0, vocab_rows(l), spec->dim, &w->output));
+        LN_TRY(ln_load_matrix(l, role, 0, vocab_rows(l), ln_embedded_dim(spec), &w->output));
     else
-        ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, spec->dim, &w->output);
+        ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, ln_embedded_dim(spec), &w->output);
     id.role = LN_ROLE_OUTPUT_BIAS;
     if (spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         id = (ln_tensor_id){.role = LN_ROLE_OUTPUT, .is_bias = true};
@@ -486,7 +489,11 @@ static ln_status output(ln_loader *l) {
 
 /* A norm in front of the logits; one that does nothing when the family has none. */
 static ln_status last_norm(ln_loader *l, ln_norm *out) {
-    LN_TRY(ln_load_norm(l, LN_ROLE_OUTPUT_NORM, 0, l->spec->dim, out));
+    bool is_behind = l->spec->family->norm_before_key != NULL &&
+                     l->spec->layers[0].placement == LN_PLACE_AFTER; /* as the last block's is */
+    *out = (ln_norm){0};
+    if (!is_behind)
+        LN_TRY(ln_load_norm(l, LN_ROLE_OUTPUT_NORM, 0, l->spec->dim, out));
     if (l->spec->family->averages_blocks)
         out->eps *= (float)(2 * l->spec->n_layers + 1);
     if (out->dim == 0)
@@ -498,6 +505,8 @@ static ln_status last_norm(ln_loader *l, ln_norm *out) {
 static ln_status output_dense(ln_loader *l) {
     ln_weights *w = l->weights;
     size_t dim = l->spec->dim;
+    if (l->spec->embedded_dim > 0)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_OUTPUT_IN, 0, l->spec->embedded_dim, dim, &w->output_in));
     if (!l->spec->output_dense)
         return LINNET_OK;
     LN_TRY(ln_load_matrix(l, LN_ROLE_OUTPUT_DENSE, 0, dim, dim, &w->output_dense));
@@ -576,7 +585,12 @@ static ln_status encoder(ln_loader *l) {
 static ln_status embedding(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
-    LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, vocab_rows(l), spec->dim, &w->embedding));
+    size_t width = ln_embedded_dim(spec);
+    LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, vocab_rows(l), width, &w->embedding));
+    if (spec->embedded_dim > 0) {
+        LN_TRY(ln_load_no_tokens(l, spec->dim));
+        LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING_IN, 0, spec->dim, width, &w->embedding_in));
+    }
     LN_TRY(learned_positions(l, &w->learned_positions));
     if (spec->n_types > 0)
         LN_TRY(

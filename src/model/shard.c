@@ -214,6 +214,10 @@ static void divide_layers(divider *d, ln_layer_spec *layers) {
 static ln_status check_experts(const ln_checkpoint *checkpoint, const ln_spec *whole,
                                const ln_mesh *mesh, ln_error *err) {
     size_t n_ranks = ln_mesh_in_stage(mesh), most = 0;
+    if (n_ranks > 1 && whole->embedded_dim > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: word_embed_proj_dim: ranks cannot divide an embedding of another width",
+                       ln_checkpoint_path(checkpoint));
     for (size_t i = 0; i < whole->n_layers && n_ranks > 1; i++)
         if (whole->layers[i].ffn.moe.n_zero > 0)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,

@@ -321,7 +321,8 @@ typedef struct ln_spec {
          * one so many times; eps is added to what blocks read alone. 0: they stay as they are */
         size_t n_rounds;
     } hyper;
-    bool output_dense; /* the output reads a norm of an activation of a matrix of the last norm */
+    size_t embedded_dim; /* columns of the embedding and the output; 0: dim */
+    bool output_dense;   /* the output reads a norm of an activation of a matrix of the last norm */
     ln_activation output_activation;
     bool lacks_output; /* the file is of a model that embeds or classifies: nothing is generated */
     ln_positions positions;
@@ -377,6 +378,11 @@ typedef struct ln_spec {
     } ranks;
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
+
+/* Columns of the embedding and the output. */
+static inline size_t ln_embedded_dim(const ln_spec *spec) {
+    return spec->embedded_dim > 0 ? spec->embedded_dim : spec->dim;
+}
 
 /* Experts whose weights this rank has. */
 static inline size_t ln_layer_n_experts(const ln_layer_spec *layer) {

@@ -344,12 +344,19 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
 
 static ln_status read_placement(const ln_config *config, const ln_family *family,
                                 ln_placement *placement, ln_error *err) {
+    bool before = true;
     *placement = family->placement;
-    if (family->parallel_key == NULL)
+    if (family->norm_before_key != NULL)
+        LN_TRY(ln_config_flag(config, (ln_key){family->norm_before_key, ""}, &before, err));
+    if (!before)
+        *placement = LN_PLACE_AFTER;
+    ln_key key = {family->parallel_key, family->parallel_key};
+    if (family->hf_parallel_key != NULL)
+        key = (ln_key){family->hf_parallel_key, ""};
+    if (key.hf == NULL)
         return LINNET_OK;
     bool parallel = *placement == LN_PLACE_PARALLEL;
-    LN_TRY(ln_config_flag(config, (ln_key){family->parallel_key, family->parallel_key}, &parallel,
-                          err));
+    LN_TRY(ln_config_flag(config, key, &parallel, err));
     *placement = parallel ? LN_PLACE_PARALLEL : LN_PLACE_PRE;
     return LINNET_OK;
 }
@@ -737,6 +744,17 @@ static ln_status read_output_dense(const ln_config *config, ln_spec *spec, ln_er
     return unknown_activation(config, name, err);
 }
 
+/* An embedding of another width, with a matrix behind it and one in front of the output. */
+static ln_status read_embedded_dim(const ln_config *config, ln_spec *spec, ln_error *err) {
+    size_t width = spec->dim;
+    if (ln_family_binding(spec->family, LN_FORMAT_HF, (ln_tensor_id){.role = LN_ROLE_EMBEDDING_IN},
+                          0) == NULL)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(config, (ln_key){"word_embed_proj_dim", ""}, 1, spec->dim, &width, err));
+    spec->embedded_dim = width < spec->dim ? width : 0;
+    return LINNET_OK;
+}
+
 /* How many tokens a windowed layer sees. */
 static ln_status read_window(const ln_config *config, const ln_spec *spec, size_t *window,
                              ln_error *err) {
@@ -776,6 +794,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
         common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
     LN_TRY(read_window(config, spec, &window, err));
     LN_TRY(read_output_dense(config, spec, err));
+    LN_TRY(read_embedded_dim(config, spec, err));
     LN_TRY(ln_spec_read_hyper(config, spec, err));
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers + 1, err); /* and a head's */

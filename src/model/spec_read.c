@@ -393,6 +393,11 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
                (value.kind != LN_META_STRING ||
                 ln_list_has("rope", value.string.data, value.string.bytes)))
         spec->positions = LN_POSITIONS_ROPE;
+    bool is_alibi = false;
+    if (family->alibi_key != NULL)
+        LN_TRY(ln_config_flag(config, (ln_key){family->alibi_key, ""}, &is_alibi, err));
+    if (is_alibi)
+        spec->positions = LN_POSITIONS_ALIBI;
     spec->first_position = is_wrapped_by(config, "paligemma") ? 1 : 0;
     LN_TRY(check_alibi(config, spec, err));
     LN_TRY(read_sparse_blocks(config, spec, err));

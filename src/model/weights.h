@@ -151,7 +151,8 @@ typedef struct ln_weights {
     ln_norm output_norm;
     ln_weight output_dense; /* [dim][dim] or absent, with an activation and a norm behind it */
     ln_norm output_dense_norm;
-    ln_weight output;            /* [n_vocab][dim]; the embedding when tied */
+    ln_weight embedding_in, output_in; /* [dim][embedded_dim], [embedded_dim][dim] or absent */
+    ln_weight output;                  /* [n_vocab][embedded_dim or dim]; the embedding when tied */
     size_t first_layer;          /* those before it are left out, and the embedding with them */
     size_t end_layer;            /* those from it on are left out, and the output with them */
     ln_layer_weights *layers;    /* [n_layers] */
@@ -163,7 +164,8 @@ typedef struct ln_weights {
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
     const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */
     ln_weight query_scales,
-        no_tokens; /* [ctx_tokens][LN_QUERY_SCALE_WIDTH] by position, and zeros for any token */
+        no_tokens; /* [ctx_tokens][LN_QUERY_SCALE_WIDTH] by position, and zeros for any token, of
+                      that width, or of dim with embedding_in */
     ln_norm hyper_norm;                  /* with several residual streams: of all of them, */
     const float *hyper_most, *hyper_eps; /* [2 n], [n]: what sigmoids are multiplied with, and what
                                             is added */

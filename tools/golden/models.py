@@ -32,6 +32,16 @@ VARIANTS = {
     "falcon_grouped": lambda: hf.FalconConfig(
         **COMMON, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2,
         new_decoder_architecture=True, multi_query=False, alibi=False, bias=False),
+    # ALiBi and blocks one after the other, as in Falcon RW; the reference rounds its biases to
+    # bf16, which leaves powers of two as they are
+    "falcon_rw": lambda: hf.FalconConfig(
+        **COMMON, hidden_size=64, num_hidden_layers=2, num_attention_heads=8,
+        new_decoder_architecture=False, multi_query=False, parallel_attn=False, alibi=True,
+        bias=True),
+    # norms behind the residual and an embedding of half the width, as in OPT 350M
+    "opt_narrow": lambda: hf.OPTConfig(
+        **COMMON, hidden_size=64, ffn_dim=128, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=512, do_layer_norm_before=False, word_embed_proj_dim=32),
     "gpt_neox_sequential": lambda: hf.GPTNeoXConfig(
         **COMMON, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
         num_attention_heads=4, max_position_embeddings=512, use_parallel_residual=False,
@@ -142,7 +152,9 @@ def make(name: str, out: pathlib.Path) -> None:
     seeds = variants.SEEDS | gemmas.SEEDS | hybrids.SEEDS
     torch.manual_seed(sum(name.encode()) + seeds.get(name, 0))
     config = VARIANTS[name]()
-    config._attn_implementation = "eager"
+    # eager attention of Falcon adds ALiBi twice
+    attention = "sdpa" if getattr(config, "alibi", False) is True else "eager"
+    config._attn_implementation = attention
     encoder_decoder = bool(config.is_encoder_decoder)
     auto = hf.AutoModelForSeq2SeqLM if encoder_decoder else hf.AutoModelForCausalLM
     if hasattr(config, "text_config"):
@@ -158,7 +170,7 @@ def make(name: str, out: pathlib.Path) -> None:
     if config.model_type == "nemo_speechlm":
         auto = hf.Nemotron3_5TranscribeForConditionalGeneration
     make_model = auto.from_config if hasattr(auto, "from_config") else auto._from_config
-    model = make_model(config, attn_implementation="eager").float().eval()
+    model = make_model(config, attn_implementation=attention).float().eval()
     if name == "t5_untied":
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     randomize(model)

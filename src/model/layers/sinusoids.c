@@ -53,12 +53,27 @@ static float query_scale(size_t position) {
     return expf(0.1f * log1pf((float)(position + 1) / 2048.0f));
 }
 
+ln_status ln_load_no_tokens(ln_loader *l, size_t n) {
+    const float *table;
+    float *zeros = calloc(n, sizeof *zeros);
+    if (zeros == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a row of zeros");
+    ln_status status = ln_load_table(l, zeros, n, &table);
+    free(zeros);
+    l->weights->no_tokens = (ln_weight){.dtype = LN_DTYPE_F32,
+                                        .n_rows = 1,
+                                        .n_cols = n,
+                                        .row_bytes = n * sizeof *zeros,
+                                        .data = table};
+    return status;
+}
+
 ln_status ln_load_query_scales(ln_loader *l) {
     enum { WIDTH = LN_QUERY_SCALE_WIDTH };
     size_t n = l->options.ctx_tokens;
-    const float *table, zeros[WIDTH] = {0};
+    const float *table;
     float *values = NULL;
-    ln_weight row = {.dtype = LN_DTYPE_F32, .n_cols = WIDTH, .row_bytes = sizeof zeros};
+    ln_weight row = {.dtype = LN_DTYPE_F32, .n_cols = WIDTH, .row_bytes = WIDTH * sizeof(float)};
     if (!l->spec->has_query_scales)
         return LINNET_OK;
     if (l->writable != NULL) {
@@ -71,11 +86,8 @@ ln_status ln_load_query_scales(ln_loader *l) {
     ln_status status = ln_load_table(l, values, n * WIDTH, &table);
     free(values);
     LN_TRY(status);
-    l->weights->query_scales = l->weights->no_tokens = row;
-    l->weights->query_scales.n_rows = n;
-    l->weights->query_scales.data = table;
-    LN_TRY(ln_load_table(l, zeros, WIDTH, &table));
-    l->weights->no_tokens.n_rows = 1;
-    l->weights->no_tokens.data = table;
-    return LINNET_OK;
+    row.n_rows = n;
+    row.data = table;
+    l->weights->query_scales = row;
+    return ln_load_no_tokens(l, WIDTH);
 }

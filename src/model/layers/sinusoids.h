@@ -11,4 +11,7 @@ ln_status ln_load_sinusoids(ln_loader *l, ln_weight *weight);
 /* Beam's scales of queries by position, or logarithms of positions, where layers have them. */
 ln_status ln_load_query_scales(ln_loader *l);
 
+/* A row of n zeros that counts as the embedding of any token. */
+ln_status ln_load_no_tokens(ln_loader *l, size_t n);
+
 #endif

@@ -1,4 +1,5 @@
-/* Falcon 7B (one KV head, one norm) and 40B, 180B (groups, two norms): parallel residual. */
+/* Falcon 7B (one KV head, one norm) and 40B, 180B (groups, two norms): parallel residual. Falcon
+ * RW: as many KV heads as heads, one block after the other, ALiBi. */
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
@@ -11,6 +12,7 @@ static const ln_binding bindings[] = {
      .hf = "transformer.h.%d.ln_mlp",
      .gguf = "blk.%d.attn_norm",
      .optional = true},
+    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.post_attention_layernorm", .gguf = ""},
     LN_QKV("transformer.h.%d.self_attention.query_key_value", .hf_part = LN_PART_QKV_BY_GROUP,
            LN_GGUF_QKV),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.self_attention.dense"},
@@ -23,9 +25,11 @@ const ln_family ln_family_falcon = {
     .gguf = "falcon",
     .hf_prefix = "transformer.",
     .defaults = "multi_query=true",
-    .refused = "alibi|!parallel_attn",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
+    .hf_parallel_key = "parallel_attn",
+    .alibi_key = "alibi",
+    .scales_alibi = true,
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
     LN_BINDINGS(bindings),

@@ -1,8 +1,11 @@
-/* OPT: learned positions that begin at row 2, relu. */
+/* OPT: learned positions that begin at row 2, relu. The 350M has norms behind the residual and an
+ * embedding of half the width. */
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "model.decoder.embed_tokens"},
+    {.role = LN_ROLE_EMBEDDING_IN, .hf = "model.decoder.project_in"},
+    {.role = LN_ROLE_OUTPUT_IN, .hf = "model.decoder.project_out"},
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "model.decoder.embed_positions"},
     {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.decoder.final_layer_norm"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
@@ -15,8 +18,9 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_opt = {
     .name = "opt",
     .hf_prefix = "model.",
-    .refused = "_remove_final_layer_norm|!do_layer_norm_before",
+    .refused = "_remove_final_layer_norm",
     .norm = LN_NORM_LAYER,
+    .norm_before_key = "do_layer_norm_before",
     .activation = LN_ACT_RELU,
     .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,

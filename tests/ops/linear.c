@@ -219,6 +219,30 @@ static void linear_multiplies_many_tiles(void **state) {
     }
 }
 
+/* So many rows that a GPU takes their output tiles band after band, the last of which is shorter.
+ */
+static void linear_multiplies_bands_of_tiles(void **state) {
+    (void)state;
+    enum { N_ROWS = 2400 / LESS };
+    for (size_t i = 0; i < 8; i++) {
+        bool has_gate = i % 2;
+        ln_dtype dtype = i / 2 == 1 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16;
+        ln_dtype byte_dtype = i / 2 == 2   ? LN_DTYPE_F8_E4M3
+                              : i / 2 == 3 ? LN_DTYPE_I8
+                                           : LN_DTYPE_F32;
+        check_linear(&(linear_case){.dtype = dtype,
+                                    .gate_dtype = dtype,
+                                    .byte_dtype = byte_dtype,
+                                    .n_rows = N_ROWS + 37 * i,
+                                    .n_out = has_gate ? 150 : 420,
+                                    .n_in = byte_dtype != LN_DTYPE_F32 ? 96 : columns_of(dtype, 77),
+                                    .has_gate = has_gate,
+                                    .has_residual = !has_gate,
+                                    .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 1.0f});
+    }
+}
+
 /* So few tiles of results, of so many columns, that blocks of a GPU share each: four of them tiles
  * of 64, 128 or 192 rows (the first, second, third and last sizes), two the fourth's; of int8, two
  * from the third on. Of 64 rows and less those of E4M3 alone are shared. The last slice of the
@@ -402,6 +426,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_long_rows),
     cmocka_unit_test(linear_multiplies_many_columns),
     cmocka_unit_test(linear_multiplies_many_tiles),
+    cmocka_unit_test(linear_multiplies_bands_of_tiles),
     cmocka_unit_test(linear_multiplies_shared_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_long_prompts),

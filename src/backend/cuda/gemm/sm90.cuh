@@ -133,13 +133,13 @@ static __device__ __forceinline__ void scale_tile(const ARGS &g, unsigned number
 }
 
 /* Writes output tile `number`, which is found again. */
-template <typename CONFIG>
-static __device__ __forceinline__ void store_tile(const ln_gemm_args &p, unsigned &number,
-                                                  const float (&total)[CONFIG::N_ACC],
-                                                  float *outs) {
+template <typename CONFIG, typename ARGS>
+static __device__ __forceinline__ void
+store_tile(const ARGS &g, unsigned &number, const float (&total)[CONFIG::N_ACC], float *outs) {
+    const ln_gemm_args &p = args_of(g);
     output_tile tile;
     asm volatile("" : "+r"(number));
-    find_tile<CONFIG>(p, number, tile);
+    find_tile<CONFIG>(g, number, tile);
     size_t first = (size_t)tile.m * CONFIG::ROWS;
     tile_rows rows = {NULL, first, 1, p.n_rows - first};
     if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
@@ -148,13 +148,6 @@ static __device__ __forceinline__ void store_tile(const ln_gemm_args &p, unsigne
         store_gated<CONFIG>(p, tile, total, outs);
     else
         store_plain<CONFIG>(p, tile, total, outs);
-}
-
-template <typename CONFIG>
-static __device__ __forceinline__ void store_tile(const dense_args &g, unsigned &number,
-                                                  const float (&total)[CONFIG::N_ACC],
-                                                  float *outs) {
-    store_tile<CONFIG>(g.p, number, total, outs);
 }
 
 template <typename CONFIG>
@@ -312,7 +305,12 @@ template <typename CONFIG> static inline unsigned count_tiles(const ln_gemm_args
 /* n_ctas: that share an output tile. */
 template <typename CONFIG>
 static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream) {
-    dense_args g = {args, n_ctas, {}, {}, {}, {}};
+    dense_args g = {};
+    g.p = args, g.n_ctas = n_ctas;
+    g.band_rows = ln_ceil_div(args.n_rows, CONFIG::ROWS);
+    if (!CONFIG::SPLIT)
+        g.band_rows = choose_band(g.band_rows);
+    g.band_tiles = g.band_rows * ln_gemm_output_tiles(args, CONFIG::N_COLUMNS);
     size_t n_rows = is_one_act_tile<CONFIG>((const dense_args *)NULL)
                         ? args.x.rows_per_tile
                         : (size_t)ln_ceil_div(args.n_rows, CONFIG::ROWS) * CONFIG::ROWS;

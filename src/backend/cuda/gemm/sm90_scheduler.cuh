@@ -1,6 +1,7 @@
 /* Which output tile a persistent CTA computes next: of dense linears, of one matrix for each group
  * of rows, and of K ranges with split-K. Tiles that follow one another have the same columns and
- * different rows, so that weights are read once from global memory. */
+ * different rows, so that weights are read once from global memory. Of many rows that holds within
+ * a band of them, so that what the CTAs read at a time stays in L2, however much they write. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SCHEDULER_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SCHEDULER_CUH
 
@@ -13,7 +14,8 @@
  * block scales. */
 typedef struct dense_args {
     ln_gemm_args p;
-    unsigned n_ctas; /* that share an output tile */
+    unsigned n_ctas;                /* that share an output tile */
+    unsigned band_rows, band_tiles; /* output tiles of a band: along M, and in all */
     CUtensorMap act, aux, gate, weights[LN_GEMM_MAX_PARTS];
 } dense_args;
 
@@ -36,26 +38,43 @@ static __host__ __device__ __forceinline__ const ln_gemm_args &args_of(const gro
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
+/* The part of output tiles `n` of a row of them. */
 template <typename CONFIG>
-static __device__ __forceinline__ bool find_tile(const ln_gemm_args &p, unsigned number,
-                                                 output_tile &out) {
-    constexpr unsigned OWN = CONFIG::N_COLUMNS, ROWS = CONFIG::ROWS;
-    unsigned n_row_tiles = ((unsigned)p.n_rows + ROWS - 1) / ROWS;
-    out.m = number % n_row_tiles;
-    out.n = number / n_row_tiles;
+static __device__ __forceinline__ bool find_columns(const ln_gemm_args &p, unsigned n,
+                                                    output_tile &out) {
+    constexpr unsigned OWN = CONFIG::N_COLUMNS;
+    out.n = n;
     for (out.part = 0; out.part < p.n_parts; out.part++) {
-        unsigned n = ((unsigned)p.parts[out.part].epilogue.n_out + OWN - 1) / OWN;
-        if (out.n < n)
+        unsigned n_own = ((unsigned)p.parts[out.part].epilogue.n_out + OWN - 1) / OWN;
+        if (out.n < n_own)
             return true;
-        out.n -= n;
+        out.n -= n_own;
     }
     return false;
 }
 
+/* One band. */
+template <typename CONFIG>
+static __device__ __forceinline__ bool find_tile(const ln_gemm_args &p, unsigned number,
+                                                 output_tile &out) {
+    unsigned n_row_tiles = ((unsigned)p.n_rows + CONFIG::ROWS - 1) / CONFIG::ROWS;
+    out.m = number % n_row_tiles;
+    return find_columns<CONFIG>(p, number / n_row_tiles, out);
+}
+
+/* Band after band, the last of which may have fewer rows. */
 template <typename CONFIG>
 static __device__ __forceinline__ bool find_tile(const dense_args &g, unsigned number,
                                                  output_tile &out) {
-    return find_tile<CONFIG>(g.p, number, out);
+    unsigned n_row_tiles = ((unsigned)g.p.n_rows + CONFIG::ROWS - 1) / CONFIG::ROWS;
+    unsigned first = 0;
+    for (; number >= g.band_tiles; number -= g.band_tiles)
+        first += g.band_rows;
+    if (first >= n_row_tiles)
+        return false;
+    unsigned n_own = min(g.band_rows, n_row_tiles - first);
+    out.m = first + number % n_own;
+    return find_columns<CONFIG>(g.p, number / n_own, out);
 }
 
 /* Group after group, of each the tiles of its slots, then the next columns. */

@@ -32,6 +32,13 @@ static inline unsigned count_clocks(const ln_gemm_args &p, const tile_shape &sha
            n_column_tiles * columns * n_reduced / REDUCED_PER_CLOCK;
 }
 
+/* Row tiles of a band. As many CTAs as run at a time take a few rows times a few columns of output
+ * tiles, of bands of ten fewest bytes in all. */
+static inline unsigned choose_band(unsigned n_row_tiles) {
+    enum { BAND = 10, MOST = 16 };
+    return n_row_tiles > MOST ? (unsigned)BAND : n_row_tiles;
+}
+
 /* Whether the 16-bit and FP8 mainloops have kernels for so many rows, and split-K kernels. */
 static constexpr bool has_rows(int layout, bool precise, unsigned rows) {
     bool is_many = layout == LN_LAYOUT_F8_ROW || (layout == LN_LAYOUT_BF16 && !precise);

@@ -264,6 +264,8 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
         else
             end_tile<CONFIG>(g, number, total, outs);
     }
+    if constexpr (CONFIG::HAS_IMAGE)
+        ln_bulk_store_wait();
 #endif
 }
 

@@ -30,7 +30,11 @@ struct sm90_config {
     static constexpr unsigned TILES =
         WARPS / (GATE ? 2 : 1); /* weight tiles of a matrix, along N */
     static constexpr unsigned N_COLUMNS = TILES * LN_WEIGHT_TILE_ROWS;
-    static constexpr unsigned OUT_BYTES = WARPS * OUT_FLOATS * 4;
+    /* a gate's results as they are copied to the activations of the linears behind it */
+    static constexpr bool HAS_IMAGE =
+        HAS_GATE && WEIGHTS == LN_LAYOUT_BF16 && !HAS_PRECISE && WARPGROUPS == 2;
+    static constexpr unsigned IMAGE_AT = WARPS * OUT_FLOATS * 4; /* behind results on their way */
+    static constexpr unsigned OUT_BYTES = IMAGE_AT + (HAS_IMAGE ? TILE_ROWS * 128 : 0);
     /* the same warps on other rows, without a gate */
     template <int OTHER_ROWS>
     using with_rows = sm90_config<WEIGHTS, OTHER_ROWS, WARPGROUPS, false, PRECISE, false>;

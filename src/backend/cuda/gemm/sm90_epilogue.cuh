@@ -7,6 +7,7 @@
 #include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/gemm/args.cuh"
 #include "backend/cuda/gemm/sm90_config.cuh"
+#include "backend/cuda/ptx/bulk_store.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -179,6 +180,52 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
                                 column, outs + warp * OUT_FLOATS);
 }
 
+/* bar.sync of a consumer warpgroup. */
+static __device__ __forceinline__ void sync_warpgroup(unsigned warpgroup) {
+    asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 8) : "memory");
+}
+
+/* Whether the result of an output tile is whole rows of 128 bytes of the activations of the linears
+ * behind it, which follow one another. */
+template <typename CONFIG>
+static __device__ __forceinline__ bool is_image(const ln_gemm_args &p, const ln_epilogue &e) {
+    return CONFIG::HAS_IMAGE && p.converts && p.leaves_out && p.to.rows_per_tile >= p.n_rows &&
+           e.n_out % 64 == 0;
+}
+
+/* Copies the image of a tile's half, which its warpgroup has written, to the activations. */
+template <typename CONFIG>
+static __device__ __forceinline__ void copy_image(const ln_gemm_args &p, const output_tile &tile,
+                                                  size_t first, const char *image) {
+    if (first >= p.n_rows)
+        return;
+    size_t n = min((size_t)CONFIG::ROWS / 2, p.n_rows - first);
+    char *to = (char *)p.to.bf16 + (tile.n * p.to.rows_per_tile + first) * 128;
+    ln_bulk_store(to, image, (unsigned)n * 128);
+}
+
+/* Writes a gate's result of ROWS / 2 rows and a pair's sixteen columns, in accumulators' order, to
+ * the image of its warpgroup. Lanes t and t + 4 exchange, so that each has two columns of a row. */
+template <typename CONFIG, int N>
+static __device__ __forceinline__ void write_image(const float (&y)[N], float scale, unsigned pair,
+                                                   char *image) {
+    unsigned lane = this_thread() % LN_WARP, column = lane / 4;
+    bool is_odd = column % 2;
+    unsigned row = lane % 4 * 2 + is_odd, chunk = pair / 2 * 4 + column / 2;
+    char *at = image + row * 128 + (chunk ^ row) * 16 + pair % 2 * 8;
+#pragma unroll
+    for (int j = 0; j < N / 4; j++) {
+        uint32_t words[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float upper = scale * y[4 * j + 2 * h], lower = scale * y[4 * j + 2 * h + 1];
+            float other = __shfl_xor_sync(0xffffffffu, is_odd ? upper : lower, 4);
+            words[h] = is_odd ? ln_pack_bf16(other, lower) : ln_pack_bf16(upper, other);
+        }
+        *(uint2 *)(at + j * 1024) = make_uint2(words[0], words[1]);
+    }
+}
+
 /* The warps of a pair exchange half of their accumulators: the gate's warp stores the upper rows.
  */
 template <typename CONFIG>
@@ -208,8 +255,23 @@ static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const 
         }
         sync_pair(pair);
     }
-    size_t column = ((size_t)tile.n * PAIRS + pair) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
     size_t first = (size_t)tile.m * ROWS + (is_gate ? 0 : ROWS / 2);
+    if constexpr (CONFIG::HAS_IMAGE) {
+        unsigned warpgroup = thread / WARPGROUP, is_first = thread % WARPGROUP == 0;
+        char *image = (char *)outs + CONFIG::IMAGE_AT + warpgroup * (ROWS / 2 * 128);
+        if (is_image<CONFIG>(p, e)) {
+            if (is_first)
+                ln_bulk_store_wait_read(); /* of the tile before */
+            sync_warpgroup(warpgroup);
+            write_image<CONFIG>(y, e.scale, pair, image);
+            ln_fence_proxy_async();
+            sync_warpgroup(warpgroup);
+            if (is_first)
+                copy_image<CONFIG>(p, tile, first, image);
+            return;
+        }
+    }
+    size_t column = ((size_t)tile.n * PAIRS + pair) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
     write_rows<ROWS / 16, true>(p, e, y, first, column, own);
 }
 

@@ -1,0 +1,30 @@
+/* Bulk copies from shared to global memory (sm_90). The thread that issues them waits for them. */
+#ifndef LN_BACKEND_CUDA_PTX_BULK_STORE_CUH
+#define LN_BACKEND_CUDA_PTX_BULK_STORE_CUH
+
+#include "backend/cuda/ptx/shared_address.cuh"
+
+/* fence.proxy.async: what this thread has stored to shared memory is seen by bulk copies. */
+static __device__ __forceinline__ void ln_fence_proxy_async(void) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* cp.async.bulk: `bytes`, a multiple of 16, as a group of its own. */
+static __device__ __forceinline__ void ln_bulk_store(void *to, const void *from, unsigned bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+                 "cp.async.bulk.commit_group;" ::"l"(to),
+                 "r"(ln_shared_address(from)), "r"(bytes)
+                 : "memory");
+}
+
+/* cp.async.bulk.wait_group.read: until this thread's copies have read shared memory. */
+static __device__ __forceinline__ void ln_bulk_store_wait_read(void) {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+/* cp.async.bulk.wait_group: until they have been written. */
+static __device__ __forceinline__ void ln_bulk_store_wait(void) {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+#endif

@@ -285,7 +285,7 @@ static double weights_gb(const shape *m, const mesh *at) {
  * random. */
 static double other_ranks(const shape *m, double n) {
     double none = 1;
-    for (double i = 0; i < m->used; i++)
+    for (int i = 0; i < (int)m->used; i++)
         none *= (m->experts - m->experts / n - i) / (m->experts - i);
     return (n - 1) * (1 - none);
 }

@@ -2,9 +2,10 @@
  *
  *   mpirun -n N bench_collectives [BACKEND [RUNS]]
  *
- * All-reduces of 8 KB to 16 MB, with a residual; columns gathered on rank 0; what rank 0 has, for
- * all; rows passed from stage to stage. Times are those of one among many queued together, as a
- * step's are; on a GPU also within a CUDA graph. The fastest of several.
+ * All-reduces of 8 KB to 16 MB, with a residual; the same with a norm behind, fused and not, whose
+ * bits must be the same; columns gathered on rank 0; what rank 0 has, for all; rows passed from
+ * stage to stage. Times are those of one among many queued together, as a step's are; on a GPU also
+ * within a CUDA graph. The fastest of several.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +13,17 @@
 
 #include "backend/rank_ops.h"
 #include "backend/registry.h"
+#include "backend/values.h"
 #include "base/clock.h"
 #include "dist/collectives.h"
 
-enum { MAX_FLOATS = 4 << 20, N_OPS = 64 };
+enum { MAX_FLOATS = 4 << 20, N_OPS = 64, MAX_DIM = 8192 };
 
 typedef struct bench {
     ln_collectives all, group;
     ln_backend *backend;
     float *x, *residual, *out, *scratch; /* the backend's */
+    float *normed, *weight;              /* weight [MAX_DIM] */
     float *host;                         /* [MAX_FLOATS] */
     ln_op ops[N_OPS];
     ln_batch batch;
@@ -98,6 +101,87 @@ static void check_sum(bench *b, size_t n, bool has_residual) {
     if (n_wrong > 0)
         printf("rank %zu: %zu of %zu sums are wrong\n", b->all.rank, n_wrong, n);
     b->n_wrong += n_wrong;
+}
+
+/* What follows an all-reduce in a model: a norm of the sum, or a norm that goes to a residual. */
+typedef enum norm_place { AHEAD_OF_BLOCK, BEHIND_BLOCK } norm_place;
+
+/* An all-reduce of rows and a norm behind it, as operations `at` and the next; numbered, so that
+ * they can run as one kernel. */
+static void record_norm(bench *b, size_t at, const ln_norm *norm, size_t n_rows, norm_place place) {
+    bool is_ahead = place == AHEAD_OF_BLOCK;
+    float *sum = is_ahead ? b->out : b->x;
+    b->ops[at] = all_reduce(b, norm->dim, is_ahead ? b->residual : NULL, sum);
+    b->ops[at].all_reduce.n_rows = n_rows;
+    b->ops[at + 1] = (ln_op){.kind = LN_OP_NORM,
+                             .layer = -1,
+                             .norm = {.norm = norm,
+                                      .n_rows = n_rows,
+                                      .x = sum,
+                                      .residual = is_ahead ? NULL : b->residual,
+                                      .scale = 0.5f,
+                                      .out = b->normed}};
+    b->ops[at].batch = b->ops[at + 1].batch = &b->batch;
+}
+
+static void count_fused(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_use *use) {
+    size_t *n_fused = context;
+    (void)ops;
+    *n_fused += n_ops == 2 && use->n_ops == 2;
+}
+
+/* Sums and norms into b->host; whether one kernel made both. */
+static bool run_norm(bench *b, const ln_norm *norm, size_t n_rows, norm_place place, bool fuses) {
+    size_t n = n_rows * norm->dim, n_fused = 0;
+    ln_explainer explainer = {.tell = count_fused, .context = &n_fused};
+    fill(b, b->x, b->all.rank, n);
+    fill(b, b->residual, 3, n);
+    b->batch = (ln_batch){.n_tokens = 1};
+    record_norm(b, 0, norm, n_rows, place);
+    if (fuses)
+        ln_values_number(b->ops, 2);
+    b->ops[0].kept = 1; /* which is read below */
+    b->backend->explainer = &explainer;
+    run(b, 2);
+    b->backend->explainer = NULL;
+    memcpy(b->host, read_back(b, b->ops[1].norm.out, n), n * sizeof *b->host);
+    memcpy(b->host + n, read_back(b, b->ops[0].all_reduce.out, n), n * sizeof *b->host);
+    return n_fused > 0;
+}
+
+static void check_norm(bench *b, size_t n_rows, size_t dim, ln_norm_kind kind, norm_place place) {
+    const ln_norm norm = {.kind = kind, .eps = 1e-5f, .dim = dim, .weight = b->weight};
+    size_t n = 2 * n_rows * dim, n_wrong = 0;
+    float *apart = malloc(n * sizeof *apart);
+    if (apart == NULL)
+        exit(1);
+    (void)run_norm(b, &norm, n_rows, place, false);
+    memcpy(apart, b->host, n * sizeof *apart);
+    bool is_fused = run_norm(b, &norm, n_rows, place, true);
+    for (size_t i = 0; i < n; i++)
+        n_wrong += memcmp(&apart[i], &b->host[i], sizeof *apart) != 0;
+    free(apart);
+    if (b->all.rank == 0)
+        printf("%4zu rows of %4zu, norm %d, %s: %s\n", n_rows, dim, (int)kind,
+               place == AHEAD_OF_BLOCK ? "behind a residual" : "ahead of one",
+               is_fused ? "one kernel" : "apart");
+    if (n_wrong > 0)
+        printf("rank %zu: %zu of %zu sums and norms differ when fused\n", b->all.rank, n_wrong, n);
+    b->n_wrong += n_wrong;
+}
+
+static void check_norms(bench *b) {
+    static const size_t shapes[][2] = {{1, 4096},  {3, 256},    {24, 256},   {9, 2048},
+                                       {64, 4096}, {100, 1024}, {7, 8192},   {70, 5120},
+                                       {33, 768},  {512, 512},  {300, 4096}, {65, 7168}};
+    for (size_t i = 0; i < MAX_DIM; i++)
+        b->host[i] = 1.0f + 0.01f * (float)(i % 13);
+    b->backend->vtable->upload(b->backend, b->weight, b->host, MAX_DIM * sizeof *b->host);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_norm(b, shapes[i][0], shapes[i][1], LN_NORM_RMS, AHEAD_OF_BLOCK);
+        check_norm(b, shapes[i][0], shapes[i][1], LN_NORM_RMS_PLUS_ONE, BEHIND_BLOCK);
+        check_norm(b, shapes[i][0], shapes[i][1], LN_NORM_LAYER, AHEAD_OF_BLOCK);
+    }
 }
 
 static void check_gather(bench *b, size_t n_rows, size_t n_cols) {
@@ -192,6 +276,26 @@ static double measure(bench *b, size_t n, bool in_graph) {
     return best;
 }
 
+/* The same of an all-reduce and a norm, which together are two of N_OPS. */
+static double measure_norm(bench *b, size_t n_rows, size_t dim, bool fuses) {
+    const ln_norm norm = {.kind = LN_NORM_RMS, .eps = 1e-5f, .dim = dim, .weight = b->weight};
+    double best = 1e30;
+    b->batch = (ln_batch){.repeats = true};
+    for (size_t i = 0; i < N_OPS; i += 2)
+        record_norm(b, i, &norm, n_rows, AHEAD_OF_BLOCK);
+    ln_values_number(b->ops, N_OPS);
+    for (size_t i = 0; i < N_OPS && !fuses; i++)
+        memset(b->ops[i].out, 0, sizeof b->ops[i].out);
+    for (int i = 0; i < b->n_runs; i++) {
+        (void)ln_barrier(&b->all, NULL);
+        uint64_t begin_ns = ln_clock_ns();
+        run(b, N_OPS);
+        double us = (double)(ln_clock_ns() - begin_ns) * 2e-3 / N_OPS;
+        best = us < best ? us : best;
+    }
+    return best;
+}
+
 static void join(bench *b, const ln_mesh *mesh) {
     ln_step_limits limits = {.max_tokens = 1,
                              .max_seqs = 1,
@@ -228,6 +332,20 @@ static void show_times(bench *b) {
     }
 }
 
+static void show_norm_times(bench *b) {
+    static const size_t shapes[][2] = {{1, 4096},   {8, 4096},   {16, 2048},  {64, 2048},
+                                       {64, 4096},  {64, 8192},  {128, 4096}, {256, 4096},
+                                       {512, 4096}, {1024, 4096}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        double apart = measure_norm(b, shapes[i][0], shapes[i][1], false);
+        double fused = measure_norm(b, shapes[i][0], shapes[i][1], true);
+        if (b->all.rank == 0)
+            printf("all-reduce and norm of %4zu rows of %4zu: %9.1f us apart, %9.1f us fused\n",
+                   shapes[i][0], shapes[i][1], apart, fused);
+        fflush(stdout);
+    }
+}
+
 int main(int argc, char **argv) {
     static const size_t sizes[] = {1, 3, 64, 2048, 2049, 5000, 262144, 1048577, MAX_FLOATS};
     static bench b;
@@ -244,6 +362,8 @@ int main(int argc, char **argv) {
     b.residual = reserve(&b, MAX_FLOATS);
     b.out = reserve(&b, MAX_FLOATS);
     b.scratch = reserve(&b, ln_collectives_scratch(n, MAX_FLOATS));
+    b.normed = reserve(&b, MAX_FLOATS);
+    b.weight = reserve(&b, MAX_DIM);
     b.host = malloc(MAX_FLOATS * sizeof(float));
     if (b.host == NULL)
         return 1;
@@ -252,12 +372,14 @@ int main(int argc, char **argv) {
         check_sum(&b, sizes[i], true);
         check_sum(&b, sizes[i], false);
     }
+    check_norms(&b);
     check_gather(&b, 1, 1000);
     check_gather(&b, 30, 100001);
     check_share(&b, 1);
     check_share(&b, 8191);
     check_share(&b, 3000001);
     show_times(&b);
+    show_norm_times(&b);
     leave(&b); /* as memory that others still read goes */
     if (n > 1) {
         join(&b, &(ln_mesh){.n_tensor = 1, .n_expert = 1, .n_stages = n});

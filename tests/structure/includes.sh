@@ -43,7 +43,7 @@ BEGIN {
     room["backend/cuda/attention"] = room["backend/cuda/ops"] " backend/cuda/attention"
     room["backend/cuda/fused"] = room["backend/cuda/attention"] " backend/cuda/gemm"
     room["backend/cuda/fused"] = room["backend/cuda/fused"] " backend/cuda/fused"
-    room["backend/cuda/ranks"] = "base dist backend/ backend/cuda/ backend/cuda/runtime backend/cuda/ranks"
+    room["backend/cuda/ranks"] = room["backend/cuda/ops"] " dist backend/cuda/ranks"
     room["backend/cuda"] = "base format dist backend/ backend/cuda"
     room["engine"] = "base format text grammar dist backend kv sampling model"
     room["engine"] = room["engine"] " engine/ engine/plan engine/request engine/draft engine/experts"

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/ops/route.h"
 #include "backend/cuda/ranks/launch.h"
+#include "backend/cuda/ranks/link.h"
 
 static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_COPY] = ln_cuda_copy,
@@ -32,6 +33,18 @@ bool ln_cuda_has_kernel(ln_op_kind kind) {
     return kernels[kind] != NULL;
 }
 
+/* An all-reduce with the norm behind it. */
+static int reduce_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
+                       ln_cuda_stream stream) {
+    const ln_op *sum = &ops[launch->first];
+    const ln_ipc_norm op = {.sum = &sum->all_reduce,
+                            .norm = &sum[1].norm,
+                            .to = launch->converts_to ? &launch->to : NULL,
+                            .leaves_out_sum = plan->places[sum->out[LN_OUT]].is_left_out,
+                            .leaves_out = launch->leaves_out};
+    return ln_cuda_link_reduce_norm(&op, stream);
+}
+
 int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                        const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op *first = &ops[launch->first];
@@ -43,7 +56,9 @@ int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
     case LN_CUDA_GEMM: return ln_cuda_gemm(launch, ops, stream);
     case LN_CUDA_LORA_GEMM: return ln_cuda_lora_gemm(launch, ops, step, stream);
     case LN_CUDA_GROUPED_GEMM: return ln_cuda_grouped_gemm(launch, ops, stream);
-    case LN_CUDA_NORM: return ln_cuda_norm_convert(launch, ops, step, stream);
+    case LN_CUDA_NORM:
+        return launch->n_ops > 1 ? reduce_norm(plan, launch, ops, stream)
+                                 : ln_cuda_norm_convert(launch, ops, step, stream);
     case LN_CUDA_ATTENTION: return ln_cuda_attention_convert(launch, ops, step, stream);
     case LN_CUDA_LINEAR_PAIR: return ln_cuda_linear_pair(first, step, stream);
     case LN_CUDA_ROUTE_GROUP:

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "backend/cuda/fused/limits.h"
+#include "backend/cuda/ranks/link.h"
 #include "test.h"
 
 enum { MAX_OPS = 256, MAX_LINE = 1024, N_EXPERTS = 64, N_USED = 8, MAX_LAYERS = 4 };
@@ -25,6 +26,7 @@ typedef struct plan_case {
     size_t n_layers;    /* 0: 2 */
     bool has_experts, gates_shared, is_latent, norms_heads, shares_prefix;
     bool is_precise, is_divided; /* is_divided: among ranks */
+    bool fuses_sums;             /* which sum and go on with a norm */
     ln_kv_dtype kv;              /* F32: F16 */
     bool exact, one_by_one, has_no_sm90a;
     size_t context; /* tokens that block tables hold; 0: 512 */
@@ -191,6 +193,22 @@ static void record_latent(const places *p, size_t layer) {
     by_head(w.k_b, p->heads, HEAD_DIM + ROPE_DIM, p->q, LATENT + ROPE_DIM);
 }
 
+static int never_runs(const ln_cuda_link *link, const ln_ipc_norm *op, ln_cuda_stream stream) {
+    (void)link, (void)op, (void)stream;
+    return 1;
+}
+
+static ln_collectives ranks = {.n_ranks = 2};
+
+/* Ranks whose sums go on with a norm, or do not. */
+static void connect_ranks(bool fuses_sums) {
+    static const ln_cuda_link_vtable vtables[] = {{.name = "apart"},
+                                                  {.name = "fused", .reduce_norm = never_runs}};
+    static ln_cuda_link link;
+    link.vtable = &vtables[fuses_sums];
+    ranks.device = &link;
+}
+
 /* What a rank has of a block's result goes to the sum of all. */
 static void to_stream(const places *p, const ln_weight *weight, const float *x) {
     if (!model.c->is_divided) {
@@ -198,7 +216,8 @@ static void to_stream(const places *p, const ln_weight *weight, const float *x) 
         return;
     }
     linear(weight, x, p->partial);
-    push(LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.n_rows = model.batch.n_tokens,
+    push(LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.ranks = &ranks,
+                                                            .n_rows = model.batch.n_tokens,
                                                             .dim = weight->n_rows,
                                                             .x = p->partial,
                                                             .residual = p->x,
@@ -332,6 +351,7 @@ static void make_plan(const plan_case *c, ln_cuda_plan *plan) {
                              .n_logits = n_seqs,
                              .n_groups = 1,
                              .groups = {{.max_blocks = (c->context > 0 ? c->context : 512) / 16}}};
+    connect_ranks(c->fuses_sums);
     make_weights(dim, hidden);
     make_caches();
     places p = make_places(c->n_rows, dim, hidden);
@@ -522,6 +542,57 @@ static void all_reduces_stand_between_kernels(void **state) {
     }
 }
 
+/* Where the norm is not the begin of fused decode, it goes to the all-reduce, whose sum others
+ * read, too. */
+static void all_reduces_go_on_with_norms(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"one row",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .is_divided = true, .fuses_sums = true},
+         "e D7 u D3 u D7 u D3 u D2"},
+        {"one row of f8",
+         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1, .is_divided = true, .fuses_sums = true},
+         "e N>! G3 A2 Gx N2>! G Gx N2>! G3 A2 Gx N2>! G Gx N2>! G"},
+        {"5 rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 5, .is_divided = true, .fuses_sums = true},
+         "e N>! G3 A2> G N2>! G Gx N2>! G3 A2> G N2>! G Gx N2>! G"},
+        {"16 rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 16, .is_divided = true, .fuses_sums = true},
+         "e N>! G3 A2> G N2>! L2 N2>! G3 A2> G N2>! L2 N2>! G"},
+        {"prefill",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 512,
+          .is_prefill = true,
+          .is_divided = true,
+          .fuses_sums = true},
+         "e N>! G3 A2>! G u N>! G>! G u N>! G3 A2>! G u N>! G>! G u D2"},
+        {"exact",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 1,
+          .is_divided = true,
+          .fuses_sums = true,
+          .exact = true},
+         "e n l l l q a l N2 l l N2 l l l q a l N2 l l N2 l"},
+        {"short rows",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 24,
+          .dim = 256,
+          .hidden = 768,
+          .is_divided = true,
+          .fuses_sums = true},
+         "e n G3x A2> G N2 L2x N2 G3x A2> G N2 L2x N2 Gx"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_cuda_plan plan = {0};
+        make_plan(&cases[i].c, &plan);
+        for (size_t k = 0; k < model.n_ops; k++) /* the residual stream */
+            assert_false(model.ops[k].kind == LN_OP_ALL_REDUCE && k + 3 < model.n_ops &&
+                         plan.places[model.ops[k].out[LN_OUT]].is_left_out);
+        ln_cuda_plan_free(&plan);
+    }
+}
+
 static void what_the_step_or_device_forbids_is_apart(void **state) {
     (void)state;
     static const expected cases[] = {
@@ -669,6 +740,7 @@ int main(void) {
         cmocka_unit_test(experts_take_what_their_norm_converts),
         cmocka_unit_test(latent_attention_stands_between_fused_kernels),
         cmocka_unit_test(all_reduces_stand_between_kernels),
+        cmocka_unit_test(all_reduces_go_on_with_norms),
         cmocka_unit_test(what_the_step_or_device_forbids_is_apart),
         cmocka_unit_test(reasons_are_given),
         cmocka_unit_test(values_of_fused_decode_lie_apart),

@@ -27,7 +27,7 @@ typedef enum ln_cuda_launch_kind {
     LN_CUDA_GEMM,         /* up to three linears of weight tiles that read the same x */
     LN_CUDA_LORA_GEMM,    /* the same behind the first half of their adapters, in the GEMM itself */
     LN_CUDA_GROUPED_GEMM, /* a linear of weight tiles with a matrix per group of rows */
-    LN_CUDA_NORM,         /* a norm that converts its result for the linears that read it */
+    LN_CUDA_NORM,         /* a norm, behind an all-reduce or not, that can convert its result */
     LN_CUDA_ATTENTION,    /* attention that does so, or finishes q, k and v, or both */
     LN_CUDA_LINEAR_PAIR,  /* two linears of the same x without tiles, the first narrow */
     LN_CUDA_ROUTE_GROUP,  /* one token's experts are chosen and sorted */

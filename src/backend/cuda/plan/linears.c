@@ -119,7 +119,7 @@ bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n) {
            target->blas_takes != NULL && target->blas_takes(target->act.blas, &p->ops[at], n);
 }
 
-static bool is_aligned(const void *at) {
+bool ln_plan_is_aligned(const void *at) {
     return (uintptr_t)at % 16 == 0;
 }
 
@@ -127,9 +127,9 @@ bool ln_plan_norm_converts(const ln_op_norm *op) {
     enum { LEAST = 512, MOST = 4 * 4 * 512 }; /* that a block holds: ops/norm.cuh */
     const ln_norm *norm = op->norm;
     return op->n_rows > 0 && op->out_stride == 0 && norm->dim % LN_SCALE_BLOCK == 0 &&
-           norm->dim >= LEAST && norm->dim <= MOST && is_aligned(op->x) &&
-           is_aligned(op->residual) && is_aligned(op->out) && is_aligned(norm->weight) &&
-           is_aligned(norm->bias);
+           norm->dim >= LEAST && norm->dim <= MOST && ln_plan_is_aligned(op->x) &&
+           ln_plan_is_aligned(op->residual) && ln_plan_is_aligned(op->out) &&
+           ln_plan_is_aligned(norm->weight) && ln_plan_is_aligned(norm->bias);
 }
 
 bool ln_plan_is_plain(const ln_op_linear *p) {
@@ -138,8 +138,9 @@ bool ln_plan_is_plain(const ln_op_linear *p) {
     bool is_bare = p->weight->bias == NULL && gate_bias == NULL && p->residual == NULL;
     bool suits =
         p->gate != NULL ? p->activation == LN_ACT_SILU && is_bare : p->activation == LN_ACT_NONE;
-    return suits && p->softcap <= 0.0f && is_aligned(p->out) && is_aligned(p->residual) &&
-           is_aligned(p->weight->bias) && is_aligned(gate_bias) && (n_out | stride) % 4 == 0;
+    return suits && p->softcap <= 0.0f && ln_plan_is_aligned(p->out) &&
+           ln_plan_is_aligned(p->residual) && ln_plan_is_aligned(p->weight->bias) &&
+           ln_plan_is_aligned(gate_bias) && (n_out | stride) % 4 == 0;
 }
 
 /* Whether n matrices are of one type and lie at equal distances. */

@@ -5,7 +5,9 @@
 
 #include "backend/cuda/activations/form.h"
 #include "backend/cuda/attention/select.h"
+#include "backend/cuda/fused/limits.h"
 #include "backend/cuda/plan/planner.h"
+#include "backend/cuda/ranks/link.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -243,6 +245,48 @@ static void plan_choice(ln_planner *p, size_t at, ln_cuda_launch *launch) {
         p->x = launch->x;
 }
 
+/* Whether fused decode begins with a norm. */
+static bool begins_decode(const ln_planner *p, size_t at) {
+    const ln_op *next = &p->ops[at + 1];
+    if (p->step->fused_workspace == NULL || !p->target->has_sm90a ||
+        ln_plan_linears(p, at + 1, true) == 0 || next->linear.n_rows > LN_DECODE_MAX_ROWS)
+        return false;
+    uint32_t layout = next->linear.weight->layout;
+    return layout != LN_LAYOUT_INT8_ROW && layout != LN_LAYOUT_F8_ROW;
+}
+
+/* Whether the norm behind an all-reduce is made by the same kernel; NULL, or why not. */
+static const char *refuses_reduce_norm(const ln_planner *p, size_t at) {
+    enum { NARROW = 512 }; /* shorter rows are in no registers: ranks/ipc_norm.cu */
+    const ln_op *op = &p->ops[at], *next = op + 1;
+    const ln_op_all_reduce *sum = &op->all_reduce;
+    const ln_op_norm *norm = &next->norm;
+    if (at + 1 >= p->n_ops || next->kind != LN_OP_NORM || op->out[LN_OUT] == 0 ||
+        next->in[LN_IN_X] != op->out[LN_OUT])
+        return "no norm follows the sum";
+    if (!ln_cuda_link_fuses_norms(sum->ranks))
+        return "these ranks sum in kernels of their own";
+    if (norm->rows != NULL || norm->n_rows != sum->n_rows || norm->norm->dim != sum->dim ||
+        norm->norm->kind == LN_NORM_NONE || norm->out_stride != 0 || norm->n_rows == 0)
+        return "the norm takes other rows";
+    if (norm->n_rows > LN_SMALL_M_ROWS)
+        return "more than 64 rows are summed apart";
+    if (sum->dim >= NARROW && !(ln_plan_norm_converts(norm) && ln_plan_is_aligned(sum->x) &&
+                                ln_plan_is_aligned(sum->residual) && ln_plan_is_aligned(sum->out)))
+        return "a block does not hold such a row";
+    return begins_decode(p, at + 1) ? "fused decode makes the norm" : NULL;
+}
+
+static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch);
+
+static void plan_reduce_norm(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    ln_value sum = p->ops[at].out[LN_OUT];
+    p->plan->places[sum].is_left_out = ln_value_stays_within(&p->plan->uses[sum], 1);
+    plan_apart(p, at + 1, launch);
+    launch->kind = LN_CUDA_NORM;
+    launch->n_ops = 2;
+}
+
 /* Converted rows stay for the linears behind, as long as nothing but what chooses experts or
  * begins adapters runs. */
 static void plan_op(ln_planner *p, size_t at, ln_cuda_launch *launch) {
@@ -259,7 +303,11 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     size_t n_linears = ln_plan_linears(p, at, false);
     size_t n_next = ln_plan_linears(p, behind(p, at), false);
     size_t n_lora = ln_plan_lora_linears(p, at, &launch->apart);
-    if (n_lora > 0) {
+    if (op->kind == LN_OP_ALL_REDUCE)
+        launch->apart = refuses_reduce_norm(p, at);
+    if (op->kind == LN_OP_ALL_REDUCE && launch->apart == NULL) {
+        plan_reduce_norm(p, at, launch);
+    } else if (n_lora > 0) {
         plan_lora_gemm(p, at, n_lora, launch);
     } else if (n_linears > 0) {
         plan_gemm(p, at, n_linears, launch);
@@ -385,7 +433,10 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
                : launch->converts_to ? "grouped GEMM, converts its result"
                : launch->converts_x  ? "convert x, grouped GEMM"
                                      : "grouped GEMM";
-    case LN_CUDA_NORM: return "norm, converts its result";
+    case LN_CUDA_NORM:
+        return launch->n_ops == 1    ? "norm, converts its result"
+               : launch->converts_to ? "all-reduce with norm, converts its result"
+                                     : "all-reduce with norm";
     case LN_CUDA_ATTENTION:
         return launch->n_ops == 1    ? "attention, converts its result"
                : launch->converts_to ? "attention with qkv, converts its result"

@@ -26,7 +26,9 @@ bool ln_plan_any_lora(const ln_op *ops, size_t n_ops);
 size_t ln_plan_lora_linears(const ln_planner *p, size_t at, const char **why);
 /* Whether cuBLASLt serves n linears. */
 bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n);
-/* Whether a norm can convert its result. */
+/* Whether kernels load it by 16 bytes. */
+bool ln_plan_is_aligned(const void *at);
+/* Whether a norm can convert its result: a block holds a row. */
 bool ln_plan_norm_converts(const ln_op_norm *op);
 /* Whether the result of a linear is aligned, and nothing but a bias, the scale and a residual
  * become of it, or of a gate's the scale. */

@@ -93,9 +93,11 @@ extern "C" {
 unsigned ln_ipc_count_groups(const ln_mesh *mesh);
 size_t ln_ipc_arena_bytes(const ln_mesh *mesh);
 
-/* The part of n floats to sum that begins at `begin`; of n_rows rows to gather of which a rank has
+/* The part of n floats to sum that begins at `begin`; the same of n_rows rows of dim, of which a
+ * block has whole ones, which fit LN_IPC_PART_BYTES; of n_rows rows to gather of which a rank has
  * up to `width` floats; of a message of n floats. n 0: a row is too wide. */
 ln_ipc_part ln_ipc_sum_part(size_t n_ranks, size_t n, size_t begin);
+ln_ipc_part ln_ipc_norm_part(size_t n_ranks, size_t n_rows, size_t dim, size_t begin);
 ln_ipc_part ln_ipc_gather_part(size_t n_rows, size_t width, size_t begin);
 ln_ipc_part ln_ipc_pass_part(size_t n, size_t begin);
 

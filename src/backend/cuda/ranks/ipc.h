@@ -5,32 +5,13 @@
 
 #include <stdint.h>
 
-#include "backend/cuda/ranks/arena.h"
+#include "backend/cuda/activations/converted.h"
+#include "backend/cuda/ranks/ipc_group.h"
 #include "backend/cuda/runtime/device.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum { LN_IPC_NO_TROUBLE = 0, LN_IPC_GIVEN_UP = -1 };
-
-/* How a wait ends that is in vain. */
-typedef struct ln_ipc_patience {
-    /* Page-locked memory of the host. Set by a kernel: 1 + the rank, of all, that has not come; by
-     * the host: LN_IPC_GIVEN_UP. Then no kernel waits any more, and what they leave means nothing.
-     */
-    volatile int *trouble;
-    uint64_t timeout_ns; /* 0: waits until the host gives up */
-} ln_ipc_patience;
-
-/* Ranks of a group as one of them sees them. */
-typedef struct ln_ipc_group {
-    char *arenas[LN_IPC_RANKS]; /* of the group's ranks, as this process maps them */
-    unsigned n_ranks, rank;
-    unsigned first; /* which of all its first one is */
-    unsigned index; /* of its flags and data in an arena */
-    ln_ipc_patience patience;
-} ln_ipc_group;
 
 typedef struct ln_ipc_channel {
     char *own, *other; /* arenas */
@@ -42,6 +23,19 @@ typedef struct ln_ipc_channel {
  * residual, which may be NULL. 0, or the runtime's error code. */
 int ln_ipc_all_reduce(const ln_ipc_group *group, const ln_ipc_part *part, const float *x,
                       const float *residual, float *out, ln_cuda_stream stream);
+
+/* An all-reduce and the norm of its result, in the order of the list. */
+typedef struct ln_ipc_norm {
+    const ln_op_all_reduce *sum;
+    const ln_op_norm *norm;
+    const ln_converted_act *to; /* the norm's result is converted for the next linear, or NULL */
+    bool leaves_out_sum, leaves_out; /* these are written in no other form */
+} ln_ipc_norm;
+
+/* Both as one kernel, with the same bits, for rows [part->begin, part->begin + part->n). */
+int ln_ipc_reduce_norm(const ln_ipc_group *group, const ln_ipc_part *part, const ln_ipc_norm *op,
+                       ln_cuda_stream stream);
+
 /* Rows [n_rows][the rank's columns] become [n_rows][n_cols] on the first rank. */
 int ln_ipc_gather_columns(const ln_ipc_group *group, const ln_ipc_part *part, size_t n_cols,
                           const float *x, float *out, ln_cuda_stream stream);

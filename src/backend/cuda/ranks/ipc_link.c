@@ -25,6 +25,18 @@ static int all_reduce(const ln_cuda_link *link, const ln_op_all_reduce *op, ln_c
     return code;
 }
 
+static int reduce_norm(const ln_cuda_link *link, const ln_ipc_norm *op, ln_cuda_stream stream) {
+    const ln_ipc_group group = find_group(link, op->sum->ranks);
+    size_t n_rows = op->sum->n_rows, dim = op->sum->dim;
+    int code = 0;
+    for (size_t begin = 0; begin < n_rows && code == 0;) {
+        ln_ipc_part part = ln_ipc_norm_part(group.n_ranks, n_rows, dim, begin);
+        code = ln_ipc_reduce_norm(&group, &part, op, stream);
+        begin += part.n;
+    }
+    return code;
+}
+
 static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda_stream stream) {
     enum { TOO_WIDE = 1 }; /* cudaErrorInvalidValue */
     const ln_ipc_group group = find_group(link, op->ranks);
@@ -72,5 +84,9 @@ static int pass(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_str
     return code;
 }
 
-const ln_cuda_link_vtable ln_cuda_ipc_link = {
-    .name = "ipc", .in_graphs = true, .all_reduce = all_reduce, .gather = gather, .pass = pass};
+const ln_cuda_link_vtable ln_cuda_ipc_link = {.name = "ipc",
+                                              .in_graphs = true,
+                                              .all_reduce = all_reduce,
+                                              .reduce_norm = reduce_norm,
+                                              .gather = gather,
+                                              .pass = pass};

@@ -214,6 +214,11 @@ int ln_cuda_all_reduce(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream
     return link->vtable->all_reduce(link, p, stream);
 }
 
+int ln_cuda_link_reduce_norm(const ln_ipc_norm *op, ln_cuda_stream stream) {
+    const ln_cuda_link *link = link_of(op->sum->ranks);
+    return link->vtable->reduce_norm(link, op, stream);
+}
+
 int ln_cuda_rank_gather(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_cuda_link *link = link_of(op->rank_gather.ranks);
     (void)step;

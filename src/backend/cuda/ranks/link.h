@@ -7,6 +7,7 @@
 #include "backend/cuda/ranks/card.h"
 #include "backend/cuda/ranks/ipc.h"
 #include "backend/rank_ops.h"
+#include "dist/collectives.h"
 
 typedef struct ln_cuda_link ln_cuda_link;
 typedef struct ln_nccl ln_nccl;
@@ -16,6 +17,8 @@ typedef struct ln_cuda_link_vtable {
     const char *name;
     bool in_graphs; /* a CUDA graph can repeat it */
     int (*all_reduce)(const ln_cuda_link *link, const ln_op_all_reduce *op, ln_cuda_stream stream);
+    /* Optional: an all-reduce and the norm of its result as one kernel. */
+    int (*reduce_norm)(const ln_cuda_link *link, const ln_ipc_norm *op, ln_cuda_stream stream);
     int (*gather)(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda_stream stream);
     int (*pass)(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream);
 } ln_cuda_link_vtable;
@@ -53,6 +56,15 @@ void ln_cuda_link_free(ln_cuda_link *link);
 static inline bool ln_cuda_link_suits(const ln_cuda_link *link) {
     return link->vtable == NULL || link->vtable->in_graphs;
 }
+
+/* Whether these ranks' sums go on with a norm in the same kernel. */
+static inline bool ln_cuda_link_fuses_norms(const ln_collectives *ranks) {
+    const ln_cuda_link *link = ranks != NULL && ranks->n_ranks > 1 ? ranks->device : NULL;
+    return link != NULL && link->vtable != NULL && link->vtable->reduce_norm != NULL;
+}
+
+/* Where they do: queues both. */
+int ln_cuda_link_reduce_norm(const ln_ipc_norm *op, ln_cuda_stream stream);
 
 /* Waits for the event on the host, and for no rank that is lost. A failure is kept in the ranks. */
 int ln_cuda_link_wait(ln_cuda_link *link, ln_cuda_event event);

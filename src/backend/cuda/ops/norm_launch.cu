@@ -6,24 +6,12 @@
  * residual). */
 #include "backend/cuda/ops/norm.cuh"
 
-#include "backend/cuda/activations/store.cuh"
+#include "backend/cuda/ops/norm_row.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
 
-typedef struct norm_args {
-    ln_norm norm;
-    size_t n_rows;
-    const int32_t *rows;
-    const float *x, *residual;
-    float scale;
-    float *out; /* or NULL where it converts */
-    bool converts;
-    ln_act_view to;
-    size_t out_stride; /* of norm_rows */
-} norm_args;
-
-static __global__ void norm_rows(const __grid_constant__ norm_args p) {
+static __global__ void norm_rows(const __grid_constant__ ln_norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     ln_pdl_launch_and_wait();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
@@ -37,25 +25,9 @@ static __global__ void norm_rows(const __grid_constant__ norm_args p) {
     }
 }
 
-static __device__ __forceinline__ float4 load_constant(const float *from, unsigned i) {
-    return from != NULL ? ((const float4 *)from)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-}
-
-template <int FOURS>
-static __device__ __forceinline__ void load_constants(const ln_norm &norm, float4 (&weight)[FOURS],
-                                                      float4 (&bias)[FOURS]) {
-#pragma unroll
-    for (int h = 0; h < FOURS; h++) {
-        unsigned i = ln_norm_row_index<1>(0, h);
-        bool is_there = i < (unsigned)norm.dim / 4;
-        weight[h] = load_constant(is_there ? norm.weight : NULL, i);
-        bias[h] = load_constant(is_there ? norm.bias : NULL, i);
-    }
-}
-
 /* Queues a thread's share of a row for shared memory, as a cp.async group. */
 template <int FOURS>
-static __device__ __forceinline__ void fetch_row(const norm_args &p, size_t row, float4 *to) {
+static __device__ __forceinline__ void fetch_row(const ln_norm_args &p, size_t row, float4 *to) {
     size_t from = p.rows != NULL && row < p.n_rows ? (size_t)p.rows[row] : row;
     const float4 *x = (const float4 *)(p.x + from * p.norm.dim);
 #pragma unroll
@@ -68,7 +40,7 @@ static __device__ __forceinline__ void fetch_row(const norm_args &p, size_t row,
 }
 
 template <int FOURS>
-static __device__ __forceinline__ void load_row(const norm_args &p, const float4 *from,
+static __device__ __forceinline__ void load_row(const ln_norm_args &p, const float4 *from,
                                                 ln_norm_row<FOURS, 1> &held) {
     ln_cp_async_wait<1>();
 #pragma unroll
@@ -77,54 +49,6 @@ static __device__ __forceinline__ void load_row(const norm_args &p, const float4
         held.at[0][h] =
             i < (unsigned)p.norm.dim / 4 ? from[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
-}
-
-/* Conversion of the result for the next linear. */
-typedef enum conversion { NOT_CONVERTED, CONVERTED, CONVERTED_BY_ROW } conversion;
-
-static conversion find_conversion(const norm_args &p) {
-    return !p.converts ? NOT_CONVERTED : p.to.by_row ? CONVERTED_BY_ROW : CONVERTED;
-}
-
-/* Float4 number i of a row: weight, bias, residual, and the result as float32. */
-static __device__ __forceinline__ void finish_four(const norm_args &p, size_t row, unsigned i,
-                                                   const float4 &x, const float4 &weight,
-                                                   const float4 &bias, float mean, float inverse,
-                                                   float (&y)[4]) {
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        y[j] = ln_norm_scale(p.norm, ln_part(x, j), ln_part(weight, j), ln_part(bias, j), mean,
-                             inverse);
-    if (p.residual != NULL) {
-        float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            y[j] = ln_part(r, j) + p.scale * y[j];
-    }
-    if (p.out != NULL)
-        ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[0], y[1], y[2], y[3]);
-}
-
-/* A row in registers: its result, and its conversion. */
-template <int FOURS, conversion TO>
-static __device__ __forceinline__ void
-finish_row(const norm_args &p, size_t row, const ln_norm_row<FOURS, 1> &held,
-           const float4 (&weight)[FOURS], const float4 (&bias)[FOURS], float mean, float inverse,
-           unsigned *shared) {
-    float y[FOURS][4] = {}, absmax = 0.0f;
-#pragma unroll
-    for (int h = 0; h < FOURS; h++) {
-        unsigned i = ln_norm_row_index<1>(0, h);
-        if (i >= (unsigned)p.norm.dim / 4)
-            continue;
-        finish_four(p, row, i, held.at[0][h], weight[h], bias[h], mean, inverse, y[h]);
-        if (TO == CONVERTED_BY_ROW)
-            absmax = fmaxf(absmax, ln_largest_of_four(y[h]));
-        else if (TO == CONVERTED)
-            ln_act_store(p.to, row, 4 * (size_t)i, y[h]);
-    }
-    if (TO == CONVERTED_BY_ROW)
-        ln_act_store_registers<LN_NORM_VTHREADS>(p.to, row, y, ln_block_greatest(absmax, shared));
 }
 
 /* ---- short rows by warps ----------------------------------------------------------------------
@@ -186,7 +110,7 @@ find_statistics(const ln_norm &norm, const float4 (&row)[ROW_FOURS], float *mean
 /* Grid n_rows / 8, block 256. */
 template <bool CONVERTS>
 static __global__ void __launch_bounds__(ROW_WARPS *LN_WARP, 4)
-    norm_short_rows(const __grid_constant__ norm_args p) {
+    norm_short_rows(const __grid_constant__ ln_norm_args p) {
     ln_pdl_launch_and_wait();
     size_t row = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / LN_WARP;
     unsigned lane = threadIdx.x % LN_WARP, n_fours = (unsigned)p.norm.dim / 4;
@@ -208,19 +132,19 @@ static __global__ void __launch_bounds__(ROW_WARPS *LN_WARP, 4)
         if (i >= n_fours)
             continue;
         float y[4];
-        finish_four(p, row, i, held[v], load_constant(p.norm.weight, i),
-                    load_constant(p.norm.bias, i), mean, inverse, y);
+        ln_norm_finish_four(p, row, i, held[v], ln_norm_load_constant(p.norm.weight, i),
+                            ln_norm_load_constant(p.norm.bias, i), mean, inverse, y);
         if (CONVERTS)
             ln_act_store(p.to, row, 4 * (size_t)i, y);
     }
 }
 
-static bool takes_short_rows(const norm_args &p) {
+static bool takes_short_rows(const ln_norm_args &p) {
     return p.norm.kind != LN_NORM_NONE && p.norm.dim <= ROW_DIM &&
-           find_conversion(p) != CONVERTED_BY_ROW;
+           ln_norm_find_conversion(p) != LN_NORM_CONVERTED_BY_ROW;
 }
 
-static int launch_short_rows(const norm_args &args, ln_cuda_stream stream) {
+static int launch_short_rows(const ln_norm_args &args, ln_cuda_stream stream) {
     dim3 grid(ln_ceil_div(args.n_rows, ROW_WARPS));
     return args.converts
                ? ln_pdl_launch(norm_short_rows<true>, grid, ROW_WARPS * LN_WARP, 0, stream, args)
@@ -232,28 +156,28 @@ static int launch_short_rows(const norm_args &args, ln_cuda_stream stream) {
 
 /* Grid n_rows, block 512. 48 registers a thread leave room for a small-M GEMM's block on the SM,
  * which starts early (PDL). */
-template <int FOURS, conversion TO>
+template <int FOURS, ln_norm_conversion TO>
 static __global__ void __maxnreg__(FOURS > 2 ? 64 : 48)
-    norm_row(const __grid_constant__ norm_args p) {
+    norm_row(const __grid_constant__ ln_norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
     ln_pdl_launch_dependents();
     float4 weight[FOURS], bias[FOURS]; /* ahead of the PDL wait */
-    load_constants<FOURS>(p.norm, weight, bias);
+    ln_norm_load_constants<FOURS>(p.norm, weight, bias);
     ln_pdl_wait();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     float mean, inverse;
     ln_norm_row<FOURS, 1> held;
     ln_norm_load_row(p.x + from * p.norm.dim, p.norm.dim, held);
     ln_norm_row_statistics(p.norm, held, shared, &mean, &inverse);
-    finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+    ln_norm_finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
 }
 
 /* Persistent blocks, two pipeline stages of a row in shared memory. Grid: 2 or 3 blocks an SM,
  * block 512. The barriers of the sums lie between two uses of `greatest`. */
-template <int FOURS, conversion TO>
+template <int FOURS, ln_norm_conversion TO>
 static __global__ void __launch_bounds__(LN_NORM_VTHREADS, FOURS > 2 ? 2 : 3)
-    norm_persistent(const __grid_constant__ norm_args p) {
+    norm_persistent(const __grid_constant__ ln_norm_args p) {
     extern __shared__ float4 rows[];
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
@@ -267,8 +191,8 @@ static __global__ void __launch_bounds__(LN_NORM_VTHREADS, FOURS > 2 ? 2 : 3)
         fetch_row<FOURS>(p, row + gridDim.x, next);
         load_row<FOURS>(p, stage, held);
         ln_norm_row_statistics(p.norm, held, shared, &mean, &inverse);
-        load_constants<FOURS>(p.norm, weight, bias);
-        finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+        ln_norm_load_constants<FOURS>(p.norm, weight, bias);
+        ln_norm_finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
         float4 *last = stage;
         stage = next, next = last;
     }
@@ -284,8 +208,8 @@ static bool fits_registers(const ln_norm *norm, const float *x, const float *res
                0;
 }
 
-template <int FOURS, conversion TO>
-static int launch_to(const norm_args &args, ln_cuda_stream stream) {
+template <int FOURS, ln_norm_conversion TO>
+static int launch_to(const ln_norm_args &args, ln_cuda_stream stream) {
     unsigned n_blocks, shared = 2 * FOURS * LN_NORM_VTHREADS * sizeof(float4);
     int code = ln_count_sms(&n_blocks);
     if (code != 0)
@@ -303,11 +227,11 @@ static int launch_to(const norm_args &args, ln_cuda_stream stream) {
                                      shared, stream, args);
 }
 
-template <int FOURS> static int launch_registers(const norm_args &args, ln_cuda_stream stream) {
-    switch (find_conversion(args)) {
-    case CONVERTED: return launch_to<FOURS, CONVERTED>(args, stream);
-    case CONVERTED_BY_ROW: return launch_to<FOURS, CONVERTED_BY_ROW>(args, stream);
-    default: return launch_to<FOURS, NOT_CONVERTED>(args, stream);
+template <int FOURS> static int launch_registers(const ln_norm_args &args, ln_cuda_stream stream) {
+    switch (ln_norm_find_conversion(args)) {
+    case LN_NORM_CONVERTED: return launch_to<FOURS, LN_NORM_CONVERTED>(args, stream);
+    case LN_NORM_CONVERTED_BY_ROW: return launch_to<FOURS, LN_NORM_CONVERTED_BY_ROW>(args, stream);
+    default: return launch_to<FOURS, LN_NORM_NOT_CONVERTED>(args, stream);
     }
 }
 
@@ -316,7 +240,7 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
                    ln_cuda_stream stream) {
     if (n_rows == 0)
         return 0;
-    norm_args args = {*norm, n_rows, rows, x, residual, scale, out, to != NULL, {}, norm->dim};
+    ln_norm_args args = {*norm, n_rows, rows, x, residual, scale, out, to != NULL, {}, norm->dim};
     if (to != NULL)
         args.to = *to;
     bool held = fits_registers(norm, x, residual, out);
@@ -336,7 +260,7 @@ int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     if (p->out_stride == 0 || p->n_rows == 0)
         return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, NULL,
                               stream);
-    norm_args args = {
+    ln_norm_args args = {
         *p->norm, p->n_rows, rows,         p->x, p->residual, p->scale, p->out + p->out_begin,
         false,    {},        p->out_stride};
     return ln_pdl_launch(norm_rows, dim3((unsigned)p->n_rows), LN_NORM_THREADS, 0, stream, args);

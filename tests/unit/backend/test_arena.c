@@ -26,6 +26,9 @@ static size_t find_places(const ln_mesh *mesh, place *places) {
         for (unsigned half = 0; half < 2; half++) {
             places[n++] = (place){ln_ipc_data_at(group, 6 + half), LN_IPC_PART_BYTES};
             places[n++] = (place){ln_ipc_sums_at(group, 6 + half), LN_IPC_PART_BYTES / 2};
+            for (unsigned rank = 0; rank < LN_IPC_RANKS; rank++)
+                places[n++] =
+                    (place){ln_ipc_pushed_at(group, 6 + half, rank), 2 * LN_IPC_PUSH_BYTES};
         }
     for (unsigned i = 0; i < LN_IPC_CHANNELS * LN_IPC_SLOTS && mesh->n_stages > 1; i++)
         places[n++] = (place){ln_ipc_slot_at(n_groups, i / LN_IPC_SLOTS, 20 + i % LN_IPC_SLOTS),
@@ -37,7 +40,7 @@ static size_t find_places(const ln_mesh *mesh, place *places) {
 static void places_do_not_overlap(void **state) {
     (void)state;
     for (size_t m = 0; m < N_MESHES; m++) {
-        place places[32];
+        place places[96];
         size_t n = find_places(&meshes[m], places), total = 0;
         for (size_t i = 0; i < n; i++) {
             assert_int_equal(places[i].begin % 16, 0);
@@ -58,6 +61,7 @@ static void numbers_wrap_around(void **state) {
     (void)state;
     for (unsigned i = 0, number = (unsigned)-5; i < 10; i++, number++) {
         assert_true(ln_ipc_data_at(0, number) != ln_ipc_data_at(0, number + 1));
+        assert_true(ln_ipc_pushed_at(0, number, 3) != ln_ipc_pushed_at(0, number + 1, 3));
         for (unsigned k = 1; k < LN_IPC_SLOTS; k++)
             assert_true(ln_ipc_slot_at(1, 0, number) != ln_ipc_slot_at(1, 0, number + k));
         assert_true(ln_ipc_has_come(number, number));
@@ -85,8 +89,36 @@ static void cuts_sums(void **state) {
             assert_int_equal(done, sizes[s]);
         }
     assert_false(ln_ipc_sum_part(8, 2048, 0).in_two); /* 8 KB */
+    assert_true(ln_ipc_sum_part(16, LN_IPC_PUSH_BYTES / 4, 0).pushes);
+    assert_false(ln_ipc_sum_part(16, LN_IPC_PUSH_BYTES / 4, 0).in_two);
+    assert_false(ln_ipc_sum_part(2, LN_IPC_PUSH_BYTES / 4 + 1, 0).pushes);
     assert_true(ln_ipc_sum_part(8, 262144, 0).in_two);
     assert_false(ln_ipc_sum_part(2, 262144, 0).in_two); /* nothing is read twice */
+}
+
+/* Whole rows that a norm follows. */
+static void cuts_sums_by_rows(void **state) {
+    static const size_t shapes[][2] = {{1, 256}, {64, 4096}, {3000, 8192}, {5000, 768}};
+    (void)state;
+    for (size_t n_ranks = 2; n_ranks <= LN_IPC_RANKS; n_ranks++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            size_t n_rows = shapes[s][0], dim = shapes[s][1], done = 0;
+            while (done < n_rows) {
+                ln_ipc_part part = ln_ipc_norm_part(n_ranks, n_rows, dim, done);
+                assert_int_equal(part.begin, done);
+                assert_true(part.n > 0 && part.n * dim * sizeof(float) <= LN_IPC_PART_BYTES);
+                assert_true(part.n_blocks >= 1 && part.n_blocks <= LN_IPC_BLOCKS);
+                assert_true(part.n_blocks <= part.n);
+                if (part.in_two)
+                    assert_true((part.n / n_ranks + 1) * dim * sizeof(float) <=
+                                LN_IPC_PART_BYTES / 2);
+                done += part.n;
+            }
+            assert_int_equal(done, n_rows);
+        }
+    assert_true(ln_ipc_norm_part(4, 4, 4096, 0).pushes);
+    assert_false(ln_ipc_norm_part(4, 5, 4096, 0).pushes);
+    assert_true(ln_ipc_norm_part(4, 64, 4096, 0).in_two);
 }
 
 static void cuts_rows_and_messages(void **state) {
@@ -153,6 +185,7 @@ int main(void) {
         cmocka_unit_test(places_do_not_overlap),
         cmocka_unit_test(numbers_wrap_around),
         cmocka_unit_test(cuts_sums),
+        cmocka_unit_test(cuts_sums_by_rows),
         cmocka_unit_test(cuts_rows_and_messages),
         cmocka_unit_test(channels_have_two_ends),
         cmocka_unit_test(chooses_how_gpus_are_joined),

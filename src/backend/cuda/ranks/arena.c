@@ -31,19 +31,21 @@ static ln_ipc_part cut(size_t n, size_t begin, size_t most, size_t unit) {
     return (ln_ipc_part){.begin = begin, .n = here, .n_blocks = count_blocks(here * unit)};
 }
 
-static bool pays_in_two(size_t n_ranks, size_t n) {
-    return n_ranks > 2 && n * sizeof(float) * (n_ranks - 1) > ONCE_BYTES;
+/* How the n floats of a part are summed. */
+static void choose_way(size_t n_ranks, size_t n, ln_ipc_part *part) {
+    part->pushes = n * sizeof(float) <= LN_IPC_PUSH_BYTES;
+    part->in_two = !part->pushes && n_ranks > 2 && n * sizeof(float) * (n_ranks - 1) > ONCE_BYTES;
 }
 
 ln_ipc_part ln_ipc_sum_part(size_t n_ranks, size_t n, size_t begin) {
     ln_ipc_part part = cut(n, begin, LN_IPC_PART_BYTES / sizeof(float), 1);
-    part.in_two = pays_in_two(n_ranks, part.n);
+    choose_way(n_ranks, part.n, &part);
     return part;
 }
 
 ln_ipc_part ln_ipc_norm_part(size_t n_ranks, size_t n_rows, size_t dim, size_t begin) {
     ln_ipc_part part = cut(n_rows, begin, LN_IPC_PART_BYTES / sizeof(float) / dim, BLOCK_FLOATS);
-    part.in_two = pays_in_two(n_ranks, part.n * dim);
+    choose_way(n_ranks, part.n * dim, &part);
     return part;
 }
 

@@ -1,6 +1,7 @@
 /* The memory by which GPUs of one host exchange what ranks have: an arena of each rank, which all
  * others map (CUDA IPC). A rank writes its own data to its own arena and reads the others'; it
- * writes to others nothing but flags, which are numbers that only grow.
+ * writes to others nothing but flags, which are numbers that only grow, and what few floats it has
+ * for a sum, each two with the collective's number between them: these are there when it is.
  *
  *   collectives: every one has the next number of its group. Its data lie in one of two halves, by
  *     whether the number is even. A block of threads says that it has come by writing the number
@@ -24,7 +25,8 @@ enum {
     LN_IPC_SLOTS = 4,
     LN_IPC_HEAD_BYTES = 1 << 15,
     LN_IPC_PART_BYTES = 8 << 20, /* of a collective at once */
-    LN_IPC_SLOT_BYTES = 2 << 20  /* of a message at once */
+    LN_IPC_SLOT_BYTES = 2 << 20, /* of a message at once */
+    LN_IPC_PUSH_BYTES = 64 << 10 /* of a collective whose data others write */
 };
 
 /* A channel goes to the next stage, or from the rank that makes logits to rank 0. */
@@ -54,18 +56,28 @@ typedef struct ln_ipc_head {
 #define LN_IPC_INLINE static inline
 #endif
 
+/* Of a group: data and sums by halves, and what each rank has pushed. */
+#define LN_IPC_GROUP_BYTES                                                                         \
+    (3u * (size_t)LN_IPC_PART_BYTES + 2u * LN_IPC_RANKS * 2u * (size_t)LN_IPC_PUSH_BYTES)
+
 /* Where a collective's data begin, and where sums of its parts do (half as much). */
 LN_IPC_INLINE size_t ln_ipc_data_at(unsigned group, unsigned number) {
-    return LN_IPC_HEAD_BYTES + (group * 3u + number % 2u) * (size_t)LN_IPC_PART_BYTES;
+    return LN_IPC_HEAD_BYTES + group * LN_IPC_GROUP_BYTES + number % 2u * LN_IPC_PART_BYTES;
 }
 
 LN_IPC_INLINE size_t ln_ipc_sums_at(unsigned group, unsigned number) {
-    return LN_IPC_HEAD_BYTES + (group * 3u + 2u) * (size_t)LN_IPC_PART_BYTES +
+    return LN_IPC_HEAD_BYTES + group * LN_IPC_GROUP_BYTES + 2u * (size_t)LN_IPC_PART_BYTES +
            number % 2u * (size_t)LN_IPC_PART_BYTES / 2u;
 }
 
+/* Where what rank `rank` of the group pushes begins, twice as many bytes as its floats. */
+LN_IPC_INLINE size_t ln_ipc_pushed_at(unsigned group, unsigned number, unsigned rank) {
+    return LN_IPC_HEAD_BYTES + group * LN_IPC_GROUP_BYTES + 3u * (size_t)LN_IPC_PART_BYTES +
+           (number % 2u * LN_IPC_RANKS + rank) * 2u * (size_t)LN_IPC_PUSH_BYTES;
+}
+
 LN_IPC_INLINE size_t ln_ipc_slot_at(unsigned n_groups, unsigned channel, unsigned number) {
-    return LN_IPC_HEAD_BYTES + n_groups * 3u * (size_t)LN_IPC_PART_BYTES +
+    return LN_IPC_HEAD_BYTES + n_groups * LN_IPC_GROUP_BYTES +
            (channel * LN_IPC_SLOTS + number % LN_IPC_SLOTS) * (size_t)LN_IPC_SLOT_BYTES;
 }
 
@@ -84,6 +96,7 @@ typedef struct ln_ipc_part {
     size_t begin, n; /* floats, or rows */
     unsigned n_blocks;
     bool in_two; /* each rank sums a part, and all read the sums; else each sums all */
+    bool pushes; /* each rank writes what it has to all others, which wait for nothing else */
 } ln_ipc_part;
 
 #ifdef __cplusplus

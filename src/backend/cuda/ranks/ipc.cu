@@ -33,6 +33,21 @@ static __global__ void __launch_bounds__(LN_IPC_THREADS)
     ln_ipc_end_number(p.g, number);
 }
 
+/* Every rank writes what it has to the others. Bytes moved: twice the data to each. */
+static __global__ void __launch_bounds__(LN_IPC_THREADS)
+    sum_pushed(const __grid_constant__ sum_args<float4> p) {
+    ln_pdl_launch_and_wait();
+    unsigned number = ln_ipc_begin_number(p.g);
+    size_t begin, end;
+    ln_ipc_find_elements(p.n, &begin, &end);
+    for (size_t i = begin + threadIdx.x; i < end; i += LN_IPC_THREADS)
+        ln_ipc_push(p.g, number, i, p.x[i]);
+    for (size_t i = begin + threadIdx.x; i < end; i += LN_IPC_THREADS)
+        p.out[i] = add_residual(p, i, ln_ipc_pushed_sum(p.g, number, i, p.x[i]));
+    __syncthreads();
+    ln_ipc_end_number(p.g, number);
+}
+
 /* Every rank sums a part, and reads the sums of the others. */
 template <typename T>
 static __global__ void __launch_bounds__(LN_IPC_THREADS)
@@ -64,6 +79,18 @@ static __global__ void __launch_bounds__(LN_IPC_THREADS)
     ln_ipc_end_number(p.g, number);
 }
 
+static int launch_sum(const ln_ipc_part *part, const sum_args<float4> &args, cudaStream_t stream) {
+    return ln_pdl_launch(part->pushes   ? sum_pushed
+                         : part->in_two ? sum_in_two<float4>
+                                        : sum_at_once<float4>,
+                         dim3(part->n_blocks), LN_IPC_THREADS, 0, stream, args);
+}
+
+static int launch_sum(const ln_ipc_part *part, const sum_args<float> &args, cudaStream_t stream) {
+    return ln_pdl_launch(part->in_two ? sum_in_two<float> : sum_at_once<float>,
+                         dim3(part->n_blocks), LN_IPC_THREADS, 0, stream, args);
+}
+
 static bool is_aligned(const void *pointer) {
     return (uintptr_t)pointer % sizeof(float4) == 0;
 }
@@ -77,8 +104,7 @@ static int reduce(const ln_ipc_group *group, const ln_ipc_part *part, const floa
     args.x = (const T *)x;
     args.residual = (const T *)residual;
     args.out = (T *)out;
-    return ln_pdl_launch(part->in_two ? sum_in_two<T> : sum_at_once<T>, dim3(part->n_blocks),
-                         LN_IPC_THREADS, 0, stream, args);
+    return launch_sum(part, args, stream);
 }
 
 int ln_ipc_all_reduce(const ln_ipc_group *group, const ln_ipc_part *part, const float *x,

@@ -109,7 +109,7 @@ static __device__ unsigned ln_ipc_begin_number(const ln_ipc_group &g) {
     return *(volatile unsigned *)&ln_ipc_head_of(g.arenas[g.rank])->groups[g.index].number + 1;
 }
 
-/* Behind a meeting of the block, whose threads have all read the last number by then. */
+/* Behind a barrier of the block, whose threads have all read the last number by then. */
 static __device__ void ln_ipc_end_number(const ln_ipc_group &g, unsigned number) {
     ln_ipc_group_head *head = &ln_ipc_head_of(g.arenas[g.rank])->groups[g.index];
     unsigned last = gridDim.x - 1;
@@ -148,6 +148,65 @@ static __device__ __forceinline__ T ln_ipc_sum(const ln_ipc_group &g, unsigned n
     for (unsigned rank = 1; rank < MOST; rank++)
         if (rank < g.n_ranks)
             total = ln_ipc_add(total, parts[rank]);
+    return total;
+}
+
+/* ---- pushed data ----------------------------------------------------------------------------- */
+
+/* Two floats with the number behind each: 16 bytes, of which each half arrives as a whole. */
+static __device__ __forceinline__ void ln_ipc_push_two(uint4 *to, float a, float b,
+                                                       unsigned number) {
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+                 "r"(__float_as_uint(a)), "r"(number), "r"(__float_as_uint(b)), "r"(number)
+                 : "memory");
+}
+
+static __device__ __forceinline__ float2 ln_ipc_pull_two(const ln_ipc_group &g, const uint4 *from,
+                                                         unsigned number, unsigned other) {
+    uint4 now;
+    for (unsigned n_polls = 1;; n_polls++) {
+        asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(now.x), "=r"(now.y), "=r"(now.z), "=r"(now.w)
+                     : "l"(from)
+                     : "memory");
+        if (now.y == number && now.w == number)
+            break;
+        if (n_polls % LN_IPC_LOOK_EVERY == 0 &&
+            !ln_ipc_wait(&from->y, number, g.first + other, g.patience))
+            break;
+    }
+    return make_float2(__uint_as_float(now.x), __uint_as_float(now.z));
+}
+
+static __device__ uint4 *ln_ipc_pushed(const ln_ipc_group &g, unsigned to, unsigned from,
+                                       unsigned number, size_t i) {
+    return (uint4 *)(g.arenas[to] + ln_ipc_pushed_at(g.index, number, from)) + 2 * i;
+}
+
+/* Float4 number i goes to all other ranks. */
+static __device__ __forceinline__ void ln_ipc_push(const ln_ipc_group &g, unsigned number, size_t i,
+                                                   const float4 &x) {
+    for (unsigned turn = 1; turn < g.n_ranks; turn++) {
+        uint4 *to = ln_ipc_pushed(g, (g.rank + turn) % g.n_ranks, g.rank, number, i);
+        ln_ipc_push_two(to, x.x, x.y, number);
+        ln_ipc_push_two(to + 1, x.z, x.w, number);
+    }
+}
+
+/* The sum of all ranks' float4 number i in their order, this one's being x. */
+static __device__ __forceinline__ float4 ln_ipc_pushed_sum(const ln_ipc_group &g, unsigned number,
+                                                           size_t i, const float4 &x) {
+    float4 total = x;
+    for (unsigned rank = 0; rank < g.n_ranks; rank++) {
+        float4 part = x;
+        if (rank != g.rank) {
+            const uint4 *from = ln_ipc_pushed(g, g.rank, rank, number, i);
+            float2 a = ln_ipc_pull_two(g, from, number, rank);
+            float2 b = ln_ipc_pull_two(g, from + 1, number, rank);
+            part = make_float4(a.x, a.y, b.x, b.y);
+        }
+        total = rank == 0 ? part : ln_ipc_add(total, part);
+    }
     return total;
 }
 

@@ -4,10 +4,10 @@
  *
  * A block takes rows and meets the blocks of the same number of the other ranks, which have the
  * same rows. One-shot: it reads what all ranks have of its rows. Two-shot: it sums rows of its
- * rank's part, meets again, and reads sums. Grid: M, at most LN_IPC_BLOCKS; block 512, a row in
- * registers, or 256 for rows of fewer than 512 columns, as ops/norm_launch.cu adds up either.
- * Constants of the norm are loaded ahead of the PDL wait. Bytes: as of the all-reduce, and the
- * norm's result. */
+ * rank's part, meets again, and reads sums. Of few rows each rank pushes its own to the others.
+ * Grid: M, at most LN_IPC_BLOCKS; block 512, a row in registers, or 256 for rows of fewer than 512
+ * columns, as ops/norm_launch.cu adds up either. Constants of the norm are loaded ahead of the PDL
+ * wait. Bytes: as of the all-reduce, and the norm's result. */
 #include "backend/cuda/ops/norm_row.cuh"
 #include "backend/cuda/ranks/ipc.h"
 #include "backend/cuda/ranks/ipc_device.cuh"
@@ -18,7 +18,7 @@ typedef struct reduce_norm_args {
     const float *x, *residual; /* of the part's first row */
     float *sums;               /* the same, or NULL: nobody reads them */
     size_t n_rows, first;      /* of the part; rows before it */
-    bool in_two;
+    bool in_two, pushes;
 } reduce_norm_args;
 
 /* What a block needs beside a row. */
@@ -84,6 +84,18 @@ static __device__ __forceinline__ void at_once(const reduce_norm_args &p, unsign
 }
 
 template <int FOURS, ln_norm_conversion TO>
+static __device__ __forceinline__ void pushed(const reduce_norm_args &p, unsigned number,
+                                              const constants<FOURS> &c) {
+    size_t begin, end, n_fours = p.norm.norm.dim / 4;
+    const float4 *x = (const float4 *)p.x;
+    ln_ipc_find_elements(p.n_rows, &begin, &end);
+    for (size_t i = begin * n_fours + threadIdx.x; i < end * n_fours; i += LN_NORM_VTHREADS)
+        ln_ipc_push(p.g, number, i, x[i]);
+    finish_rows<FOURS, TO>(p, begin, end, c,
+                           [&](size_t i) { return ln_ipc_pushed_sum(p.g, number, i, x[i]); });
+}
+
+template <int FOURS, ln_norm_conversion TO>
 static __device__ __forceinline__ void in_two(const reduce_norm_args &p, unsigned number,
                                               const constants<FOURS> &c) {
     size_t begin, end, n_fours = p.norm.norm.dim / 4;
@@ -125,10 +137,13 @@ static __global__ void __launch_bounds__(LN_NORM_VTHREADS)
     ln_norm_load_constants<FOURS>(p.norm.norm, c.weight, c.bias);
     ln_pdl_wait();
     unsigned number = ln_ipc_begin_number(p.g);
-    if (p.in_two)
+    if (p.pushes)
+        pushed<FOURS, TO>(p, number, c);
+    else if (p.in_two)
         in_two<FOURS, TO>(p, number, c);
     else
         at_once<FOURS, TO>(p, number, c);
+    __syncthreads();
     ln_ipc_end_number(p.g, number);
 }
 
@@ -196,6 +211,7 @@ int ln_ipc_reduce_norm(const ln_ipc_group *group, const ln_ipc_part *part, const
     args.n_rows = part->n;
     args.first = part->begin;
     args.in_two = part->in_two;
+    args.pushes = part->pushes;
     switch (dim < LN_NORM_VTHREADS ? 0 : ln_ceil_div(dim, 4 * LN_NORM_VTHREADS)) {
     case 0:
         args.sums = op->sum->out + first;

@@ -1,5 +1,5 @@
-/* The kernels of ipc.h but for those of ipc_norm.cu. Collectives begin by PDL, messages when all
- * before them has ended. */
+/* The kernels of ipc.h but for those of ipc_norm.cu. Messages begin when all before them has
+ * ended, and so do collectives of many rows, whose GEMMs gain nothing by PDL. */
 #include "backend/cuda/ranks/ipc.h"
 
 #include "backend/cuda/ranks/ipc_device.cuh"
@@ -21,7 +21,6 @@ static __device__ __forceinline__ T add_residual(const sum_args<T> &p, size_t i,
 template <typename T>
 static __global__ void __launch_bounds__(LN_IPC_THREADS)
     sum_at_once(const __grid_constant__ sum_args<T> p) {
-    ln_pdl_launch_and_wait();
     unsigned number = ln_ipc_begin_number(p.g);
     size_t begin, end;
     ln_ipc_find_elements(p.n, &begin, &end);
@@ -36,7 +35,6 @@ static __global__ void __launch_bounds__(LN_IPC_THREADS)
 /* Every rank writes what it has to the others. Bytes moved: twice the data to each. */
 static __global__ void __launch_bounds__(LN_IPC_THREADS)
     sum_pushed(const __grid_constant__ sum_args<float4> p) {
-    ln_pdl_launch_and_wait();
     unsigned number = ln_ipc_begin_number(p.g);
     size_t begin, end;
     ln_ipc_find_elements(p.n, &begin, &end);
@@ -52,7 +50,6 @@ static __global__ void __launch_bounds__(LN_IPC_THREADS)
 template <typename T>
 static __global__ void __launch_bounds__(LN_IPC_THREADS)
     sum_in_two(const __grid_constant__ sum_args<T> p) {
-    ln_pdl_launch_and_wait();
     unsigned number = ln_ipc_begin_number(p.g), n_ranks = p.g.n_ranks;
     size_t begin, end, first = ln_ipc_share(p.n, p.g.rank, n_ranks);
     T *own = ln_ipc_data<T>(p.g, p.g.rank, number), *sums = ln_ipc_sums<T>(p.g, p.g.rank, number);
@@ -80,15 +77,15 @@ static __global__ void __launch_bounds__(LN_IPC_THREADS)
 }
 
 static int launch_sum(const ln_ipc_part *part, const sum_args<float4> &args, cudaStream_t stream) {
-    return ln_pdl_launch(part->pushes   ? sum_pushed
+    return ln_ipc_launch(part->pushes   ? sum_pushed
                          : part->in_two ? sum_in_two<float4>
                                         : sum_at_once<float4>,
-                         dim3(part->n_blocks), LN_IPC_THREADS, 0, stream, args);
+                         part, LN_IPC_THREADS, stream, args);
 }
 
 static int launch_sum(const ln_ipc_part *part, const sum_args<float> &args, cudaStream_t stream) {
-    return ln_pdl_launch(part->in_two ? sum_in_two<float> : sum_at_once<float>,
-                         dim3(part->n_blocks), LN_IPC_THREADS, 0, stream, args);
+    return ln_ipc_launch(part->in_two ? sum_in_two<float> : sum_at_once<float>, part,
+                         LN_IPC_THREADS, stream, args);
 }
 
 static bool is_aligned(const void *pointer) {
@@ -127,7 +124,6 @@ struct gather_args {
 /* Bytes moved: what each rank has, once to its arena and once from there. */
 static __global__ void __launch_bounds__(LN_IPC_THREADS)
     gather_columns(const __grid_constant__ gather_args p) {
-    ln_pdl_launch_and_wait();
     unsigned number = ln_ipc_begin_number(p.g), n_ranks = p.g.n_ranks, own = p.g.rank;
     size_t begin, end;
     size_t own_width =
@@ -160,7 +156,7 @@ int ln_ipc_gather_columns(const ln_ipc_group *group, const ln_ipc_part *part, si
     args.n_cols = n_cols;
     args.x = x + part->begin * width;
     args.out = out != NULL ? out + part->begin * n_cols : NULL;
-    return ln_pdl_launch(gather_columns, dim3(part->n_blocks), LN_IPC_THREADS, 0, stream, args);
+    return ln_ipc_launch(gather_columns, part, LN_IPC_THREADS, stream, args);
 }
 
 struct share_args {
@@ -172,7 +168,6 @@ struct share_args {
 /* Bytes moved: x, once to the first rank's arena and once from there to each other one. */
 static __global__ void __launch_bounds__(LN_IPC_THREADS)
     share_floats(const __grid_constant__ share_args p) {
-    ln_pdl_launch_and_wait();
     unsigned number = ln_ipc_begin_number(p.g);
     float *first = ln_ipc_data<float>(p.g, 0, number);
     size_t begin, end;
@@ -187,7 +182,7 @@ static __global__ void __launch_bounds__(LN_IPC_THREADS)
 int ln_ipc_share_floats(const ln_ipc_group *group, const ln_ipc_part *part, float *x,
                         ln_cuda_stream stream) {
     share_args args = {*group, part->n, x + part->begin};
-    return ln_pdl_launch(share_floats, dim3(part->n_blocks), LN_IPC_THREADS, 0, stream, args);
+    return ln_ipc_launch(share_floats, part, LN_IPC_THREADS, stream, args);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -104,8 +104,11 @@ static __device__ bool ln_ipc_meet(const ln_ipc_group &g, int which, unsigned nu
     return __syncthreads_and(has_met) != 0;
 }
 
-/* Behind the PDL wait: it is what the collective before has left. */
+/* Waits for the kernels before (PDL), of which the last collective has left its number. */
 static __device__ unsigned ln_ipc_begin_number(const ln_ipc_group &g) {
+    if (g.overlaps)
+        ln_pdl_launch_dependents();
+    ln_pdl_wait();
     return *(volatile unsigned *)&ln_ipc_head_of(g.arenas[g.rank])->groups[g.index].number + 1;
 }
 
@@ -217,6 +220,16 @@ static __device__ void ln_ipc_find_share(size_t n, const ln_ipc_group &g, unsign
     size_t n_part = ln_ipc_share(n, rank + 1, g.n_ranks) - first;
     *begin = first + ln_ipc_share(n_part, blockIdx.x, gridDim.x);
     *end = first + ln_ipc_share(n_part, blockIdx.x + 1, gridDim.x);
+}
+
+/* Queues a collective of the group as part->n_blocks blocks. */
+template <typename T>
+static int ln_ipc_launch(void (*kernel)(T), const ln_ipc_part *part, unsigned threads,
+                         cudaStream_t stream, const T &args) {
+    if (args.g.overlaps)
+        return ln_pdl_launch(kernel, dim3(part->n_blocks), threads, 0, stream, args);
+    kernel<<<part->n_blocks, threads, 0, stream>>>(args);
+    return cudaGetLastError();
 }
 
 #endif

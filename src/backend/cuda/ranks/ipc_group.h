@@ -24,6 +24,7 @@ typedef struct ln_ipc_group {
     unsigned first; /* which of all its first one is */
     unsigned index; /* of its flags and data in an arena */
     ln_ipc_patience patience;
+    bool overlaps; /* begins and lets the next kernel begin early (PDL); all rows are few then */
 } ln_ipc_group;
 
 #endif

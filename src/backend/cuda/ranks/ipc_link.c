@@ -1,12 +1,17 @@
 #include "backend/cuda/ranks/link.h"
 #include "dist/collectives.h"
 
-static ln_ipc_group find_group(const ln_cuda_link *link, const ln_collectives *ranks) {
+/* Behind GEMMs of more rows steps were slower with PDL than without. */
+enum { OVERLAP_ROWS = 64 };
+
+static ln_ipc_group find_group(const ln_cuda_link *link, const ln_collectives *ranks,
+                               size_t n_rows) {
     bool is_part = link->mesh.n_expert > 1 && ranks->n_ranks == link->mesh.n_tensor;
     ln_ipc_group group = {.n_ranks = (unsigned)ranks->n_ranks,
                           .rank = (unsigned)ranks->rank,
                           .first = (unsigned)ranks->first,
                           .index = is_part ? 1 : 0,
+                          .overlaps = n_rows <= OVERLAP_ROWS,
                           .patience = link->patience};
     for (size_t i = 0; i < ranks->n_ranks; i++)
         group.arenas[i] = link->arenas[ranks->first + i];
@@ -14,7 +19,7 @@ static ln_ipc_group find_group(const ln_cuda_link *link, const ln_collectives *r
 }
 
 static int all_reduce(const ln_cuda_link *link, const ln_op_all_reduce *op, ln_cuda_stream stream) {
-    const ln_ipc_group group = find_group(link, op->ranks);
+    const ln_ipc_group group = find_group(link, op->ranks, op->n_rows);
     size_t n = op->n_rows * op->dim;
     int code = 0;
     for (size_t begin = 0; begin < n && code == 0;) {
@@ -26,7 +31,7 @@ static int all_reduce(const ln_cuda_link *link, const ln_op_all_reduce *op, ln_c
 }
 
 static int reduce_norm(const ln_cuda_link *link, const ln_ipc_norm *op, ln_cuda_stream stream) {
-    const ln_ipc_group group = find_group(link, op->sum->ranks);
+    const ln_ipc_group group = find_group(link, op->sum->ranks, op->sum->n_rows);
     size_t n_rows = op->sum->n_rows, dim = op->sum->dim;
     int code = 0;
     for (size_t begin = 0; begin < n_rows && code == 0;) {
@@ -39,7 +44,7 @@ static int reduce_norm(const ln_cuda_link *link, const ln_ipc_norm *op, ln_cuda_
 
 static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda_stream stream) {
     enum { TOO_WIDE = 1 }; /* cudaErrorInvalidValue */
-    const ln_ipc_group group = find_group(link, op->ranks);
+    const ln_ipc_group group = find_group(link, op->ranks, op->n_rows);
     size_t width = (op->n_cols + group.n_ranks - 1) / group.n_ranks;
     int code = 0;
     for (size_t begin = 0; begin < op->n_rows && code == 0;) {
@@ -53,7 +58,7 @@ static int gather(const ln_cuda_link *link, const ln_op_rank_gather *op, ln_cuda
 }
 
 static int share(const ln_cuda_link *link, const ln_op_rank_pass *op, ln_cuda_stream stream) {
-    const ln_ipc_group group = find_group(link, op->ranks);
+    const ln_ipc_group group = find_group(link, op->ranks, op->n_rows);
     size_t n = op->n_rows * op->dim;
     int code = 0;
     for (size_t begin = 0; begin < n && code == 0;) {

@@ -133,9 +133,7 @@ static __global__ void __launch_bounds__(LN_NORM_VTHREADS)
     constants<FOURS> c;
     c.shared = shared;
     c.greatest = greatest;
-    ln_pdl_launch_dependents();
     ln_norm_load_constants<FOURS>(p.norm.norm, c.weight, c.bias);
-    ln_pdl_wait();
     unsigned number = ln_ipc_begin_number(p.g);
     if (p.pushes)
         pushed<FOURS, TO>(p, number, c);
@@ -151,7 +149,6 @@ static __global__ void __launch_bounds__(LN_NORM_VTHREADS)
 static __global__ void __launch_bounds__(LN_NORM_THREADS)
     reduce_norm_narrow(const __grid_constant__ reduce_norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
-    ln_pdl_launch_and_wait();
     unsigned number = ln_ipc_begin_number(p.g);
     size_t begin, end, dim = p.norm.norm.dim;
     float *own = ln_ipc_data<float>(p.g, p.g.rank, number);
@@ -177,17 +174,16 @@ static __global__ void __launch_bounds__(LN_NORM_THREADS)
 }
 
 template <int FOURS>
-static int launch(const reduce_norm_args &args, unsigned n_blocks, ln_cuda_stream stream) {
-    dim3 grid(n_blocks);
+static int launch(const reduce_norm_args &args, const ln_ipc_part *part, ln_cuda_stream stream) {
     switch (ln_norm_find_conversion(args.norm)) {
     case LN_NORM_CONVERTED:
-        return ln_pdl_launch(reduce_norm<FOURS, LN_NORM_CONVERTED>, grid, LN_NORM_VTHREADS, 0,
-                             stream, args);
+        return ln_ipc_launch(reduce_norm<FOURS, LN_NORM_CONVERTED>, part, LN_NORM_VTHREADS, stream,
+                             args);
     case LN_NORM_CONVERTED_BY_ROW:
-        return ln_pdl_launch(reduce_norm<FOURS, LN_NORM_CONVERTED_BY_ROW>, grid, LN_NORM_VTHREADS,
-                             0, stream, args);
+        return ln_ipc_launch(reduce_norm<FOURS, LN_NORM_CONVERTED_BY_ROW>, part, LN_NORM_VTHREADS,
+                             stream, args);
     default:
-        return ln_pdl_launch(reduce_norm<FOURS, LN_NORM_NOT_CONVERTED>, grid, LN_NORM_VTHREADS, 0,
+        return ln_ipc_launch(reduce_norm<FOURS, LN_NORM_NOT_CONVERTED>, part, LN_NORM_VTHREADS,
                              stream, args);
     }
 }
@@ -215,10 +211,9 @@ int ln_ipc_reduce_norm(const ln_ipc_group *group, const ln_ipc_part *part, const
     switch (dim < LN_NORM_VTHREADS ? 0 : ln_ceil_div(dim, 4 * LN_NORM_VTHREADS)) {
     case 0:
         args.sums = op->sum->out + first;
-        return ln_pdl_launch(reduce_norm_narrow, dim3(part->n_blocks), LN_NORM_THREADS, 0, stream,
-                             args);
-    case 1: return launch<1>(args, part->n_blocks, stream);
-    case 2: return launch<2>(args, part->n_blocks, stream);
-    default: return launch<LN_NORM_MAX_FOURS>(args, part->n_blocks, stream);
+        return ln_ipc_launch(reduce_norm_narrow, part, LN_NORM_THREADS, stream, args);
+    case 1: return launch<1>(args, part, stream);
+    case 2: return launch<2>(args, part, stream);
+    default: return launch<LN_NORM_MAX_FOURS>(args, part, stream);
     }
 }

@@ -1,10 +1,19 @@
-/* Bindings that many families share: by llama's names, or by those that a family gives. */
+/* What many families share: groups of bindings, by llama's names or by those that a family gives,
+ * and fields that go together. */
 #ifndef LN_MODEL_FAMILIES_BINDINGS_H
 #define LN_MODEL_FAMILIES_BINDINGS_H
 
 #include "model/family.h"
 
 #define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
+
+/* A feed-forward without gate. */
+#define LN_NO_GATE(usual) .activation = usual, .plain_ffn = true
+
+#define LN_INTERLEAVED_ROPE .hf_rope = LN_ROPE_INTERLEAVED, .gguf_rope = LN_ROPE_INTERLEAVED
+
+/* As DeepSeek V3: experts by the sigmoid of their logits, whose weights then sum to one. */
+#define LN_SIGMOID_ROUTER .router = LN_ROUTER_SIGMOID, .normalize_experts = true
 
 /* What a model begins and ends with. */
 #define LN_ENDS(embedding, norm, output)                                                           \
@@ -52,7 +61,16 @@
     {.role = LN_ROLE_GATE, .hf = name, __VA_ARGS__}, {                                             \
         .role = LN_ROLE_UP, .hf = name, __VA_ARGS__                                                \
     }
-/* The same in GGUF. */
+/* A recurrent layer's queries, keys and values, and their convolutions. */
+#define LN_MIXER_QKV(base, q, k, v)                                                                \
+    {.role = LN_ROLE_MIXER_Q, .hf = base q}, {.role = LN_ROLE_MIXER_K, .hf = base k}, {            \
+        .role = LN_ROLE_MIXER_V, .hf = base v                                                      \
+    }
+#define LN_MIXER_CONVS(base, q, k, v)                                                              \
+    {.role = LN_ROLE_MIXER_CONV_Q, .hf = base q}, {.role = LN_ROLE_MIXER_CONV_K, .hf = base k}, {  \
+        .role = LN_ROLE_MIXER_CONV_V, .hf = base v                                                 \
+    }
+/* Fused in GGUF, too. */
 #define LN_GGUF_QKV     .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV
 #define LN_GGUF_GATE_UP .gguf = "blk.%d.ffn_up", .gguf_part = LN_PART_GATE_UP
 
@@ -63,7 +81,9 @@
 #define LN_LLAMA_QK_NORMS LN_QK_NORMS("model.layers.%d.self_attn.", "q_norm", "k_norm")
 #define LN_LLAMA_NORMS                                                                             \
     LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "post_attention_layernorm")
-#define LN_LLAMA_FFN LN_GATED_FFN("model.layers.%d.mlp.", "gate_proj", "up_proj", "down_proj")
+#define LN_LLAMA_FFN     LN_GATED_FFN("model.layers.%d.mlp.", "gate_proj", "up_proj", "down_proj")
+#define LN_LLAMA_BUT_FFN LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION
+#define LN_LLAMA         LN_LLAMA_BUT_FFN, LN_LLAMA_FFN
 #define LN_GGUF_EXPERTS                                                                            \
     {.role = LN_ROLE_ROUTER}, {.role = LN_ROLE_EXPERT_GATE}, {.role = LN_ROLE_EXPERT_UP}, {        \
         .role = LN_ROLE_EXPERT_DOWN                                                                \

@@ -13,9 +13,8 @@ const ln_family ln_family_apertus = {
     .name = "apertus",
     .gguf = "apertus",
     .defaults = "rope_theta=12000000|rms_norm_eps=1e-5",
-    .activation = LN_ACT_NONE,
+    LN_NO_GATE(LN_ACT_NONE),
     .qk_norm = LN_QK_NORM_HEAD,
     .xielu = true,
-    .plain_ffn = true,
     LN_BINDINGS(bindings),
 };

@@ -2,9 +2,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     LN_PLAIN_FFN("model.layers.%d.mlp.", "up_proj", "down_proj"),
 };
 
@@ -12,8 +10,7 @@ const ln_family ln_family_arcee = {
     .name = "arcee",
     .gguf = "arcee",
     .defaults = "rms_norm_eps=1e-5",
-    .activation = LN_ACT_RELU_SQUARED,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),
 };
@@ -39,7 +36,6 @@ const ln_family ln_family_cosmos3_edge = {
     .name = "cosmos3_edge",
     .hf_types = "cosmos3_edge_text|cosmos3_edge",
     .hf_prefix = "model.",
-    .activation = LN_ACT_RELU_SQUARED,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
     LN_BINDINGS(edge_bindings),
 };

@@ -4,11 +4,8 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
     LN_QKV("model.layers.%d.self_attn.W_pack", .hf_part = LN_PART_QKV),
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
 };
 
 const ln_family ln_family_baichuan = {

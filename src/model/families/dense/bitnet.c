@@ -2,11 +2,8 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA,
     {.role = LN_ROLE_ATTENTION_OUT_NORM, .hf = "model.layers.%d.self_attn.attn_sub_norm"},
-    LN_LLAMA_FFN,
     {.role = LN_ROLE_FFN_OUT_NORM, .hf = "model.layers.%d.mlp.ffn_sub_norm"},
 };
 

@@ -3,15 +3,12 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.word_embeddings"},
+    LN_ENDS("transformer.word_embeddings", "transformer.ln_f", "lm_head"),
     {.role = LN_ROLE_EMBEDDING_NORM, .hf = "transformer.word_embeddings_layernorm"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.input_layernorm"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "input_layernorm", "post_attention_layernorm"),
     LN_QKV("transformer.h.%d.self_attention.query_key_value", .hf_part = LN_PART_QKV_BY_GROUP,
            LN_GGUF_QKV),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.self_attention.dense"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.post_attention_layernorm"},
     LN_PLAIN_FFN("transformer.h.%d.mlp.", "dense_h_to_4h", "dense_4h_to_h"),
 };
 
@@ -21,9 +18,8 @@ const ln_family ln_family_bloom = {
     .hf_prefix = "transformer.",
     .refused = "apply_residual_connection_post_layernorm",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU_TANH,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .fixed_activation = true,
-    .plain_ffn = true,
     .positions = LN_POSITIONS_ALIBI,
     LN_BINDINGS(bindings),
 };

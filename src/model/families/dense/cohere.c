@@ -19,7 +19,6 @@ const ln_family ln_family_cohere = {
     .qk_norm = LN_QK_NORM_OWN,
     .qk_norm_key = "use_qk_norm",
     .gguf_qk_norm_layers = 64,
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     LN_BINDINGS(bindings),
 };

@@ -1,12 +1,7 @@
 /* ERNIE 4.5: llama whose heads rotate neighbours. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
-};
+static const ln_binding bindings[] = {LN_LLAMA};
 
 static const char defaults[] = "num_key_value_heads=2|head_dim=128|rope_theta=500000|"
                                "rms_norm_eps=1e-5";
@@ -15,8 +10,7 @@ const ln_family ln_family_ernie4_5 = {
     .name = "ernie4_5",
     .gguf = "ernie4_5",
     .defaults = defaults,
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .tied_by_default = true,
     LN_BINDINGS(bindings),
 };

@@ -30,7 +30,6 @@ const ln_family ln_family_falcon = {
     .hf_parallel_key = "parallel_attn",
     .alibi_key = "alibi",
     .scales_alibi = true,
-    .activation = LN_ACT_GELU,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU),
     LN_BINDINGS(bindings),
 };

@@ -3,9 +3,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     {.role = LN_ROLE_Q, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_K, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_V, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
@@ -18,7 +16,6 @@ const ln_family ln_family_glm = {
     .gguf = "chatglm",
     .defaults = "head_dim=128|num_key_value_heads=2|rms_norm_eps=1.5625e-7",
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     LN_BINDINGS(bindings),
 };

@@ -3,10 +3,8 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
+    LN_LLAMA_BUT_FFN,
     LN_POST_NORMS("model.layers.%d.", "post_self_attn_layernorm", "post_mlp_layernorm"),
-    LN_LLAMA_ATTENTION,
     {.role = LN_ROLE_Q, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_K, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
     {.role = LN_ROLE_V, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
@@ -23,8 +21,7 @@ const ln_family ln_family_glm4 = {
                 "glm_ocr_text:partial_rotary_factor=1",
     .placement = LN_PLACE_SANDWICH,
     .rope_fraction = 0.5,
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .gguf_half_sections = true,
     LN_BINDINGS(bindings),
 };

@@ -3,15 +3,12 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    LN_ENDS("transformer.wte", "transformer.ln_f", "lm_head"),
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "ln_1", "ln_2"),
     LN_QKV("transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV, .hf_transposed = true,
            LN_GGUF_QKV),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj", .hf_transposed = true},
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
     {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc", .hf_transposed = true},
     {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj", .hf_transposed = true},
 };
@@ -22,8 +19,7 @@ const ln_family ln_family_gpt2 = {
     .hf_prefix = "transformer.",
     .refused = "add_cross_attention|scale_attn_by_inverse_layer_idx|!scale_attn_weights",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .positions = LN_POSITIONS_LEARNED,
     LN_BINDINGS(bindings),
 };
@@ -32,10 +28,9 @@ static const ln_binding first_bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "transformer.tokens_embed"},
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.positions_embed"},
     {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "ln_1", "ln_2"),
     LN_QKV("transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV, .hf_transposed = true),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj", .hf_transposed = true},
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
     {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.c_fc", .hf_transposed = true},
     {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.c_proj", .hf_transposed = true},
 };
@@ -45,9 +40,8 @@ const ln_family ln_family_openai_gpt = {
     .hf_prefix = "transformer.",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,
-    .activation = LN_ACT_GELU_TANH,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .gelu_is_tanh = true,
-    .plain_ffn = true,
     .positions = LN_POSITIONS_LEARNED,
     .tied_by_default = true,
     LN_BINDINGS(first_bindings),

@@ -2,14 +2,11 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    LN_ENDS("transformer.wte", "transformer.ln_f", "lm_head"),
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "ln_1", "ln_2"),
     LN_QKV("transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV, LN_GGUF_QKV),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
     LN_PLAIN_FFN("transformer.h.%d.mlp.", "c_fc", "c_proj"),
 };
 
@@ -20,8 +17,7 @@ const ln_family ln_family_gpt_bigcode = {
     .defaults = "multi_query=true",
     .refused = "!multi_query|!scale_attn_weights|add_cross_attention",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .positions = LN_POSITIONS_LEARNED,
     LN_BINDINGS(bindings),
 };

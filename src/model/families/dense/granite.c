@@ -2,8 +2,7 @@
  * same, whose logits are multiplied, with norms behind the blocks, too. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+static const ln_binding bindings[] = {LN_LLAMA};
 
 const ln_family ln_family_granite = {
     .name = "granite",
@@ -16,10 +15,7 @@ const ln_family ln_family_granite = {
 };
 
 static const ln_binding clova_bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_norm1", .optional = true},
     {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_norm2", .optional = true},
 };

@@ -1,12 +1,7 @@
 /* Helium: llama whose neighbours rotate. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
-};
+static const ln_binding bindings[] = {LN_LLAMA};
 
 const ln_family ln_family_helium = {
     .name = "helium",

@@ -2,10 +2,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     LN_QK_NORMS("model.layers.%d.self_attn.", "query_layernorm", "key_layernorm"),
 };
 

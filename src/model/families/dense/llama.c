@@ -3,9 +3,7 @@
 #include "model/families/bindings.h"
 
 /* Mixtral's GGUF files call themselves llama, too. */
-static const ln_binding bindings[] = {LN_LLAMA_ENDS,   LN_LLAMA_NORMS,  LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN,    LN_GGUF_EXPERTS, LN_CLASS_SCORE,
-                                      LN_HEAD_BINDINGS};
+static const ln_binding bindings[] = {LN_LLAMA, LN_GGUF_EXPERTS, LN_CLASS_SCORE, LN_HEAD_BINDINGS};
 
 const ln_family ln_family_llama = {
     .name = "llama",
@@ -24,8 +22,7 @@ const ln_family ln_family_llama = {
     LN_BINDINGS(bindings),
 };
 
-static const ln_binding minicpm_bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                              LN_LLAMA_FFN};
+static const ln_binding minicpm_bindings[] = {LN_LLAMA};
 
 /* MiniCPM 1 and 2: the same, with three factors for embedding, blocks and logits. */
 const ln_family ln_family_minicpm = {

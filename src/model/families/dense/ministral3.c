@@ -2,12 +2,7 @@
  */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
-};
+static const ln_binding bindings[] = {LN_LLAMA};
 
 const ln_family ln_family_ministral3 = {
     .name = "ministral3",

@@ -1,8 +1,7 @@
 /* Mistral 7B: llama with a sliding window on every layer. Its GGUF files call themselves llama. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN, LN_CLASS_SCORE};
+static const ln_binding bindings[] = {LN_LLAMA, LN_CLASS_SCORE};
 
 const ln_family ln_family_mistral = {
     .name = "mistral",

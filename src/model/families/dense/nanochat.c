@@ -16,8 +16,7 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_nanochat = {
     .name = "nanochat",
     .defaults = "final_logit_softcapping=15",
-    .activation = LN_ACT_RELU_SQUARED,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
     .qk_norm = LN_QK_NORM_HEAD,
     .bare_qk_norm = true,
     .norm_after_rope = true,

@@ -3,9 +3,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     LN_PLAIN_FFN("model.layers.%d.mlp.", "up_proj", "down_proj"),
 };
 
@@ -14,8 +12,7 @@ const ln_family ln_family_nemotron = {
     .gguf = "nemotron",
     .norm = LN_NORM_LAYER,
     .norms_add_one = true,
-    .activation = LN_ACT_RELU_SQUARED,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
     .rope_fraction = 0.5,
     LN_BINDINGS(bindings),
 };

@@ -19,8 +19,7 @@ const ln_family ln_family_phi = {
     .refused = "qk_layernorm",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .rope_fraction = 0.5,
     LN_BINDINGS(bindings),
 };

@@ -2,8 +2,7 @@
  * same with a head that predicts a token more. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN, LN_CLASS_SCORE};
+static const ln_binding bindings[] = {LN_LLAMA, LN_CLASS_SCORE};
 
 const ln_family ln_family_qwen2 = {
     .name = "qwen2",
@@ -17,10 +16,7 @@ const ln_family ln_family_qwen2 = {
 };
 
 static const ln_binding mimo_bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     {.role = LN_ROLE_HEAD_INPUT, .hf = "model.mtp_layers.0.input_proj"},
     {.role = LN_ROLE_HEAD_TOKEN_NORM, .hf = "model.mtp_layers.0.token_layernorm"},
     {.role = LN_ROLE_HEAD_HIDDEN_NORM, .hf = "model.mtp_layers.0.hidden_layernorm"},

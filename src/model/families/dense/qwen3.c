@@ -1,8 +1,7 @@
 /* Qwen3, dense: q and k are normalised head by head before they rotate. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS,     LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE};
+static const ln_binding bindings[] = {LN_LLAMA, LN_LLAMA_QK_NORMS, LN_CLASS_SCORE};
 
 const ln_family ln_family_qwen3 = {
     .name = "qwen3",

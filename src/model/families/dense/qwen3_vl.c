@@ -2,9 +2,7 @@
  * Molmo 2: qwen3 under other names, with a second table for tokens of pictures. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
-};
+static const ln_binding bindings[] = {LN_LLAMA, LN_LLAMA_QK_NORMS};
 
 const ln_family ln_family_qwen3_vl = {
     .name = "qwen3_vl",

@@ -2,9 +2,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     LN_PLAIN_FFN("model.layers.%d.mlp.", "c_fc", "c_proj"),
 };
 
@@ -13,8 +11,7 @@ const ln_family ln_family_starcoder2 = {
     .gguf = "starcoder2",
     .defaults = "num_key_value_heads=2",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .window = LN_WINDOW_ALL,
     LN_BINDINGS(bindings),
 };

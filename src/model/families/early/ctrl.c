@@ -4,9 +4,8 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("transformer.w", "transformer.layernorm", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.layernorm1"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "layernorm1", "layernorm2"),
     LN_ATTENTION("transformer.h.%d.multi_head_attention.", "Wq", "Wk", "Wv", "dense"),
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.layernorm2"},
     LN_PLAIN_FFN("transformer.h.%d.ffn.", "0", "2"),
 };
 
@@ -14,8 +13,7 @@ const ln_family ln_family_ctrl = {
     .name = "ctrl",
     .hf_prefix = "transformer.",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_RELU,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU),
     .positions = LN_POSITIONS_LEARNED,
     .computed_positions = true,
     .even_sinusoids = true,

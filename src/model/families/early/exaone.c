@@ -5,9 +5,8 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("transformer.wte", "transformer.ln_f", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".ln_1"},
+    LN_BLOCK_NORMS(LAYER ".", "ln_1", "ln_2"),
     LN_ATTENTION(LAYER ".attn.attention.", "q_proj", "k_proj", "v_proj", "out_proj"),
-    {.role = LN_ROLE_FFN_NORM, .hf = LAYER ".ln_2"},
     LN_GATED_FFN(LAYER ".mlp.", "c_fc_0", "c_fc_1", "c_proj"),
 };
 

@@ -2,13 +2,10 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    LN_ENDS("transformer.wte", "transformer.ln_f", "lm_head"),
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "ln_1", "ln_2"),
     LN_ATTENTION("transformer.h.%d.attn.attention.", "q_proj", "k_proj", "v_proj", "out_proj"),
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
     LN_PLAIN_FFN("transformer.h.%d.mlp.", "c_fc", "c_proj"),
 };
 
@@ -17,8 +14,7 @@ const ln_family ln_family_gpt_neo = {
     .hf_prefix = "transformer.",
     .defaults = "window_size=256",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU_TANH,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU_TANH),
     .positions = LN_POSITIONS_LEARNED,
     .window = LN_WINDOW_BEHIND,
     .window_period = 2,

@@ -18,8 +18,7 @@ const ln_family ln_family_gpt_neox_japanese = {
     .name = "gpt_neox_japanese",
     .hf_prefix = "gpt_neox_japanese.",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU),
     .tied_by_default = true,
     LN_BINDINGS(bindings),
 };

@@ -20,10 +20,12 @@
 static const ln_binding gptj_bindings[] = {
     BINDINGS({.role = LN_ROLE_Q, .hf = "transformer.h.%d.attn.q_proj"},
              {.role = LN_ROLE_K, .hf = "transformer.h.%d.attn.k_proj"},
-             {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.v_proj"})};
+             {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.v_proj"}),
+};
 
 static const ln_binding codegen_bindings[] = {
-    BINDINGS(QVK(LN_ROLE_Q), QVK(LN_ROLE_K), QVK(LN_ROLE_V))};
+    BINDINGS(QVK(LN_ROLE_Q), QVK(LN_ROLE_K), QVK(LN_ROLE_V)),
+};
 
 #define FAMILY(type, bindings)                                                                     \
     {                                                                                              \

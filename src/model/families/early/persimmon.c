@@ -4,11 +4,10 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "post_attention_layernorm"),
     LN_QKV("model.layers.%d.self_attn.query_key_value", .hf_part = LN_PART_QKV_BY_GROUP),
     LN_QK_NORMS("model.layers.%d.self_attn.", "q_layernorm", "k_layernorm"),
     {.role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.dense"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
     LN_PLAIN_FFN("model.layers.%d.mlp.", "dense_h_to_4h", "dense_4h_to_h"),
 };
 
@@ -19,8 +18,7 @@ const ln_family ln_family_persimmon = {
     .norm = LN_NORM_LAYER,
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "qk_layernorm",
-    .activation = LN_ACT_RELU_SQUARED,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
     .rope_fraction = 0.5,
     LN_BINDINGS(bindings),
 };

@@ -4,10 +4,9 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("transformer.wte", "transformer.ln_f", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    LN_BLOCK_NORMS("transformer.h.%d.", "ln_1", "ln_2"),
     LN_QKV("transformer.h.%d.attn.c_attn", .hf_part = LN_PART_QKV, LN_GGUF_QKV),
     {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.c_proj"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2"},
     LN_GATED_FFN("transformer.h.%d.mlp.", "w2", "w1", "c_proj"),
 };
 

@@ -3,9 +3,8 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("model.embed_tokens", "model.layer_norm", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.self_attn_layer_norm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "self_attn_layer_norm", "final_layer_norm"),
     LN_ATTENTION("model.layers.%d.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj"),
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.final_layer_norm"},
     LN_PLAIN_FFN("model.layers.%d.", "fc1", "fc2"),
 };
 
@@ -15,8 +14,7 @@ const ln_family ln_family_xglm = {
     .ignored = "model.embed_positions.weights",
     .refused = "add_cross_attention",
     .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU),
     .positions = LN_POSITIONS_LEARNED,
     .computed_positions = true,
     .learned_offset = 2,

@@ -39,8 +39,7 @@ const ln_family ln_family_bart = {
     .refused = "!tie_word_embeddings", /* then either stack has an embedding of its own */
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,
-    .activation = LN_ACT_GELU,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_GELU),
     .positions = LN_POSITIONS_LEARNED,
     .learned_offset = 2,
     .has_encoder = true,

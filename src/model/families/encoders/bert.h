@@ -5,30 +5,43 @@
 
 #include "model/families/bindings.h"
 
-#define LN_BERT_EMBEDDINGS(model)                                                                  \
-    {.role = LN_ROLE_EMBEDDING, .hf = model ".embeddings.word_embeddings"},                        \
-        {.role = LN_ROLE_LEARNED_POSITIONS, .hf = model ".embeddings.position_embeddings"},        \
-        {.role = LN_ROLE_TOKEN_TYPES, .hf = model ".embeddings.token_type_embeddings"}, {          \
-        .role = LN_ROLE_EMBEDDING_NORM, .hf = model ".embeddings.LayerNorm"                        \
+/* Tokens, their types, and a norm. */
+#define LN_TYPED_EMBEDDINGS(base, norm)                                                            \
+    {.role = LN_ROLE_EMBEDDING, .hf = base "word_embeddings"},                                     \
+        {.role = LN_ROLE_TOKEN_TYPES, .hf = base "token_type_embeddings"}, {                       \
+        .role = LN_ROLE_EMBEDDING_NORM, .hf = norm                                                 \
     }
-#define LN_BERT_LAYERS(model)                                                                      \
+/* What classifies a vector. */
+#define LN_CLASSES(dense, out)                                                                     \
+    {.role = LN_ROLE_CLASS_DENSE, .hf = dense}, {                                                  \
+        .role = LN_ROLE_CLASS_OUT, .hf = out                                                       \
+    }
+#define LN_BERT_EMBEDDINGS(model)                                                                  \
+    LN_TYPED_EMBEDDINGS(model ".embeddings.", model ".embeddings.LayerNorm"), {                    \
+        .role = LN_ROLE_LEARNED_POSITIONS, .hf = model ".embeddings.position_embeddings"           \
+    }
+#define LN_BERT_ATTENTION(model)                                                                   \
     LN_ATTENTION(model ".encoder.layer.%d.attention.", "self.query", "self.key", "self.value",     \
                  "output.dense"),                                                                  \
-        {.role = LN_ROLE_ATTENTION_NORM,                                                           \
-         .hf = model ".encoder.layer.%d.attention.output.LayerNorm",                               \
-         .gguf = "blk.%d.attn_output_norm"},                                                       \
-        LN_BERT_FFN(model)
+    {                                                                                              \
+        .role = LN_ROLE_ATTENTION_NORM,                                                            \
+        .hf = model ".encoder.layer.%d.attention.output.LayerNorm",                                \
+        .gguf = "blk.%d.attn_output_norm"                                                          \
+    }
+#define LN_BERT_LAYERS(model) LN_BERT_ATTENTION(model), LN_BERT_FFN(model)
 #define LN_BERT_FFN(model)                                                                         \
     LN_PLAIN_FFN(model ".encoder.layer.%d.", "intermediate.dense", "output.dense"), {              \
         .role = LN_ROLE_FFN_NORM, .hf = model ".encoder.layer.%d.output.LayerNorm",                \
         .gguf = "blk.%d.layer_output_norm"                                                         \
     }
 /* What gives a pair of texts its score, or a text its classes. */
-#define LN_ROBERTA_CLASSES                                                                         \
-    {.role = LN_ROLE_CLASS_DENSE, .hf = "classifier.dense"}, {                                     \
-        .role = LN_ROLE_CLASS_OUT, .hf = "classifier.out_proj"                                     \
-    }
+#define LN_ROBERTA_CLASSES LN_CLASSES("classifier.dense", "classifier.out_proj")
 /* What predicts masked tokens, and a matrix behind the first token that embeddings do not use. */
+#define LN_BERT_IGNORED                                                                            \
+    "cls.predictions.bias|cls.predictions.transform.dense.weight|"                                 \
+    "cls.predictions.transform.dense.bias|cls.predictions.transform.LayerNorm.weight|"             \
+    "cls.predictions.transform.LayerNorm.bias|cls.predictions.decoder.weight|"                     \
+    "cls.predictions.decoder.bias"
 #define LN_ROBERTA_IGNORED(model)                                                                  \
     model ".pooler.dense.weight|" model ".pooler.dense.bias|pooler.dense.weight|"                  \
           "pooler.dense.bias|lm_head.bias|lm_head.dense.weight|lm_head.dense.bias|"                \

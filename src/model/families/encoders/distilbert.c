@@ -8,9 +8,8 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "distilbert.embeddings.position_embeddings"},
     {.role = LN_ROLE_EMBEDDING_NORM, .hf = "distilbert.embeddings.LayerNorm"},
     LN_ATTENTION(LAYER "attention.", "q_lin", "k_lin", "v_lin", "out_lin"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER "sa_layer_norm"},
+    LN_BLOCK_NORMS(LAYER, "sa_layer_norm", "output_layer_norm"),
     LN_PLAIN_FFN(LAYER "ffn.", "lin1", "lin2"),
-    {.role = LN_ROLE_FFN_NORM, .hf = LAYER "output_layer_norm"},
     {.role = LN_ROLE_CLASS_DENSE, .hf = "pre_classifier"},
     {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
 };

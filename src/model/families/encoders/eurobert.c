@@ -1,8 +1,7 @@
 /* EuroBERT: a Llama whose tokens all see each other. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+static const ln_binding bindings[] = {LN_LLAMA};
 
 const ln_family ln_family_eurobert = {
     .name = "eurobert",

@@ -6,30 +6,18 @@
     {.role = role_of, .hf = "encoder.layer.%d." name}, {                                           \
         .role = role_of, .hf = "layers.%d." newer                                                  \
     }
-#define QKV(role_of, newer)                                                                        \
-    {.role = role_of, .hf = "encoder.layer.%d.attention.qkv_proj", .hf_part = LN_PART_QKV}, {      \
-        .role = role_of, .hf = "layers.%d.self_attn." newer                                        \
-    }
-#define HALF(role_of, newer)                                                                       \
-    {.role = role_of, .hf = "encoder.layer.%d.mlp.up_gate_proj", .hf_part = LN_PART_UP_GATE}, {    \
-        .role = role_of, .hf = "layers.%d.mlp." newer                                              \
-    }
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "embeddings.word_embeddings"},
-    {.role = LN_ROLE_TOKEN_TYPES, .hf = "embeddings.token_type_embeddings"},
-    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "embeddings.LayerNorm"},
-    QKV(LN_ROLE_Q, "q_proj"),
-    QKV(LN_ROLE_K, "k_proj"),
-    QKV(LN_ROLE_V, "v_proj"),
-    LAYER(LN_ROLE_O, "attention.o_proj", "self_attn.o_proj"),
+    LN_TYPED_EMBEDDINGS("embeddings.", "embeddings.LayerNorm"),
+    LN_QKV("encoder.layer.%d.attention.qkv_proj", .hf_part = LN_PART_QKV),
+    {.role = LN_ROLE_O, .hf = "encoder.layer.%d.attention.o_proj"},
+    LN_ATTENTION("layers.%d.self_attn.", "q_proj", "k_proj", "v_proj", "o_proj"),
     LAYER(LN_ROLE_ATTENTION_NORM, "attn_ln", "post_attention_layernorm"),
-    HALF(LN_ROLE_GATE, "gate_proj"),
-    HALF(LN_ROLE_UP, "up_proj"),
-    LAYER(LN_ROLE_DOWN, "mlp.down_proj", "mlp.down_proj"),
+    LN_GATE_UP("encoder.layer.%d.mlp.up_gate_proj", .hf_part = LN_PART_UP_GATE),
+    {.role = LN_ROLE_DOWN, .hf = "encoder.layer.%d.mlp.down_proj"},
+    LN_GATED_FFN("layers.%d.mlp.", "gate_proj", "up_proj", "down_proj"),
     LAYER(LN_ROLE_FFN_NORM, "mlp_ln", "post_mlp_layernorm"),
-    {.role = LN_ROLE_CLASS_DENSE, .hf = "pooler.dense"},
-    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
+    LN_CLASSES("pooler.dense", "classifier"),
 };
 
 const ln_family ln_family_gte = {

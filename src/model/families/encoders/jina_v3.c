@@ -2,14 +2,11 @@
 #include "model/families/encoders/bert.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "embeddings.word_embeddings"},
-    {.role = LN_ROLE_TOKEN_TYPES, .hf = "embeddings.token_type_embeddings"},
-    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "emb_ln"},
+    LN_TYPED_EMBEDDINGS("embeddings.", "emb_ln"),
     LN_QKV("encoder.layers.%d.mixer.Wqkv", .hf_part = LN_PART_QKV),
     {.role = LN_ROLE_O, .hf = "encoder.layers.%d.mixer.out_proj"},
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "encoder.layers.%d.norm1"},
+    LN_BLOCK_NORMS("encoder.layers.%d.", "norm1", "norm2"),
     LN_PLAIN_FFN("encoder.layers.%d.mlp.", "fc1", "fc2"),
-    {.role = LN_ROLE_FFN_NORM, .hf = "encoder.layers.%d.norm2"},
     LN_ROBERTA_CLASSES,
 };
 

@@ -21,12 +21,10 @@ static const ln_binding bindings[] = {
 #define DECODER "model.layers.%d."
 
 static const ln_binding decoder_bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embeddings.tok_embeddings"},
+    LN_ENDS("model.embeddings.tok_embeddings", "model.final_norm", "decoder"),
     {.role = LN_ROLE_EMBEDDING_NORM, .hf = "model.embeddings.norm"},
-    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_norm"},
     {.role = LN_ROLE_OUTPUT_DENSE, .hf = "lm_head.dense"},
     {.role = LN_ROLE_OUTPUT_DENSE_NORM, .hf = "lm_head.norm"},
-    {.role = LN_ROLE_OUTPUT, .hf = "decoder"},
     {.role = LN_ROLE_ATTENTION_NORM, .hf = DECODER "attn_norm", .optional = true},
     LN_ATTENTION(DECODER "attn.", "q_proj", "k_proj", "v_proj", "Wo"),
     {.role = LN_ROLE_FFN_NORM, .hf = DECODER "mlp_norm"},
@@ -35,22 +33,19 @@ static const ln_binding decoder_bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = DECODER "mlp.Wo"},
 };
 
-static const char defaults[] = "norm_eps=1e-5|local_attention=128|global_rope_theta=160000|"
-                               "global_attn_every_n_layers=3";
+/* Windows to both sides, or half of one behind. */
+#define LAYERS                                                                                     \
+    .defaults = "norm_eps=1e-5|local_attention=128|global_rope_theta=160000|"                      \
+                "global_attn_every_n_layers=3",                                                    \
+    .norm = LN_NORM_LAYER, .activation = LN_ACT_GELU, .local_rope = true, .local_theta = 10000.0,  \
+    .window = LN_WINDOW_BEHIND, .window_period = 3, .chunk_key = "local_attention"
 
 const ln_family ln_family_modernbert = {
     .name = "modernbert",
     .gguf = "modern-bert",
     .hf_prefix = "model.",
     .ignored = "decoder.weight|decoder.bias",
-    .defaults = defaults,
-    .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU,
-    .local_rope = true,
-    .local_theta = 10000.0,
-    .window = LN_WINDOW_BEHIND,
-    .window_period = 3,
-    .chunk_key = "local_attention",
+    LAYERS,
     .bidirectional = true,
     .pooling = LINNET_POOLING_CLS,
     .class_pooling = LINNET_POOLING_CLS,
@@ -62,14 +57,7 @@ const ln_family ln_family_modernbert_decoder = {
     .name = "modernbert_decoder",
     .hf_types = "modernbert-decoder",
     .hf_prefix = "model.",
-    .defaults = defaults,
-    .norm = LN_NORM_LAYER,
-    .activation = LN_ACT_GELU,
-    .local_rope = true,
-    .local_theta = 10000.0,
-    .window = LN_WINDOW_BEHIND,
-    .window_period = 3,
-    .chunk_key = "local_attention",
+    LAYERS,
     .halves_window = true,
     .tied_by_default = true,
     LN_BINDINGS(decoder_bindings),

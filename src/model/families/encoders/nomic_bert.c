@@ -2,9 +2,7 @@
 #include "model/families/encoders/bert.h"
 
 static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "embeddings.word_embeddings"},
-    {.role = LN_ROLE_TOKEN_TYPES, .hf = "embeddings.token_type_embeddings"},
-    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "emb_ln"},
+    LN_TYPED_EMBEDDINGS("embeddings.", "emb_ln"),
     LN_QKV("encoder.layers.%d.attn.Wqkv", .hf_part = LN_PART_QKV, LN_GGUF_QKV),
     {.role = LN_ROLE_O, .hf = "encoder.layers.%d.attn.out_proj"},
     {.role = LN_ROLE_ATTENTION_NORM,
@@ -19,10 +17,7 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_nomic_bert = {
     .name = "nomic_bert",
     .gguf = "nomic-bert",
-    .ignored = "cls.predictions.bias|cls.predictions.transform.dense.weight|"
-               "cls.predictions.transform.dense.bias|cls.predictions.transform.LayerNorm.weight|"
-               "cls.predictions.transform.LayerNorm.bias|cls.predictions.decoder.weight|"
-               "cls.predictions.decoder.bias",
+    .ignored = LN_BERT_IGNORED,
     .defaults = "layer_norm_eps=1e-12|rope_theta=1000",
     LN_BERT_SHAPE(LN_ACT_SILU),
     .fixed_activation = true,

@@ -2,8 +2,7 @@
  * scaled by sqrt(dim), heads are wider than dim / n_heads. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+static const ln_binding bindings[] = {LN_LLAMA};
 
 const ln_family ln_family_gemma = {
     .name = "gemma",

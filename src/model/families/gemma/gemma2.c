@@ -2,8 +2,12 @@
  * windowed. VaultGemma: the same without the norms behind blocks. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_GEMMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
 
 static const char defaults[] = "head_dim=256|num_key_value_heads=4|query_pre_attn_scalar=256|"
                                "attn_logit_softcapping=50|final_logit_softcapping=30|"

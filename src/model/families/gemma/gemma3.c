@@ -2,8 +2,10 @@
  * q and k normalised by head. EmbeddingGemma is one whose tokens all see each other. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_ENDS,     LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE};
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,     LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE,
+};
 
 const ln_family ln_family_gemma3 = {
     .name = "gemma3",

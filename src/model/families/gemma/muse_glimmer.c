@@ -63,7 +63,6 @@ const ln_family ln_family_muse_spark = {
     MUSE_BLOCKS,
     .activation_key = "hidden_act",
     .blends = true,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     LN_BINDINGS(spark_bindings),
 };

@@ -8,9 +8,7 @@
 #define SHARED  "model.layers.%d.shared_mlp"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     LN_MAMBA2_MIXER("model.layers.%d.mamba"),
     {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router.layer"},
     INPUT(LN_ROLE_EXPERT_GATE, EXPERTS ".input_linear", "ffn_gate_exps"),

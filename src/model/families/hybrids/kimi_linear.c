@@ -7,16 +7,12 @@
 #define SHARED "model.layers.%d.mlp.shared_experts"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA,
     LN_LATENT_ATTENTION,
     {.role = LN_ROLE_MIXER_Q, .hf = MIXER ".q_proj", .gguf = "blk.%d.attn_q"},
     {.role = LN_ROLE_MIXER_K, .hf = MIXER ".k_proj", .gguf = "blk.%d.attn_k"},
     {.role = LN_ROLE_MIXER_V, .hf = MIXER ".v_proj", .gguf = "blk.%d.attn_v"},
-    {.role = LN_ROLE_MIXER_CONV_Q, .hf = MIXER ".q_conv1d"},
-    {.role = LN_ROLE_MIXER_CONV_K, .hf = MIXER ".k_conv1d"},
-    {.role = LN_ROLE_MIXER_CONV_V, .hf = MIXER ".v_conv1d"},
+    LN_MIXER_CONVS(MIXER ".", "q_conv1d", "k_conv1d", "v_conv1d"),
     {.role = LN_ROLE_MIXER_A_LOW, .hf = MIXER ".f_a_proj", .gguf = "blk.%d.ssm_f_a"},
     {.role = LN_ROLE_MIXER_A, .hf = MIXER ".f_b_proj", .gguf = "blk.%d.ssm_f_b"},
     {.role = LN_ROLE_MIXER_A_BIAS, .hf = MIXER ".dt_bias", .hf_bare = true},
@@ -26,7 +22,6 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_MIXER_GATE, .hf = MIXER ".g_b_proj", .gguf = "blk.%d.ssm_g_b"},
     {.role = LN_ROLE_MIXER_NORM, .hf = MIXER ".o_norm"},
     {.role = LN_ROLE_MIXER_OUT, .hf = MIXER ".o_proj", .gguf = "blk.%d.attn_output"},
-    LN_LLAMA_FFN,
     {.role = LN_ROLE_GATE, .hf = MLP ".gate_proj"},
     /* as transformers saves them */
     LN_PLAIN_FFN(MLP ".", "up_proj", "down_proj"),
@@ -51,8 +46,7 @@ const ln_family ln_family_kimi_linear = {
     .refused = "!mla_use_nope",
     .still_latents = true,
     .latent_eps = 1e-6,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_dense_first = true,
     .mixer = LN_MIXER_KDA,
     .mixer_word = "linear_attention",

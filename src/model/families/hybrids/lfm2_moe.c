@@ -26,8 +26,7 @@ const ln_family ln_family_lfm2_moe = {
     .defaults = LN_LFM2_DEFAULTS "|num_dense_layers=2|num_experts=32|num_experts_per_tok=4|"
                                  "moe_intermediate_size=1792",
     LN_LFM2_TRAITS,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };

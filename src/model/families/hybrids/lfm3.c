@@ -7,11 +7,10 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("model.embed_tokens", "model.embedding_norm", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.operator_norm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "operator_norm", "ffn_norm"),
     {.role = LN_ROLE_ATTENTION_POST_NORM,
      .hf = "model.layers.%d.post_operator_norm",
      .optional = true},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.ffn_norm"},
     {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_ffn_norm", .optional = true},
     LN_LLAMA_ATTENTION,
     LN_LLAMA_QK_NORMS,

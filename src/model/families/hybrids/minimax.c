@@ -6,9 +6,7 @@
 #define MIXER "model.layers.%d.self_attn"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     {.role = LN_ROLE_MIXER_Q, .hf = MIXER ".qkv_proj", .hf_part = LN_PART_MIXER_QKV_BY_HEAD},
     {.role = LN_ROLE_MIXER_K, .hf = MIXER ".qkv_proj", .hf_part = LN_PART_MIXER_QKV_BY_HEAD},
     {.role = LN_ROLE_MIXER_V, .hf = MIXER ".qkv_proj", .hf_part = LN_PART_MIXER_QKV_BY_HEAD},

@@ -36,12 +36,10 @@ const ln_family ln_family_nemotron_h = {
                 "max_position_embeddings=4096|mamba_num_heads=128|mamba_head_dim=64|n_groups=8|"
                 "ssm_state_size=128|conv_kernel=4|time_step_min=0.001|num_experts_per_tok=2|"
                 "n_shared_experts=1|norm_topk_prob=true",
-    .activation = LN_ACT_RELU_SQUARED,
-    .plain_ffn = true,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
     .positions = LN_POSITIONS_NONE,
     .gguf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .mixer = LN_MIXER_SSD,
     .least_time_step = true,
     .one_block = true,

@@ -15,7 +15,8 @@ static const ln_binding bindings[] = {
     PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "ffn_gate_exps", LN_PART_GATE_UP),
     PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "ffn_up_exps", LN_PART_GATE_UP),
     PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "ffn_down_exps", LN_PART_ALL),
-    LN_LLAMA_EXPERTS};
+    LN_LLAMA_EXPERTS,
+};
 
 const ln_family ln_family_qwen3_5_moe = {
     .name = "qwen3_5_moe",

@@ -10,7 +10,7 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("model.embed_tokens", "model.final_layernorm", "lm_head"),
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    LN_BLOCK_NORMS("", "model.layers.%d.input_layernorm", BLOCK ".pre_ff_layernorm"),
     {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.mamba_decoder.input_layernorm"},
     LN_MAMBA2_MIXER("model.layers.%d.mamba"),
     LN_MAMBA2_MIXER("model.layers.%d.mamba_decoder.mamba"),
@@ -19,7 +19,6 @@ static const ln_binding bindings[] = {
     LOW(LN_ROLE_BLOCK_Q_LOW, ".self_attn.linear_q"),
     LOW(LN_ROLE_BLOCK_K_LOW, ".self_attn.linear_k"),
     LOW(LN_ROLE_BLOCK_V_LOW, ".self_attn.linear_v"),
-    {.role = LN_ROLE_FFN_NORM, .hf = BLOCK ".pre_ff_layernorm"},
     {.role = LN_ROLE_GATE, .hf = BLOCK ".feed_forward.gate_up_proj", .hf_part = LN_PART_GATE_UP},
     {.role = LN_ROLE_UP, .hf = BLOCK ".feed_forward.gate_up_proj", .hf_part = LN_PART_GATE_UP},
     {.role = LN_ROLE_DOWN, .hf = BLOCK ".feed_forward.down_proj"},

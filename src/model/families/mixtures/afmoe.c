@@ -5,10 +5,8 @@
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
-    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attention_layernorm"},
-    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_mlp_layernorm"},
-    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm"},
+    LN_BLOCK_NORMS("model.layers.%d.", "input_layernorm", "pre_mlp_layernorm"),
+    LN_POST_NORMS("model.layers.%d.", "post_attention_layernorm", "post_mlp_layernorm"),
     LN_LLAMA_ATTENTION,
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_ATTENTION_GATE,
@@ -33,8 +31,7 @@ const ln_family ln_family_afmoe = {
     .window = LN_WINDOW_PERIOD,
     .window_period = 4,
     .scale_embedding = true,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .output_gate = LN_GATE_BY_ELEMENT,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),

@@ -9,9 +9,7 @@
     }
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router"},
     INPUT(LN_ROLE_EXPERT_GATE),
     INPUT(LN_ROLE_EXPERT_UP),

@@ -22,6 +22,7 @@ const ln_family ln_family_beam = {
     .defaults = "first_k_dense_replace=3 unless mlp_layer_types",
     .placement = LN_PLACE_SANDWICH,
     .qk_norm = LN_QK_NORM_HEAD,
+    LN_SIGMOID_ROUTER,
     .averages_blocks = true,
     .output_gate = LN_GATE_BY_ELEMENT,
     .gate_bias_by_head = true,
@@ -30,7 +31,5 @@ const ln_family ln_family_beam = {
     .query_scale = LN_QUERY_SCALE_TABLE,
     .window = LN_WINDOW_BUT_LAST,
     .window_period = 6,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
     LN_BINDINGS(bindings),
 };

@@ -20,8 +20,7 @@ const ln_family ln_family_deepseek_v2 = {
     .gguf = "deepseek2",
     .defaults = "kv_lora_rank=512|q_lora_rank=1536|qk_nope_head_dim=128|qk_rope_head_dim=64|"
                 "v_head_dim=128|n_shared_experts=2",
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .keeps_expert_weights = true,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
@@ -31,9 +30,7 @@ const ln_family ln_family_deepseek_v2 = {
 
 static const ln_binding v3_bindings[] = {
     BINDINGS,
-    {.role = LN_ROLE_ROUTER_BIAS,
-     .hf = "model.layers.%d.mlp.gate.e_score_correction_bias",
-     .hf_bare = true},
+    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
     LN_HEAD_BINDINGS,
 };
 
@@ -45,8 +42,7 @@ const ln_family ln_family_deepseek_v3 = {
                 "v_head_dim=128|n_shared_experts=1|n_routed_experts=256|num_experts_per_tok=8|"
                 "n_group=8|topk_group=4|routed_scaling_factor=2.5|first_k_dense_replace=3",
     .hf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(v3_bindings),
@@ -55,9 +51,7 @@ const ln_family ln_family_deepseek_v3 = {
 /* A.X K1: V3 with a norm behind each mixture. */
 static const ln_binding axk1_bindings[] = {
     BINDINGS,
-    {.role = LN_ROLE_ROUTER_BIAS,
-     .hf = "model.layers.%d.mlp.gate.e_score_correction_bias",
-     .hf_bare = true},
+    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
     {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm", .optional = true},
     {.role = LN_ROLE_FFN_POST_NORM,
      .hf = "model.layers.%d.mlp.post_mlp_layernorm",
@@ -71,8 +65,7 @@ const ln_family ln_family_axk1 = {
                 "v_head_dim=128|n_shared_experts=1|n_routed_experts=192|num_experts_per_tok=8|"
                 "n_group=8|topk_group=4|routed_scaling_factor=2.5|first_k_dense_replace=1",
     .hf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .latent_eps = 1e-6,
     LN_BINDINGS(axk1_bindings),
 };
@@ -85,8 +78,7 @@ const ln_family ln_family_glm4_moe_lite = {
                 "num_experts_per_tok=4|moe_intermediate_size=1536|routed_scaling_factor=1.8|"
                 "first_k_dense_replace=1",
     .hf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(v3_bindings),
@@ -134,8 +126,7 @@ const ln_family ln_family_mistral4 = {
     .defaults = "kv_lora_rank=256|q_lora_rank=1024|qk_nope_head_dim=64|qk_rope_head_dim=64|"
                 "v_head_dim=128|n_shared_experts=1|n_routed_experts=128|num_experts_per_tok=4|"
                 "moe_intermediate_size=2048",
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .query_scale = LN_QUERY_SCALE_ALL,
     .group_by_two = true,
     .normalize_experts = true,
@@ -162,10 +153,8 @@ const ln_family ln_family_deepseek_v32 = {
                 "v_head_dim=128|n_shared_experts=1|n_routed_experts=256|num_experts_per_tok=8|"
                 "moe_intermediate_size=2048|n_group=8|topk_group=4|routed_scaling_factor=2.5|"
                 "first_k_dense_replace=3|index_topk=2048|index_head_dim=128|index_n_heads=64",
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_INTERLEAVED_ROPE,
+    LN_SIGMOID_ROUTER,
     .indexer = true,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
@@ -179,10 +168,8 @@ const ln_family ln_family_glm_moe_dsa = {
                 "v_head_dim=256|rms_norm_eps=1e-5|n_shared_experts=1|n_routed_experts=256|"
                 "num_experts_per_tok=8|moe_intermediate_size=2048|routed_scaling_factor=2.5|"
                 "first_k_dense_replace=3|index_topk=2048|index_head_dim=128|index_n_heads=32",
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_INTERLEAVED_ROPE,
+    LN_SIGMOID_ROUTER,
     .indexer = true,
     .index_rope = LN_ROPE_INTERLEAVED,
     .latent_eps = 1e-6,
@@ -228,8 +215,7 @@ static const ln_binding hy_v4_bindings[] = {
 const ln_family ln_family_hy_v4 = {
     .name = "hy_v4",
     .defaults = "first_k_dense_replace=1 unless mlp_layer_types|index_topk_freq=4",
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .sinks = true,
     .output_gate = LN_GATE_BY_ELEMENT,
     .indexer = true,
@@ -264,8 +250,7 @@ const ln_family ln_family_dots3_note = {
     .window = LN_WINDOW_AFTER_TWO,
     .window_period = 4,
     .chunk_key = "sliding_window|sliding_window_size",
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .output_gate = LN_GATE_BY_HEAD,
     .indexer = true,
     .index_rope = LN_ROPE_INTERLEAVED,

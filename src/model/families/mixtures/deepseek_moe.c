@@ -3,8 +3,9 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS, LN_LLAMA_NORMS,   LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,  LN_LLAMA_EXPERTS, LN_SHARED_EXPERTS("mlp.shared_experts"),
+    LN_LLAMA,
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
 };
 
 const ln_family ln_family_deepseek = {

@@ -65,6 +65,8 @@ static const ln_binding bindings[] = {
     BOTH(LN_ROLE_SHARED_DOWN, "ffn.shared_experts.w2", "mlp.shared_experts.down_proj"),
 };
 
+#define LIMITS .limits_before = true, .limits_shared = true
+
 const ln_family ln_family_deepseek_v4 = {
     .name = "deepseek_v4",
     .hf_prefix = "model.",
@@ -77,8 +79,7 @@ const ln_family ln_family_deepseek_v4 = {
     .sinks = true,
     .hyper = true,
     .mixes_streams = true,
-    .limits_before = true,
-    .limits_shared = true,
+    LIMITS,
     .tied_attention = true,
     .experts_by_token = true,
     LN_BINDINGS(bindings),

@@ -4,16 +4,11 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .hf_either = true},
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
-    {.role = LN_ROLE_ROUTER_BIAS,
-     .hf = "model.layers.%d.mlp.gate.moe_statics.e_score_correction_bias",
-     .hf_bare = true},
+    LN_EXPERT_BIAS("mlp.gate.moe_statics.e_score_correction_bias"),
     LN_EXPERT_BIAS("mlp.moe_statics.e_score_correction_bias"),
 };
 
@@ -24,8 +19,7 @@ const ln_family ln_family_ernie4_5_moe = {
     .defaults = "num_key_value_heads=4|rope_theta=500000|rms_norm_eps=1e-5|moe_num_experts=64|"
                 "moe_k=6|moe_num_shared_experts=2|moe_intermediate_size=1536|"
                 "moe_layer_start_index=1",
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .tied_by_default = true,
     .normalize_experts = true,
     .experts_of_pictures = true,

@@ -2,17 +2,12 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA,
     LN_LLAMA_QK_NORMS,
-    LN_LLAMA_FFN,
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
-    {.role = LN_ROLE_ROUTER_BIAS,
-     .hf = "model.layers.%d.mlp.e_score_correction_bias",
-     .hf_bare = true},
+    LN_EXPERT_BIAS("mlp.e_score_correction_bias"),
 };
 
 const ln_family ln_family_exaone_moe = {
@@ -25,8 +20,7 @@ const ln_family ln_family_exaone_moe = {
     .rope_rule = LN_ROPE_WINDOWED_OR_ALL,
     .window = LN_WINDOW_PERIOD,
     .window_period = 4,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };

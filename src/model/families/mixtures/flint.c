@@ -3,13 +3,10 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA,
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.softmax_offset", .hf_bare = true},
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
-    LN_LLAMA_FFN,
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_expert"),
 };
@@ -22,7 +19,6 @@ const ln_family ln_family_flint = {
     .window = LN_WINDOW_INSIDE,
     .window_period = 4,
     .sinks = true,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     LN_BINDINGS(bindings),
 };

@@ -27,8 +27,7 @@ const ln_family ln_family_glm4_moe = {
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "use_qk_norm",
     .rope_fraction = 0.5,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };

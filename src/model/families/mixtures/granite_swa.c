@@ -14,10 +14,7 @@
     }
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router"},
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router.layer"},

@@ -8,9 +8,7 @@
     }
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router.layer"},
     INPUT(LN_ROLE_EXPERT_GATE, "blk.%d.ffn_gate_exps"),
     INPUT(LN_ROLE_EXPERT_UP, "blk.%d.ffn_up_exps"),

@@ -5,10 +5,7 @@
 #define SHARED "model.layers.%d.mlp.shared_experts"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router.gate"},
     LN_LLAMA_EXPERTS,
@@ -30,8 +27,7 @@ const ln_family ln_family_hy_v3 = {
                 "num_experts=192|num_experts_per_tok=8|num_shared_experts=1|"
                 "moe_intermediate_size=1536|router_scaling_factor=2.826|first_k_dense_replace=1",
     .qk_norm = LN_QK_NORM_HEAD,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_dense_first = true,
     .gguf_dense_by_router = true,
     .dense_by_router = true,

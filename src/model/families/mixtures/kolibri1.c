@@ -3,12 +3,9 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    {.role = LN_ROLE_ATTENTION_POST_NORM, .hf = "model.layers.%d.post_attn_norm"},
-    LN_POST_NORMS("model.layers.%d.", "post_self_attn_layernorm", "post_ffn_norm"),
-    {.role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_mlp_layernorm"},
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
+    LN_POST_NORMS("model.layers.%d.", "post_attn_norm", "post_ffn_norm"),
+    LN_POST_NORMS("model.layers.%d.", "post_self_attn_layernorm", "post_mlp_layernorm"),
     LN_LLAMA_QK_NORMS,
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),

@@ -4,12 +4,9 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA,
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.g_proj"},
-    LN_LLAMA_FFN,
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_expert"),
     LN_SHARED_EXPERTS("mlp.shared_experts"),
@@ -32,7 +29,6 @@ const ln_family ln_family_laguna = {
     .local_theta = 10000.0,
     .by_layer = true,
     .lists_alone = true,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     LN_BINDINGS(bindings),
 };

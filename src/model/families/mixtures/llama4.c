@@ -9,9 +9,7 @@
     }
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     LN_GATED_FFN("model.layers.%d.feed_forward.", "gate_proj", "up_proj", "down_proj"),
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.feed_forward.router"},
     PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "ffn_gate_exps", LN_PART_GATE_UP),
@@ -27,8 +25,7 @@ const ln_family ln_family_llama4 = {
     .defaults = "num_key_value_heads=8|head_dim=128|rope_theta=500000|rms_norm_eps=1e-5|"
                 "intermediate_size=8192|intermediate_size_mlp=16384|num_local_experts=16|"
                 "num_experts_per_tok=1|attention_chunk_size=8192|floor_scale=8192|attn_scale=0.1",
-    .hf_rope = LN_ROPE_INTERLEAVED,
-    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "use_qk_norm",
     .bare_qk_norm = true,

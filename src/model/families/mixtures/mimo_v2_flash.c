@@ -3,10 +3,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.attention_sink_bias", .hf_bare = true},
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
     LN_LLAMA_EXPERTS,
@@ -28,8 +25,7 @@ const ln_family ln_family_mimo_v2_flash = {
     .before_key = "sliding_window_size",
     .window_sinks = true,
     .window_kv_factor = 2,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_lists = true,
     .gguf_dense_first = true,
     .gguf_dense_by_router = true,

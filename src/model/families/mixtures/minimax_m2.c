@@ -3,9 +3,10 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,      LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS,
-    LN_MIXTRAL_EXPERTS, LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
+    LN_LLAMA_BUT_FFN,
+    LN_LLAMA_QK_NORMS,
+    LN_MIXTRAL_EXPERTS,
+    LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
 };
 
 const ln_family ln_family_minimax_m2 = {
@@ -14,7 +15,6 @@ const ln_family ln_family_minimax_m2 = {
     .defaults = "num_key_value_heads=8|head_dim=128|rope_theta=5000000|num_local_experts=256|"
                 "num_experts_per_tok=8",
     .qk_norm = LN_QK_NORM_FULL,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     LN_BINDINGS(bindings),
 };

@@ -7,9 +7,7 @@
     { .role = r, .hf = "model.layers.%d.mlp." name, .hf_part = p, .hf_bare = is_bare }
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     LN_LLAMA_QK_NORMS,
     PACKED(LN_ROLE_GATE, "gate_up_proj", LN_PART_GATE_UP, false),
     PACKED(LN_ROLE_UP, "gate_up_proj", LN_PART_GATE_UP, false),
@@ -34,8 +32,7 @@ const ln_family ln_family_minimax_m3 = {
     .rope_by_fraction = true,
     .qk_norm = LN_QK_NORM_HEAD,
     .sparse_blocks = true,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .first_hidden_key = "dense_intermediate_size",
     LN_BINDINGS(bindings),
 };

@@ -2,9 +2,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA_BUT_FFN,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.gate"},
     LN_EXPERTS("model.layers.%d.block_sparse_moe.experts.%e.", "w1", "w3", "w2"),
 };

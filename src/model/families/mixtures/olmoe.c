@@ -1,9 +1,7 @@
 /* OLMoE: q and k normalised over all heads at once, a mixture of experts. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_EXPERTS,
-};
+static const ln_binding bindings[] = {LN_LLAMA_BUT_FFN, LN_LLAMA_QK_NORMS, LN_LLAMA_EXPERTS};
 
 const ln_family ln_family_olmoe = {
     .name = "olmoe",

@@ -1,12 +1,7 @@
 /* Phi 3.5 MoE: LayerNorm, biases, longrope, two experts chosen by the sparse mixer. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_MIXTRAL_EXPERTS,
-};
+static const ln_binding bindings[] = {LN_LLAMA_BUT_FFN, LN_MIXTRAL_EXPERTS};
 
 const ln_family ln_family_phimoe = {
     .name = "phimoe",

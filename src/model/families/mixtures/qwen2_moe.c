@@ -2,10 +2,7 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
+    LN_LLAMA,
     LN_LLAMA_EXPERTS,
     LN_SHARED("model.layers.%d.mlp.shared_expert.", "gate_proj", "up_proj", "down_proj"),
     {.role = LN_ROLE_SHARED_ROUTER, .hf = "model.layers.%d.mlp.shared_expert_gate"},

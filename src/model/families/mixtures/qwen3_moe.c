@@ -1,10 +1,7 @@
 /* Qwen3-MoE: qwen3 with a mixture of experts. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,     LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-    LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_LLAMA_EXPERTS,
-};
+static const ln_binding bindings[] = {LN_LLAMA, LN_LLAMA_QK_NORMS, LN_LLAMA_EXPERTS};
 
 const ln_family ln_family_qwen3_moe = {
     .name = "qwen3_moe",

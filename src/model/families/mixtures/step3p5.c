@@ -5,14 +5,11 @@
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
+    LN_LLAMA,
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_ATTENTION_GATE,
      .hf = "model.layers.%d.self_attn.g_proj",
      .gguf = "blk.%d.attn_gate"},
-    LN_LLAMA_FFN,
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.moe.gate"},
     LN_EXPERTS("model.layers.%d.moe.", "gate_proj", "up_proj", "down_proj"),
     LN_GGUF_EXPERTS,
@@ -35,8 +32,7 @@ const ln_family ln_family_step3p5 = {
     .gguf_half_rope = true,
     .by_layer = true,
     .lists_alone = true,
-    .router = LN_ROUTER_SIGMOID,
-    .normalize_experts = true,
+    LN_SIGMOID_ROUTER,
     .gguf_dense_first = true,
     .gguf_dense_by_router = true,
     LN_BINDINGS(bindings),

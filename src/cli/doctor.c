@@ -24,27 +24,14 @@
 #include "hub/cache.h"
 #include "hub/pull.h"
 
-enum { KEY_JSON = LN_KEYS_COMMAND, TEXT_BYTES = 640 };
-
-typedef struct doctor_args {
-    bool json;
-} doctor_args;
+enum { TEXT_BYTES = 640 };
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "Print one JSON object", 0}, {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    doctor_args *args = state->input;
-    switch (key) {
-    case KEY_JSON: args->json = true; return 0;
-    case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'", arg); return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
+    {"json", LN_KEYS_COMMAND, NULL, 0, "Print one JSON object", 0}, {0}};
 
 static const struct argp doctor_argp = {
     .options = options,
-    .parser = parse,
+    .parser = ln_cli_parse_json,
     .doc = "Prints what this machine has for models: processor, memory and how fast it is read, "
            "GPU, what downloads need, and the cache. What is missing is said with its reason. "
            "Measures for a fraction of a second; asks no network.",
@@ -187,10 +174,10 @@ static void report_system(json_t *report) {
 }
 
 int ln_cli_doctor(int argc, char **argv) {
-    doctor_args args = {0};
+    bool json = false;
     const char *name;
     json_t *value;
-    if (ln_cli_parse(&doctor_argp, argc, argv, &args) != 0)
+    if (ln_cli_parse(&doctor_argp, argc, argv, &json) != 0)
         return LN_EXIT_USAGE;
     json_t *report = json_object();
     if (!report)
@@ -204,7 +191,7 @@ int ln_cli_doctor(int argc, char **argv) {
     report_hub(report);
     say(report, "demo model", "%s", demo ? demo : "none: models/demo.gguf is not there");
     free(demo);
-    if (args.json)
+    if (json)
         return ln_cli_print_json(stdout, report, true);
     json_object_foreach(report, name, value) {
         printf("%-13s %s\n", name, json_string_value(value));

@@ -102,9 +102,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
-
 static const struct argp embed_argp = {
     .options = options,
     .parser = parse,
@@ -112,7 +109,7 @@ static const struct argp embed_argp = {
     .doc = "Prints the vector of a text, or of each line of a file, as a JSON array on a line. "
            "Pooling, dense layers, length and the number of tokens that texts are cut to are what "
            "the checkpoint says.",
-    .children = children,
+    .children = ln_cli_engine_children,
 };
 
 static bool print_vector(const linnet_event *event) {

@@ -79,9 +79,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
-
 static const struct argp eval_argp = {
     .options = options,
     .parser = parse,
@@ -89,7 +86,7 @@ static const struct argp eval_argp = {
     .doc = "Prints the perplexity of a text with its standard error. The text is read in windows "
            "of --ctx tokens (512, or what the model was made for). With --compare the divergence "
            "is of MODEL2's distributions from those of MODEL, whose tokenizer counts.",
-    .children = children,
+    .children = ln_cli_engine_children,
 };
 
 /* ---- numbers ---------------------------------------------------------------------------- */

@@ -41,15 +41,13 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
-
 static const struct argp inspect_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "MODEL",
     .doc = "Prints what a checkpoint holds: files and sizes, architecture, tokenizer, metadata, "
            "tensor types. Reads headers only. Long arrays of metadata are counted, not printed.",
-    .children = children,
+    .children = ln_cli_model_children,
 };
 
 /* ---- the JSON object as text ------------------------------------------------------------ */

@@ -23,6 +23,15 @@ static error_t parse_help(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
+error_t ln_cli_parse_json(int key, char *arg, struct argp_state *state) {
+    bool *json = state->input;
+    switch (key) {
+    case LN_KEYS_COMMAND: *json = true; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'", arg); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
 error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
     enum { MAX_CHILDREN = 8 };
     static const struct argp_option help_options[] = {{NULL, 'h', NULL, OPTION_HIDDEN, "", 0}, {0}};

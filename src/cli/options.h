@@ -33,6 +33,9 @@ extern const struct argp ln_cli_sampling_argp;
 void ln_cli_sampling_value(const linnet_sampling *sampling, const char *name, char *text,
                            size_t n_bytes);
 
+/* A parser for a command that takes --json (key LN_KEYS_COMMAND) alone; its input is the flag. */
+error_t ln_cli_parse_json(int key, char *arg, struct argp_state *state);
+
 /* argp_parse for a command: -h asks for help, too. */
 error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 

@@ -55,9 +55,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
-
 static const struct argp plan_argp = {
     .options = options,
     .parser = parse,
@@ -65,7 +62,7 @@ static const struct argp plan_argp = {
     .doc = "Prints how much memory a model will take with these options, arena by arena. Reads "
            "headers, and of tensors a sample of an output that config.json calls tied; "
            "`linnet run' with the same options reserves just these bytes.",
-    .children = children,
+    .children = ln_cli_engine_children,
 };
 
 /* What lies in an arena. */

@@ -66,8 +66,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
-
 static const struct argp template_argp = {
     .options = options,
     .parser = parse,
@@ -76,7 +74,7 @@ static const struct argp template_argp = {
            "JSON object, and prints the result with nothing added. The usual variables are "
            "messages and add_generation_prompt, and bos_token and eos_token, which a checkpoint "
            "gives where the object does not.",
-    .children = children,
+    .children = ln_cli_model_children,
 };
 
 /* Special tokens of a checkpoint as variables; none where it has no tokenizer. */

@@ -32,8 +32,6 @@ static int open_tokenizer(const char *path, ln_checkpoint **checkpoint, ln_token
 
 /* ---- tokenize --------------------------------------------------------------------------- */
 
-static const struct argp_child children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
-
 typedef struct tokenize_args {
     const char *model, *text, *file;
     bool no_special;
@@ -71,7 +69,7 @@ static const struct argp tokenize_argp = {
     .doc = "Prints the token ids of a text, or of standard input, as a JSON array. " MODEL_DOC
            "\vThe text of added "
            "tokens is recognised inside the text, with --no-special too.",
-    .children = children,
+    .children = ln_cli_model_children,
 };
 
 static int print_ids(const tokenize_args *args, const ln_tokenizer *tokenizer) {
@@ -151,7 +149,7 @@ static const struct argp detokenize_argp = {
     .parser = parse_detokenize,
     .args_doc = "MODEL",
     .doc = "Prints the text of token ids exactly, without a newline of its own. " MODEL_DOC,
-    .children = children,
+    .children = ln_cli_model_children,
 };
 
 static int print_text(const detokenize_args *args, const ln_tokenizer *tokenizer) {

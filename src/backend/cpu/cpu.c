@@ -315,24 +315,13 @@ static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void
     return LINNET_OK;
 }
 
-static const ln_backend_vtable vtable = {
-    .name = "cpu",
-    .destroy = destroy,
-    .available_bytes = available_bytes,
-    .supports_weight = supports_weight,
-    .plan_weight = plan_weight,
-    .prepare_weight = prepare_weight,
-    .finish_weights = finish_weights,
-    .plan_scratch = plan_scratch,
-    .reserve_scratch = reserve_scratch,
-    .reserve = reserve,
-    .release = release,
-    .upload = upload,
-    .measure = measure,
-    .run = run,
-    .read_back = read_back,
-    .share = share,
-};
+#define IS(function) .function = function
+static const ln_backend_vtable vtable = {IS(destroy),      IS(available_bytes), IS(supports_weight),
+                                         IS(plan_weight),  IS(prepare_weight),  IS(finish_weights),
+                                         IS(plan_scratch), IS(reserve_scratch), IS(reserve),
+                                         IS(release),      IS(upload),          IS(measure),
+                                         IS(run),          IS(read_back),       IS(share),
+                                         .name = "cpu"};
 
 const ln_cpu_kernels *ln_cpu_set(size_t index) {
     return index < N_SETS ? instruction_sets[index] : NULL;

@@ -62,6 +62,7 @@ static const struct argp_child children[] = {{&ln_cli_sampling_argp, 0, "Samplin
 
 static const struct argp chat_argp = {
     .options = options,
+    .children = children,
     .parser = parse,
     .args_doc = "[MODEL]",
     .doc = "Talks with a model: each line is a message, and the answer streams to standard "
@@ -70,7 +71,6 @@ static const struct argp chat_argp = {
            "lines between two \"\"\" are one message. Ctrl-C stops an answer, Ctrl-D ends the "
            "program, and /help lists the commands. From a pipe, each line of standard input is a "
            "message.",
-    .children = children,
 };
 
 /* ---- what is typed ---------------------------------------------------------------------- */

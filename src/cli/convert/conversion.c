@@ -64,6 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 const struct argp ln_cli_conversion_argp = {.options = options, .parser = parse};
+const struct argp_child ln_cli_conversion_children[] = {{&ln_cli_conversion_argp, 0, NULL, 1}, {0}};
 
 void ln_cli_conversion_free(ln_cli_conversion *conversion) {
     for (size_t i = 0; i < conversion->n_rules; i++)

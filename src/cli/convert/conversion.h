@@ -19,6 +19,7 @@ typedef struct ln_cli_conversion {
 
 /* A child parser for --type, --keep and --threads. Its input is a zeroed ln_cli_conversion. */
 extern const struct argp ln_cli_conversion_argp;
+extern const struct argp_child ln_cli_conversion_children[];
 void ln_cli_conversion_free(ln_cli_conversion *conversion);
 
 /* Takes two arguments, the second one the new file. */

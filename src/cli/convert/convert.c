@@ -34,8 +34,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_conversion_argp, 0, NULL, 1}, {0}};
-
 static const struct argp convert_argp = {
     .options = options,
     .parser = parse,
@@ -44,7 +42,7 @@ static const struct argp convert_argp = {
            "tensors, tokenizer and chat template. Without --type matrices keep the type that the "
            "folder has. What GGUF has no form for is refused. OUT.gguf appears when it is "
            "complete.\vTypes are those of linnet quantize.",
-    .children = children,
+    .children = ln_cli_conversion_children,
 };
 
 static linnet_status convert(void *user, const ln_checkpoint *checkpoint,

@@ -29,8 +29,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_conversion_argp, 0, NULL, 1}, {0}};
-
 static const struct argp quantize_argp = {
     .parser = parse,
     .args_doc = "IN.gguf OUT.gguf",
@@ -39,7 +37,7 @@ static const struct argp quantize_argp = {
            "appears when it is complete.\vTypes: F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q5_K_S, "
            "Q5_1, Q5_0, Q4_K_M, Q4_K_S, Q4_1, Q4_0, IQ4_NL, IQ4_XS, MXFP4, MXFP4_MOE, Q3_K_L, "
            "Q3_K_M, Q3_K_S, Q2_K, Q2_K_S; REGEX=TYPE takes the same without _M, _S, _L and _MOE.",
-    .children = children,
+    .children = ln_cli_conversion_children,
 };
 
 static linnet_status quantize(void *user, const ln_checkpoint *checkpoint,

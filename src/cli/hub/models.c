@@ -13,8 +13,6 @@
 
 /* ---- list ------------------------------------------------------------------------------- */
 
-enum { KEY_JSON = LN_KEYS_COMMAND };
-
 typedef struct list_args {
     bool json;
     json_t *models; /* with json: array of objects */
@@ -23,20 +21,11 @@ typedef struct list_args {
 } list_args;
 
 static const struct argp_option list_options[] = {
-    {"json", KEY_JSON, NULL, 0, "Print a JSON array", 0}, {0}};
-
-static error_t parse_list(int key, char *arg, struct argp_state *state) {
-    list_args *args = state->input;
-    switch (key) {
-    case KEY_JSON: args->json = true; return 0;
-    case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'", arg); return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
+    {"json", LN_KEYS_COMMAND, NULL, 0, "Print a JSON array", 0}, {0}};
 
 static const struct argp list_argp = {
     .options = list_options,
-    .parser = parse_list,
+    .parser = ln_cli_parse_json,
     .doc = "Lists the models in the cache of the Hugging Face hub, whoever put them there, by the "
            "names that other commands take.",
 };
@@ -71,7 +60,7 @@ int ln_cli_list(int argc, char **argv) {
     list_args args = {0};
     ln_cli_hub_environment environment;
     linnet_error err = {0};
-    if (ln_cli_parse(&list_argp, argc, argv, &args) != 0)
+    if (ln_cli_parse(&list_argp, argc, argv, &args.json) != 0)
         return LN_EXIT_USAGE;
     if (args.json && !(args.models = json_array()))
         return ln_cli_fail("out of memory");

@@ -55,6 +55,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 const struct argp ln_cli_model_argp = {.options = options, .parser = parse};
 
+const struct argp_child ln_cli_model_children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
+const struct argp_child ln_cli_engine_children[] = {
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
+
 /* The path of a name that the cache has; otherwise it is pulled, or the user told how to. */
 static linnet_status find(const ln_hub_settings *settings, const char *text, bool pulls,
                           char **path, linnet_error *err) {

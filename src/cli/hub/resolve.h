@@ -9,6 +9,9 @@
 /* The options that name a model: -m, --hf. Their input is the `const char *` of the MODEL. */
 extern const struct argp ln_cli_model_argp;
 
+/* The children of a command that takes a model: these options, or the engine's before them. */
+extern const struct argp_child ln_cli_model_children[], ln_cli_engine_children[];
+
 /* The name that MODEL is, without "hf:"; NULL: it is a path. Borrowed. */
 const char *ln_cli_model_name(const char *model);
 

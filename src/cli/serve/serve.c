@@ -323,6 +323,7 @@ static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENG
 
 static const struct argp serve_argp = {
     .options = options,
+    .children = children,
     .parser = parse,
     .args_doc = "[MODEL...]",
     .doc =
@@ -336,7 +337,6 @@ static const struct argp serve_argp = {
         "program "
         "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
         "step.",
-    .children = children,
 };
 
 /* The sandbox is for a server that listens; ranks start and reach each other by what it forbids. */

@@ -117,26 +117,19 @@ static void quantize_q5_1(const float *src, uint8_t *block) {
     pack_nibbles(levels, block + 8);
 }
 
+/* NULL: rows are not written in this type. */
 static ln_quantize_fn quantize_fn(ln_dtype dtype) {
-    switch (dtype) {
-    case LN_DTYPE_F32: return quantize_f32;
-    case LN_DTYPE_F16: return quantize_f16;
-    case LN_DTYPE_BF16: return quantize_bf16;
-    case LN_DTYPE_Q4_0: return quantize_q4_0;
-    case LN_DTYPE_Q4_1: return quantize_q4_1;
-    case LN_DTYPE_Q5_0: return quantize_q5_0;
-    case LN_DTYPE_Q5_1: return quantize_q5_1;
-    case LN_DTYPE_Q8_0: return quantize_q8_0;
-    case LN_DTYPE_Q2_K: return ln_quantize_q2_k;
-    case LN_DTYPE_Q3_K: return ln_quantize_q3_k;
-    case LN_DTYPE_Q4_K: return ln_quantize_q4_k;
-    case LN_DTYPE_Q5_K: return ln_quantize_q5_k;
-    case LN_DTYPE_Q6_K: return ln_quantize_q6_k;
-    case LN_DTYPE_IQ4_NL: return ln_quantize_iq4_nl;
-    case LN_DTYPE_IQ4_XS: return ln_quantize_iq4_xs;
-    case LN_DTYPE_MXFP4: return ln_quantize_mxfp4;
-    default: return NULL;
-    }
+    static const ln_quantize_fn known[LN_DTYPE_COUNT] = {
+        [LN_DTYPE_F32] = quantize_f32,          [LN_DTYPE_F16] = quantize_f16,
+        [LN_DTYPE_BF16] = quantize_bf16,        [LN_DTYPE_Q4_0] = quantize_q4_0,
+        [LN_DTYPE_Q4_1] = quantize_q4_1,        [LN_DTYPE_Q5_0] = quantize_q5_0,
+        [LN_DTYPE_Q5_1] = quantize_q5_1,        [LN_DTYPE_Q8_0] = quantize_q8_0,
+        [LN_DTYPE_Q2_K] = ln_quantize_q2_k,     [LN_DTYPE_Q3_K] = ln_quantize_q3_k,
+        [LN_DTYPE_Q4_K] = ln_quantize_q4_k,     [LN_DTYPE_Q5_K] = ln_quantize_q5_k,
+        [LN_DTYPE_Q6_K] = ln_quantize_q6_k,     [LN_DTYPE_IQ4_NL] = ln_quantize_iq4_nl,
+        [LN_DTYPE_IQ4_XS] = ln_quantize_iq4_xs, [LN_DTYPE_MXFP4] = ln_quantize_mxfp4,
+    };
+    return (size_t)dtype < LN_DTYPE_COUNT ? known[dtype] : NULL;
 }
 
 bool ln_can_quantize(ln_dtype dtype) {

@@ -36,21 +36,19 @@ static bool apply_template(ln_api_task *task, const ln_fields *fields) {
     return true;
 }
 
+#define GENERATES(reader)                                                                          \
+    {                                                                                              \
+        .kind = LN_API_COMPLETION, .generates = true, .format = &ln_native_format, .read = reader, \
+        .answer = ln_generation_begin                                                              \
+    }
+
 void ln_endpoint_native_completion(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {.kind = LN_API_COMPLETION,
-                                     .generates = true,
-                                     .format = &ln_native_format,
-                                     .read = complete,
-                                     .answer = ln_generation_begin};
+    static const ln_api_work work = GENERATES(complete);
     ln_api_task_push(context, exchange, &work);
 }
 
 void ln_endpoint_native_infill(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {.kind = LN_API_COMPLETION,
-                                     .generates = true,
-                                     .format = &ln_native_format,
-                                     .read = fill_in,
-                                     .answer = ln_generation_begin};
+    static const ln_api_work work = GENERATES(fill_in);
     ln_api_task_push(context, exchange, &work);
 }
 

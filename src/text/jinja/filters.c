@@ -398,35 +398,7 @@ FILTER(filter_refused) {
 }
 
 static const ln_jinja_builtin filters[] = {
-    {"tojson", filter_tojson, "ensure_ascii indent separators sort_keys ", 0},
-    {"trim", filter_trim, "chars ", 0},
-    {"length", filter_length, "", 0},
-    {"count", filter_length, "", 0},
-    {"default", filter_default, "default_value boolean ", 0},
-    {"d", filter_default, "default_value boolean ", 0},
-    {"upper", filter_upper, "", 0},
-    {"lower", filter_lower, "", 0},
-    {"capitalize", filter_capitalize, "", 0},
-    {"title", filter_title, "", 0},
-    {"replace", filter_replace, "old new count ", 2},
-    {"string", filter_string, "", 0},
-    {"safe", filter_safe, "", 0},
-    {"escape", filter_escape, "", 0},
-    {"e", filter_escape, "", 0},
-    {"forceescape", filter_forceescape, "", 0},
-    {"indent", filter_indent, "width first blank ", 0},
-    {"truncate", filter_truncate, "length killwords end leeway ", 0},
-    {"center", filter_center, "width ", 0},
-    {"wordcount", filter_wordcount, "", 0},
-    {"format", filter_format, NULL, 0},
-    {"pprint", filter_pprint, "", 0},
-    {"urlencode", filter_urlencode, "", 0},
-    {"xmlattr", filter_xmlattr, "autospace ", 0},
-    {"attr", filter_attr, "name ", 1},
-    {"random", filter_refused, NULL, 0},
-    {"striptags", filter_refused, NULL, 0},
-    {"urlize", filter_refused, NULL, 0},
-    {"wordwrap", filter_refused, NULL, 0},
+#include "text/jinja/filters.inc"
 };
 
 const ln_jinja_builtin *ln_jinja_find_filter(const ln_jinja_string *name) {

@@ -130,12 +130,12 @@ void ln_scalar_store_key(const ln_kv_layer *kv, size_t row, const float *x) {
     store(keys_of(kv), row, x, kv->k_dim);
 }
 
-static void normalize(const ln_op_qkv *p, float *q, float *k) {
+static void normalize(const ln_op_qkv *p, const ln_qkv_parts *parts, float *q, float *k) {
     if (p->qk_norm == LN_QK_NORM_NONE)
         return;
-    normalize_heads(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
+    parts->norm(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
     if (k != NULL)
-        normalize_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
+        parts->norm(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
 }
 
 static void scale_query(const ln_op_qkv *p, int32_t position, float *q) {
@@ -146,7 +146,7 @@ static void scale_query(const ln_op_qkv *p, int32_t position, float *q) {
         q[i] *= scale;
 }
 
-void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
+void ln_scalar_qkv_by(const ln_op *op, const ln_cpu_worker *worker, const ln_qkv_parts *parts) {
     const ln_op_qkv *p = &op->qkv;
     const ln_kv_layer *kv = p->kv;
     const ln_batch *batch = op->batch;
@@ -157,22 +157,34 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
     for (size_t token = begin; token < end; token++) {
         ln_qkv_rows row = ln_qkv_rows_of(p, token);
         if (!p->norm_after_rope)
-            normalize(p, row.q, row.k);
+            normalize(p, parts, row.q, row.k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
-            ln_scalar_rotate(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
-            ln_scalar_rotate(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
+            parts->rotate(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
+            parts->rotate(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
         }
         if (p->norm_after_rope)
-            normalize(p, row.q, row.k);
+            normalize(p, parts, row.q, row.k);
         scale_query(p, batch->positions[token], row.q);
         for (size_t head = 0; head < n_kv_heads; head++) {
-            size_t to = ln_scalar_kv_row(kv, (size_t)slots[token], head);
-            store(keys_of(kv), to, row.k + head * kv->k_dim, kv->k_dim);
+            parts->store_key(kv, (size_t)slots[token], head, row.k + head * kv->k_dim);
             if (row.v != NULL)
-                store(values_of(kv), to, row.v + head * kv->v_dim, kv->v_dim);
+                parts->store_value(kv, (size_t)slots[token], head, row.v + head * kv->v_dim);
         }
     }
+}
+
+static void store_key(const ln_kv_layer *kv, size_t slot, size_t head, const float *x) {
+    store(keys_of(kv), ln_scalar_kv_row(kv, slot, head), x, kv->k_dim);
+}
+
+static void store_value(const ln_kv_layer *kv, size_t slot, size_t head, const float *x) {
+    store(values_of(kv), ln_scalar_kv_row(kv, slot, head), x, kv->v_dim);
+}
+
+void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
+    static const ln_qkv_parts parts = {normalize_heads, ln_scalar_rotate, store_key, store_value};
+    ln_scalar_qkv_by(op, worker, &parts);
 }
 
 void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {

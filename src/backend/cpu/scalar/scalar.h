@@ -58,6 +58,16 @@ void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);
 /* The bucket of a key at `key` seen from `query`. */
 size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query, size_t key);
 
+/* What qkv does with the heads of a row, so that all instruction sets walk over tokens alike. */
+typedef struct ln_qkv_parts {
+    void (*norm)(ln_qk_norm kind, const ln_norm *norm, float *row, size_t n_heads, size_t dim);
+    void (*rotate)(const ln_rope *rope, const float *cos_sin, float *row, size_t n_heads,
+                   size_t dim);
+    void (*store_key)(const ln_kv_layer *kv, size_t slot, size_t head, const float *x);
+    void (*store_value)(const ln_kv_layer *kv, size_t slot, size_t head, const float *x);
+} ln_qkv_parts;
+void ln_scalar_qkv_by(const ln_op *op, const ln_cpu_worker *worker, const ln_qkv_parts *parts);
+
 /* Row number `row` of the keys as float32 [k_dim]: where it lies, or in `scratch`. */
 const float *ln_scalar_load_key(const ln_kv_layer *kv, size_t row, float *scratch);
 /* Writes x [k_dim] as row number `row` of the keys. */

@@ -109,44 +109,9 @@ static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, 
     }
 }
 
-static void norm_q_and_k(const ln_op_qkv *p, float *q, float *k) {
-    if (p->qk_norm == LN_QK_NORM_NONE)
-        return;
-    norm_heads(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
-    if (k != NULL)
-        norm_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
-}
-
 static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
-    const ln_op_qkv *p = &op->qkv;
-    const ln_kv_layer *kv = p->kv;
-    const ln_batch *batch = op->batch;
-    const int32_t *slots = batch->groups[kv->group].slots;
-    size_t n_kv_heads = p->k != NULL ? kv->n_heads : 0;
-    size_t begin, end;
-    ln_cpu_share(worker, batch->n_tokens, &begin, &end);
-    for (size_t token = begin; token < end; token++) {
-        ln_qkv_rows row = ln_qkv_rows_of(p, token);
-        if (!p->norm_after_rope)
-            norm_q_and_k(p, row.q, row.k);
-        if (p->rope != NULL) {
-            ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
-            rotate_heads(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
-            rotate_heads(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
-        }
-        if (p->norm_after_rope)
-            norm_q_and_k(p, row.q, row.k);
-        if (p->q_scale.beta != 0.0f) {
-            float scale = ln_scalar_query_scale(&p->q_scale, batch->positions[token]);
-            for (size_t i = 0; i < p->n_heads * kv->k_dim; i++)
-                row.q[i] *= scale;
-        }
-        for (size_t head = 0; head < n_kv_heads; head++) {
-            if (row.v != NULL)
-                kv_store_value(kv, (size_t)slots[token], head, row.v + head * kv->v_dim);
-            kv_store_key(kv, (size_t)slots[token], head, row.k + head * kv->k_dim);
-        }
-    }
+    static const ln_qkv_parts parts = {norm_heads, rotate_heads, kv_store_key, kv_store_value};
+    ln_scalar_qkv_by(op, worker, &parts);
 }
 
 static void latent(const ln_op *op, const ln_cpu_worker *worker) {

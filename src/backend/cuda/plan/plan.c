@@ -389,30 +389,7 @@ bool ln_cuda_plan_make(ln_cuda_plan *plan, const ln_op *ops, size_t n_ops, const
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *op_kernel_name(const ln_op *op) {
-    static const char *const names[LN_OP_COUNT] = {[LN_OP_EMBED] = "embed",
-                                                   [LN_OP_NORM] = "norm",
-                                                   [LN_OP_LINEAR] = "linear without tensor cores",
-                                                   [LN_OP_QKV] = "qkv",
-                                                   [LN_OP_LATENT] = "latent",
-                                                   [LN_OP_COMPRESS] = "compress",
-                                                   [LN_OP_INDEX] = "index",
-                                                   [LN_OP_ATTENTION] = "attention",
-                                                   [LN_OP_ROUTE] = "route",
-                                                   [LN_OP_GROUP] = "group",
-                                                   [LN_OP_COMBINE] = "combine",
-                                                   [LN_OP_POINTWISE] = "pointwise",
-                                                   [LN_OP_ROWWISE] = "rowwise",
-                                                   [LN_OP_CONV] = "conv",
-                                                   [LN_OP_SCAN] = "scan",
-                                                   [LN_OP_GATED_NORM] = "gated_norm",
-                                                   [LN_OP_GATHER] = "gather",
-                                                   [LN_OP_LORA_SHRINK] = "lora_shrink",
-                                                   [LN_OP_COPY] = "copy",
-                                                   [LN_OP_SAMPLE] = "sample",
-                                                   [LN_OP_ALL_REDUCE] = "all-reduce",
-                                                   [LN_OP_RANK_GATHER] = "rank gather",
-                                                   [LN_OP_RANK_PASS] = "rank pass"};
-    return names[op->kind];
+    return op->kind == LN_OP_LINEAR ? "linear without tensor cores" : ln_op_name(op->kind);
 }
 
 const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) {

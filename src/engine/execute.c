@@ -271,16 +271,17 @@ static size_t chosen_bytes(const ln_step *step) {
  * passed on n - 1 micro-batches ago, then passes the rows on: so all stages work, and no two wait
  * for each other however little a message buffers. */
 
-/* The step whose results are owed makes room for the next one; or comes back, as there is none. */
-static void set_aside(ln_executor *executor, bool is_aside) {
+/* The step whose results are pending makes room for the next one; or comes back, as there is none.
+ */
+static void swap_steps(ln_executor *executor, bool is_behind) {
     ln_step step = executor->step;
     executor->step = executor->before;
     executor->before = step;
-    executor->results.step = is_aside ? &executor->before : &executor->step;
+    executor->results.step = is_behind ? &executor->before : &executor->step;
 }
 
 /* Records what becomes of the logits of the micro-batch that has waited longest for it. */
-static size_t record_owed(ln_executor *executor, bool *is_last) {
+static size_t record_pending(ln_executor *executor, bool *is_last) {
     ln_micro_batches *results = &executor->results;
     if (!ln_micro_batches_next(results)) {
         ln_micro_batches_begin(results, &executor->step, true);
@@ -291,7 +292,7 @@ static size_t record_owed(ln_executor *executor, bool *is_last) {
     results->batch.edits = whole->edits;
     results->batch.n_edit_rows = whole->n_edit_rows;
     *is_last = ln_micro_batches_is_last(results);
-    executor->n_owed--;
+    executor->n_pending--;
     return record_results(executor, results->step, &results->batch, results->first_logit, 0);
 }
 
@@ -302,10 +303,10 @@ static ln_status start_results(ln_executor *executor, size_t n_ops, bool is_last
                      is_read ? chosen_bytes(executor->results.step) : 0, is_read, err);
 }
 
-static ln_status run_owed(ln_executor *executor, ln_error *err) {
-    while (executor->n_owed > 0) {
+static ln_status run_pending(ln_executor *executor, ln_error *err) {
+    while (executor->n_pending > 0) {
         bool is_last;
-        size_t n_ops = record_owed(executor, &is_last);
+        size_t n_ops = record_pending(executor, &is_last);
         LN_TRY(start_results(executor, n_ops, is_last, err));
     }
     return LINNET_OK;
@@ -332,15 +333,15 @@ static ln_status run_first_stage(ln_executor *executor, size_t n_ops, size_t n_p
     size_t n_passes = take_passes(ops, &n_ops, passes), n_results = 0;
     LN_TRY(run_behind(executor, n_ops, err));
     executor->scheduler->kv->n_copies = 0;
-    if (executor->n_owed == n_parts - 1)
-        n_results = record_owed(executor, &is_last);
+    if (executor->n_pending == n_parts - 1)
+        n_results = record_pending(executor, &is_last);
     for (size_t i = 0; i < n_passes; i++) {
         ops[n_results + i] = passes[i];
         if (n_results > 0) /* a run has one batch, which passes do not read */
             ops[n_results + i].batch = ops[0].batch;
     }
     ln_values_number(ops, n_results + n_passes);
-    executor->n_owed++;
+    executor->n_pending++;
     return start_results(executor, n_results + n_passes, is_last, err);
 }
 
@@ -349,7 +350,7 @@ static ln_status run_by_part(ln_executor *executor, ln_error *err) {
     const ln_step *step = &executor->step;
     ln_micro_batches *parts = &executor->parts;
     size_t n_parts = (step->batch.n_tokens + step->part_tokens - 1) / step->part_tokens;
-    if (executor->n_owed == 0)
+    if (executor->n_pending == 0)
         ln_micro_batches_begin(&executor->results, step, true);
     ln_micro_batches_begin(parts, step, true);
     while (ln_micro_batches_next(parts)) {
@@ -473,21 +474,21 @@ ln_status ln_execute_start(ln_executor *executor, ln_error *err) {
     ln_step_build(&executor->step, executor->scheduler);
     divide_rows(executor);
     divide_step(executor);
-    executor->n_owed = 0;
+    executor->n_pending = 0;
     return start(executor, err);
 }
 
 bool ln_execute_start_next(ln_executor *executor) {
     ln_scheduler *scheduler = executor->scheduler;
-    bool owes = executor->n_owed > 0;
+    bool has_pending = executor->n_pending > 0;
     if (executor->rows->n_sampled < scheduler->n_chunks || !executor->can_start_ahead ||
         executor->backend->profile != NULL || !ln_scheduler_can_follow(scheduler))
         return false;
-    if (owes)
-        set_aside(executor, true);
+    if (has_pending)
+        swap_steps(executor, true);
     bool is_known = follow_draws(executor);
-    if (!is_known && owes)
-        set_aside(executor, false);
+    if (!is_known && has_pending)
+        swap_steps(executor, false);
     if (!is_known)
         return false;
     ln_step_follow(&executor->step, scheduler, executor->activations.chosen);
@@ -515,13 +516,13 @@ static void take_chosen(ln_executor *executor, const int32_t *chosen) {
     }
 }
 
-/* Waits for the results of the first step under way; what is owed of them, all ranks run now. */
+/* Waits for the results of the first step under way; what is pending of them, all ranks run now. */
 static ln_status wait_for_results(ln_executor *executor, void **host, ln_error *err) {
     ln_runs *runs = &executor->runs;
-    if (runs->results == 0 && !runs->is_there && executor->n_owed > 0) {
+    if (runs->results == 0 && !runs->is_there && executor->n_pending > 0) {
         ln_error why = {0};
         LN_TRY(ln_rank_link_tell_results(&executor->link, err));
-        if (run_owed(executor, &why) != LINNET_OK)
+        if (run_pending(executor, &why) != LINNET_OK)
             return give_up(executor, &why, err);
     }
     while (runs->results != 0 && !runs->is_there)
@@ -588,9 +589,9 @@ static ln_status run_told(ln_executor *executor, ln_error *err) {
 bool ln_execute_follow(ln_executor *executor, ln_error *err) {
     ln_kv_cache *kv = executor->scheduler->kv; /* where copies have room */
     ln_rank_order order;
-    bool owes = executor->n_owed > 0;
-    if (owes)
-        set_aside(executor, true);
+    bool has_pending = executor->n_pending > 0;
+    if (has_pending)
+        swap_steps(executor, true);
     if (ln_rank_link_take(&executor->link, &order, &executor->step, executor->activations.chosen,
                           kv->copies, kv->max_copies, &kv->n_copies, err) != LINNET_OK)
         return false;
@@ -600,10 +601,11 @@ bool ln_execute_follow(ln_executor *executor, ln_error *err) {
     }
     if (order == LN_RANK_ADAPTER)
         return load_adapter(executor, err);
-    if (order == LN_RANK_RESULTS && owes)
-        set_aside(executor, false);
+    if (order == LN_RANK_RESULTS && has_pending)
+        swap_steps(executor, false);
     executor->scheduler->is_encoding = order == LN_RANK_ENCODE;
-    ln_status status = order == LN_RANK_RESULTS ? run_owed(executor, err) : run_told(executor, err);
+    ln_status status =
+        order == LN_RANK_RESULTS ? run_pending(executor, err) : run_told(executor, err);
     return status == LINNET_OK && !is_rank_lost(executor, err) &&
            ln_checkpoint_check(executor->checkpoint, err) == LINNET_OK;
 }

@@ -45,9 +45,9 @@ typedef struct ln_executor {
     ln_adapters *adapters;
     ln_micro_batch_cost part_cost; /* of no weight_tokens: no step is divided */
     size_t part_seqs; /* at least so many make a micro-batch with results of its own; 0: none do */
-    ln_step before;   /* whose results are owed while the step behind it is built */
+    ln_step before;   /* whose results are pending while the step behind it is built */
     ln_micro_batches results; /* of a step, that were recorded */
-    size_t n_owed;            /* results of micro-batches, on ranks of the first stage */
+    size_t n_pending;         /* results of micro-batches, on ranks of the first stage */
     ln_runs runs;
     bool can_start_ahead; /* a step may start before the one before it is finished */
 } ln_executor;

@@ -18,7 +18,7 @@ typedef enum ln_rank_order {
     LN_RANK_STOP = 0,
     LN_RANK_STEP,
     LN_RANK_ENCODE,
-    LN_RANK_RESULTS, /* those that are owed of the step before */
+    LN_RANK_RESULTS, /* those that are pending of the step before */
     LN_RANK_ADAPTER
 } ln_rank_order;
 
@@ -32,7 +32,7 @@ void ln_rank_link_init(ln_rank_link *link, ln_collectives *ranks, const ln_step_
 ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_step *step,
                             const ln_block_copy *copies, size_t n_copies, ln_error *err);
 void ln_rank_link_stop(ln_rank_link *link);
-/* Rank 0: tells that no step follows the last one, whose results are owed. */
+/* Rank 0: tells that no step follows the last one, whose results are pending. */
 ln_status ln_rank_link_tell_results(ln_rank_link *link, ln_error *err);
 /* Rank 0: tells which adapter a slot has, and waits until all ranks have it. */
 ln_status ln_rank_link_tell_adapter(ln_rank_link *link, size_t slot, const char *path, float scale,

@@ -70,7 +70,8 @@ typedef struct ln_packed {
                                       stored rows from first_turned on */
     ln_dtype on_load;              /* ON_LOAD, and kinds of values: what rows become */
     float factor;                  /* INT8: multiplies scales; 0: nothing does */
-    const ln_tensor *whole_scale; /* NVFP4: one float32, which multiplies scales, or divides them */
+    const ln_tensor
+        *global_scale; /* NVFP4: one float32, which multiplies scales, or divides them */
     bool divides;
     const ln_tensor *column_scales; /* NVFP4, SMOOTHED: a factor for each column, or NULL */
     ln_packed_codebook codebook;    /* CODEBOOK */

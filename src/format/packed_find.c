@@ -326,7 +326,7 @@ static ln_status find_row_pairs(const finder *f, ln_packed *p) {
     LN_TRY(need(f, ".weight_scale", &p->scales));
     LN_TRY(find_column_scales(f, p));
     size_t n_groups = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
-    p->whole_scale = find(f, ".weight_scale_2"); /* W4A8_AWQ's own rounding, of no use here */
+    p->global_scale = find(f, ".weight_scale_2"); /* W4A8_AWQ's own rounding, of no use here */
     p->kind = p->column_scales != NULL ? LN_PACKED_SMOOTHED : LN_PACKED_ROW_PAIRS;
     p->n_bits = 4;
     p->on_load = LN_DTYPE_BF16;
@@ -362,11 +362,11 @@ static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
     if (is_mxfp4)
         return p->column_scales == NULL ? LINNET_OK
                                         : wrong(f, ".pre_quant_scale", "is not supported here");
-    p->whole_scale = find(f, ".weight_scale_2");
-    p->divides = p->whole_scale == NULL;
+    p->global_scale = find(f, ".weight_scale_2");
+    p->divides = p->global_scale == NULL;
     if (p->divides)
-        LN_TRY(need(f, ".weight_global_scale", &p->whole_scale));
-    return p->whole_scale->dtype == LN_DTYPE_F32 && p->whole_scale->n_elems == 1
+        LN_TRY(need(f, ".weight_global_scale", &p->global_scale));
+    return p->global_scale->dtype == LN_DTYPE_F32 && p->global_scale->n_elems == 1
                ? LINNET_OK
                : wrong(f, p->divides ? ".weight_global_scale" : ".weight_scale_2",
                        "has a wrong shape or type");

@@ -76,7 +76,7 @@ static float column_scale(const ln_packed *p, size_t col) {
 static void nvfp4_values(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
     const uint8_t *pairs = p->values->data + row * (p->n_cols / 2);
     const uint8_t *scales = p->scales->data + row * p->scale_cols;
-    float whole = float_at(p->whole_scale, 0);
+    float whole = float_at(p->global_scale, 0);
     for (size_t i = col; i < col + n; i++) {
         float scale = ln_f32_from_e4m3(scales[i / p->group_cols]);
         scale = p->divides ? scale / whole : scale * whole;

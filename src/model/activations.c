@@ -54,12 +54,12 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
 }
 
 static void grow_tied(widths *w, const ln_attention_spec *a) {
-    const ln_tied_spec *tied = &a->tied;
+    const ln_compressed_spec *compressed = &a->compressed;
     size_t width = a->k_dim > a->indexer.head_dim ? a->k_dim : a->indexer.head_dim;
-    if (tied->q_latent == 0)
+    if (compressed->q_latent == 0)
         return;
-    grow(&w->latent_q, tied->q_latent);
-    grow(&w->latent_heads, tied->n_groups * tied->group_width);
+    grow(&w->latent_q, compressed->q_latent);
+    grow(&w->latent_heads, compressed->n_groups * compressed->group_width);
     if (a->compressor.n_tokens > 0)
         grow(&w->entry_rows, (a->compressor.overlaps ? 4 : 2) * width);
 }
@@ -394,7 +394,7 @@ static void compressor_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv)
 }
 
 static void attention_shape(const ln_attention_spec *attention, ln_kv_layer *kv, bool *v_in_k) {
-    *v_in_k = attention->latent.n_latent > 0 || attention->tied.q_latent > 0;
+    *v_in_k = attention->latent.n_latent > 0 || attention->compressed.q_latent > 0;
     kv->group = attention->kv_group;
     kv->n_heads = attention->borrows_kv ? 0 : attention->n_kv_heads;
     kv->k_dim = attention->k_dim;
@@ -486,9 +486,9 @@ static void grow_attention(ln_step_limits *limits, const ln_attention_spec *atte
     }
     if (attention->differential)
         grow_grouped(limits, attention->n_kv_heads, dim);
-    if (attention->tied.q_latent > 0)
-        grow_grouped(limits, attention->tied.n_groups,
-                     attention->n_heads * attention->k_dim / attention->tied.n_groups);
+    if (attention->compressed.q_latent > 0)
+        grow_grouped(limits, attention->compressed.n_groups,
+                     attention->n_heads * attention->k_dim / attention->compressed.n_groups);
     if (attention->latent.n_latent > 0) {
         grow_grouped(limits, attention->n_heads, attention->latent.n_plain);
         grow_grouped(limits, attention->n_heads, attention->latent.n_latent);
@@ -529,8 +529,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
                          layer->mixer.v_dim / layer->mixer.n_gate_blocks);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
-        grow(&limits.max_width, attention->tied.q_latent);
-        grow(&limits.max_width, attention->tied.n_groups * attention->tied.group_width);
+        grow(&limits.max_width, attention->compressed.q_latent);
+        grow(&limits.max_width, attention->compressed.n_groups * attention->compressed.group_width);
         grow(&limits.max_width, attention->latent.n_plain);
         grow(&limits.max_width, attention->latent.n_latent);
         grow(&limits.max_width, layer->ffn.n_hidden);

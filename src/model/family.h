@@ -79,7 +79,8 @@ typedef enum ln_role {
     LN_ROLE_K_ROPE_NORM,
     LN_ROLE_K_B, /* one per head, or packed [head][rows][columns] */
     LN_ROLE_V_B,
-    LN_ROLE_O_GROUPS, /* tied attention: one below the other, a matrix for each group of heads */
+    LN_ROLE_O_GROUPS, /* compressed attention: one below the other, a matrix for each group of heads
+                       */
     LN_ROLE_COMPRESS_VALUE, /* a compressor: what its rows hold, in this order, */
     LN_ROLE_COMPRESS_GATE,
     LN_ROLE_COMPRESS_BIAS, /* what is added to gates, */
@@ -88,8 +89,8 @@ typedef enum ln_role {
     LN_ROLE_INDEX_GATE,
     LN_ROLE_INDEX_BIAS,
     LN_ROLE_INDEX_NORM,
-    LN_ROLE_EXPERTS_BY_TOKEN, /* [n_vocab][n_used] whole numbers */
-    LN_ROLE_INDEX_Q,          /* the indexer of sparse attention */
+    LN_ROLE_HASH_EXPERTS, /* [n_vocab][n_used] whole numbers */
+    LN_ROLE_INDEX_Q,      /* the indexer of sparse attention */
     LN_ROLE_INDEX_K,
     LN_ROLE_INDEX_K_NORM,
     LN_ROLE_INDEX_WEIGHTS,
@@ -377,14 +378,14 @@ struct ln_family {
     bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
-    bool index_turns_last;  /* the indexer's heads rotate their last dimensions, not the first, and
-                               its norm has the model's epsilon */
-    bool hyper;             /* several residual streams (hyper-connections) */
-    bool mixes_streams;     /* which mix by a doubly stochastic matrix */
-    bool tied_attention;    /* layers see a window, and entries that compressors make by layer_types
-                               or compress_ratios (DeepSeek V4) */
-    bool experts_by_token;  /* the first layers choose experts by a table: by mlp_layer_types, or
-                               num_hash_layers of them */
+    bool index_turns_last; /* the indexer's heads rotate their last dimensions, not the first, and
+                              its norm has the model's epsilon */
+    bool hyper;            /* several residual streams (hyper-connections) */
+    bool mixes_streams;    /* which mix by a doubly stochastic matrix */
+    bool compressed_attention; /* layers see a window, and entries that compressors make by
+                            layer_types or compress_ratios (DeepSeek V4) */
+    bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or
+                                      num_hash_layers of them */
     bool limits_before;     /* swiglu_limit is one of experts, of gates before their activation */
     bool limits_shared;     /* and of shared experts */
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */

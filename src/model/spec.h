@@ -64,13 +64,13 @@ typedef struct ln_indexer_spec {
 
 /* Attention whose values are its keys as they are cached, of one head for all (DeepSeek V4): what
  * it gives is rotated back. */
-typedef struct ln_tied_spec {
+typedef struct ln_compressed_spec {
     size_t q_latent;              /* q goes through this many dimensions; 0: other attention */
     size_t n_groups, group_width; /* of heads, of which each goes through so many dimensions */
-} ln_tied_spec;
+} ln_compressed_spec;
 
-/* Entries that each sum up a run of tokens (ln_op_compress), and that tied attention reads beside
- * its window: all, or those that an indexer chooses, which has entries of its own. */
+/* Entries that each sum up a run of tokens (ln_op_compress), and that compressed attention reads
+ * beside its window: all, or those that an indexer chooses, which has entries of its own. */
 typedef struct ln_compressor_spec {
     size_t n_tokens;               /* of a run; 0: there are none */
     bool overlaps;                 /* an entry takes the run before, too; and an indexer chooses */
@@ -88,7 +88,7 @@ typedef struct ln_attention_spec {
     size_t in_dim;       /* of what q, k and v are made of; 0: the model's */
     size_t k_dim, v_dim; /* elements of a cached head; a latent's v is the beginning of its k */
     ln_latent_spec latent;
-    ln_tied_spec tied;
+    ln_compressed_spec compressed;
     ln_compressor_spec compressor;
     ln_indexer_spec indexer;
     bool sinks;
@@ -180,7 +180,7 @@ typedef struct ln_moe_spec {
     float shared_scale; /* of what a shared expert gives */
     float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
     bool limits_before; /* act(min(gate, limit)) * clamp(up, -limit, limit) instead */
-    bool by_token;      /* which experts a token meets is a table's matter */
+    bool hash_routed;   /* a token's experts are those of a table */
     bool scale_inputs;  /* an expert's weight multiplies what it reads, not what it gives */
     bool beside;        /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
     bool shortcut;      /* beside one, and added behind the next layer (LongCat) */

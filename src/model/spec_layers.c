@@ -1,88 +1,22 @@
 #include "model/spec_layers.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "model/attention/compressed.h"
+#include "model/attention/pattern.h"
+#include "model/attention/spec.h"
 #include "model/family.h"
+#include "model/ffn/hash_routing.h"
+#include "model/ffn/spec.h"
 #include "model/layers/altup.h"
 #include "model/layers/by_layer.h"
 #include "model/layers/head_spec.h"
 #include "model/layers/hyper.h"
 #include "model/layers/normed_spec.h"
 #include "model/layers/shared_block.h"
-#include "model/layers/tied.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
-#include "model/spec_attention.h"
 #include "model/spec_blocks.h"
-
-/* The activation that config.json calls `name`, or false. */
-static bool find_activation(const char *name, size_t n_bytes, ln_activation *activation) {
-    static const struct {
-        const char *names;
-        ln_activation activation;
-    } known[] = {
-        {"silu|swish", LN_ACT_SILU},
-        {"gelu", LN_ACT_GELU},
-        {"gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_tanh", LN_ACT_GELU_TANH},
-        {"relu", LN_ACT_RELU},
-        {"relu2|relu_squared", LN_ACT_RELU_SQUARED},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (ln_list_has(known[i].names, name, n_bytes)) {
-            *activation = known[i].activation;
-            return true;
-        }
-    return false;
-}
-
-static ln_status unknown_activation(const ln_config *config, const char *name, ln_error *err) {
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: this activation is not supported",
-                   ln_checkpoint_path(config->checkpoint), name);
-}
-
-/* gpt-oss clamps its gate with two numbers; kernels know the usual ones. */
-static ln_status read_clamped(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
-    double limit = 7, slope = 1.702;
-    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
-    LN_TRY(ln_config_real(config, (ln_key){"swiglu_alpha", ""}, 1e-9, 1e9, &slope, err));
-    if (limit == 7 && slope == 1.702)
-        return LINNET_OK;
-    ffn->limit = (float)limit;
-    ffn->slope = (float)slope;
-    return LINNET_OK;
-}
-
-static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
-                                 ln_error *err) {
-    ln_key key = {"hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
-                  "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn",
-                  ""};
-    ln_meta_value value;
-    char name[128];
-    ln_activation *activation = &ffn->activation;
-    if (family->activation_key != NULL)
-        key.hf = family->activation_key;
-    ffn->xielu = family->xielu;
-    *activation = ln_family_activation(family);
-    if (family->activation == LN_ACT_SWIGLU_CLAMPED)
-        LN_TRY(read_clamped(config, ffn, err));
-    if (family->fixed_activation || !ln_config_find(config, key, &value, name))
-        return LINNET_OK;
-    ffn->xielu = ln_config_is(config, key, "xielu");
-    if (ffn->xielu) {
-        *activation = LN_ACT_NONE;
-        return LINNET_OK;
-    }
-    if (value.kind == LN_META_STRING &&
-        find_activation(value.string.data, value.string.bytes, activation)) {
-        if (family->gelu_is_tanh && *activation == LN_ACT_GELU)
-            *activation = LN_ACT_GELU_TANH;
-        return LINNET_OK;
-    }
-    return unknown_activation(config, name, err);
-}
 
 /* The group of layers of this kind and window, made when it is new. */
 static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind kind, size_t window,
@@ -100,193 +34,6 @@ static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind 
     *group = spec->n_kv_groups++;
     spec->kv_groups[*group] = (ln_kv_group_spec){.kind = kind, .window = window, .n_layers = 1};
     return LINNET_OK;
-}
-
-/* By the layer's base, of which 0 is none and all others are the same; GGUF lists which rotate. */
-static ln_status rotates_by_base(const ln_config *config, const ln_spec *spec, size_t layer,
-                                 bool *rotates, ln_error *err) {
-    ln_meta_value list, item;
-    char name[128];
-    if (!ln_config_find(config, (ln_key){"layer_rope_theta", "attention.rope_pattern"}, &list,
-                        name))
-        return LINNET_OK;
-    if (!ln_meta_item(&list, layer, &item))
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
-                       ln_checkpoint_path(config->checkpoint), name, layer);
-    if (item.kind == LN_META_BOOL) {
-        *rotates = item.boolean;
-        return LINNET_OK;
-    }
-    double base = item.kind == LN_META_INT ? (double)item.integer : item.real;
-    *rotates = base != 0;
-    if (base == 0 || base == spec->ropes[0].theta)
-        return LINNET_OK;
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: layers rotate by different bases",
-                   ln_checkpoint_path(config->checkpoint), name);
-}
-
-/* By the layer's entry, which is 0 where it does not rotate; all others rotate by the model's base.
- */
-static ln_status rotates_by_list(const ln_config *config, const ln_spec *spec, size_t layer,
-                                 bool *rotates, ln_error *err) {
-    ln_meta_value list, item;
-    char name[128];
-    *rotates = (spec->n_layers - 1 - layer) % 4 != 0;
-    if (!ln_config_find(config, (ln_key){"layer_rope_theta", ""}, &list, name))
-        return LINNET_OK;
-    if (!ln_meta_item(&list, layer, &item) ||
-        (item.kind != LN_META_INT && item.kind != LN_META_FLOAT))
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
-                       ln_checkpoint_path(config->checkpoint), name, layer);
-    *rotates = item.kind == LN_META_INT ? item.integer != 0 : item.real != 0;
-    return LINNET_OK;
-}
-
-/* Layers of a kind whose parameters are null do not rotate. */
-static bool kind_rotates(const ln_config *config, bool windowed) {
-    char key[128];
-    snprintf(key, sizeof key, "%srope_parameters.%s", config->nest,
-             windowed ? "sliding_attention" : "full_attention");
-    return !ln_checkpoint_meta_is_null(config->checkpoint, key);
-}
-
-/* The table by which a layer rotates, or -1. */
-static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
-                            size_t window, bool windowed, int *rope, ln_error *err) {
-    bool rotates = spec->positions == LN_POSITIONS_ROPE;
-    ln_meta_value list, item;
-    char name[128];
-    if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS ||
-        spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE ||
-        (spec->family->rope_rule == LN_ROPE_WINDOWED_OR_ALL && window > 0))
-        rotates = rotates && windowed;
-    if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
-        size_t interval = 4;
-        LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
-                              &interval, err));
-        rotates = (layer + 1) % interval != 0;
-        bool is_listed = ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name) &&
-                         ln_meta_item(&list, 0, &item); /* an empty list says nothing */
-        if (is_listed) {
-            if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
-                return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
-                               ln_checkpoint_path(config->checkpoint), name, layer);
-            rotates = item.integer != 0; /* the list names the layers that do rotate */
-        }
-    }
-    if (spec->family->rope_rule == LN_ROPE_LISTED)
-        LN_TRY(rotates_by_list(config, spec, layer, &rotates, err));
-    bool by_kind = spec->family->rope_rule == LN_ROPE_LISTED_KINDS;
-    if (spec->family->rope_rule == LN_ROPE_KINDS_OR_WINDOWED) {
-        by_kind = ln_config_find(config, (ln_key){"rope_parameters", ""}, &list, name);
-        rotates = by_kind ? rotates : rotates && windowed;
-    }
-    if (by_kind)
-        rotates = rotates && kind_rotates(config, windowed);
-    if (spec->family->rope_rule == LN_ROPE_LISTED_BASES)
-        LN_TRY(rotates_by_base(config, spec, layer, &rotates, err));
-    if (spec->family->shared_blocks) {
-        bool is_set = false;
-        LN_TRY(ln_config_flag(config, (ln_key){"use_mem_rope", ""}, &is_set, err));
-        rotates = rotates && is_set;
-    }
-    *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
-    return LINNET_OK;
-}
-
-/* The same by the family's rule. */
-static ln_status is_windowed_by_rule(const ln_config *config, const ln_spec *spec, size_t layer,
-                                     size_t window, bool *windowed, ln_error *err) {
-    ln_window_rule rule = spec->family->window;
-    if (config->is_gguf && spec->family->gguf_window != LN_WINDOW_NEVER)
-        rule = spec->family->gguf_window;
-    if (rule == LN_WINDOW_ALL)
-        *windowed = true;
-    if (rule == LN_WINDOW_PERIOD || rule == LN_WINDOW_BETWEEN || rule == LN_WINDOW_BEHIND) {
-        size_t period = spec->family->window_period;
-        LN_TRY(ln_config_size(config,
-                              (ln_key){"sliding_window_pattern|_sliding_window_pattern|"
-                                       "global_attn_every_n_layers",
-                                       ""},
-                              1, LN_MAX_LAYERS, &period, err));
-        *windowed = rule == LN_WINDOW_BEHIND
-                        ? layer % period != 0
-                        : (layer + 1) % period != 0 && (layer > 0 || rule == LN_WINDOW_PERIOD);
-    }
-    if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED || rule == LN_WINDOW_UNROTATED) {
-        bool use = false;
-        int rope = -1;
-        size_t from = rule == LN_WINDOW_ABOVE ? spec->n_layers : 0;
-        LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
-        if (rule == LN_WINDOW_ABOVE)
-            LN_TRY(
-                ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
-        if (rule == LN_WINDOW_UNROTATED)
-            LN_TRY(layer_rope(config, spec, layer, window, false, &rope, err));
-        *windowed = use && layer >= from && rope < 0;
-    }
-    if (rule == LN_WINDOW_FROM) {
-        size_t from = spec->n_layers;
-        LN_TRY(ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
-        *windowed = layer >= from;
-    }
-    size_t from_last = spec->n_layers - 1 - layer;
-    if (rule == LN_WINDOW_INSIDE)
-        *windowed = layer >= 2 && layer % spec->family->window_period != 1 && from_last > 0;
-    if (rule == LN_WINDOW_AFTER_TWO) {
-        bool use = true;
-        LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
-        *windowed = use && layer >= 2 && layer % spec->family->window_period != 1;
-    }
-    if (rule == LN_WINDOW_BUT_LAST)
-        *windowed = (layer + 1) % spec->family->window_period != 0 && from_last > 0;
-    if (rule == LN_WINDOW_FROM_LAST)
-        *windowed = from_last % spec->family->window_period != 0;
-    if (rule == LN_WINDOW_ROTATED) {
-        int rope = -1;
-        LN_TRY(layer_rope(config, spec, layer, window, false, &rope, err));
-        *windowed = rope >= 0;
-    }
-    return LINNET_OK;
-}
-
-/* Whether a layer is windowed: by its entry in layer_types, or where there is a window by the
- * family's rule. */
-static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec, size_t layer,
-                                   size_t window, bool *windowed, ln_error *err) {
-    ln_meta_value types, item;
-    char name[128];
-    *windowed = spec->family->window_unlisted && window > 0;
-    if (spec->family->window_unlisted)
-        return LINNET_OK;
-    if (spec->family->ends_in_full && !config->is_gguf && layer + 1 == spec->n_layers)
-        return LINNET_OK;
-    if (ln_config_find(config, (ln_key){"", "attention.sliding_window_pattern"}, &types, name) &&
-        types.kind == LN_META_ARRAY && ln_meta_item(&types, layer, &item) &&
-        item.kind == LN_META_BOOL) {
-        *windowed = item.boolean;
-        return LINNET_OK;
-    }
-    bool is_named;
-    if (ln_spec_layer_word(config, layer, name, &item, &is_named)) {
-        if (!is_named)
-            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
-                           ln_checkpoint_path(config->checkpoint), name, layer);
-        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention|local";
-        *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
-        if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention|global|"
-                                       "minimax_m3_sparse",
-                                       item.string.data, item.string.bytes))
-            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
-                           ln_checkpoint_path(config->checkpoint), name,
-                           (int)(item.string.bytes < 64 ? item.string.bytes : 64), item.string.data,
-                           layer);
-        return LINNET_OK;
-    }
-    if (window == 0)
-        return LINNET_OK;
-    return is_windowed_by_rule(config, spec, layer, window, windowed, err);
 }
 
 /* The tables of rotation; `latent`: their head is the part of a latent's that rotates. head_dim 0:
@@ -317,8 +64,8 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
                                  .local_theta = family->local_theta};
         if (family->lists_alone && !config->is_gguf)
             source.local_theta = 0; /* a list has it */
-        if (family->tied_attention)
-            LN_TRY(ln_spec_read_tied_fraction(config, own_dim, &source.fraction, err));
+        if (family->compressed_attention)
+            LN_TRY(ln_spec_read_compressed_fraction(config, own_dim, &source.fraction, err));
         bool interleaved = source.style == LN_ROPE_INTERLEAVED;
         ln_meta_value sections;
         if (family->gguf_half_sections && config->is_gguf &&
@@ -327,7 +74,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
         LN_TRY(ln_config_flag(config, (ln_key){"rope_interleave", ""}, &interleaved, err));
         source.style = interleaved ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF;
         LN_TRY(ln_rope_read(&own, &source, arena, &spec->ropes[i], err));
-        if (family->tied_attention) {
+        if (family->compressed_attention) {
             spec->ropes[i].truncate = true; /* whatever config.json says */
             if (spec->ropes[i].attention_factor == 0)
                 spec->ropes[i].attention_factor = 1; /* it is not derived */
@@ -361,126 +108,6 @@ static ln_status read_placement(const ln_config *config, const ln_family *family
     return LINNET_OK;
 }
 
-/* T5's way to say both in one word: an activation, or "gated-" and one; of "gelu" behind a gate it
- * means the approximation. */
-static ln_status read_projection(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
-    static const char gated[] = "gated-";
-    ln_key key = {"feed_forward_proj", ""};
-    ln_meta_value value;
-    char name[128];
-    if (!ln_config_find(config, key, &value, name))
-        return LINNET_OK;
-    if (value.kind != LN_META_STRING)
-        return unknown_activation(config, name, err);
-    const char *word = value.string.data;
-    size_t n = value.string.bytes, skipped = sizeof gated - 1;
-    ffn->gated = n > skipped && memcmp(word, gated, skipped) == 0;
-    if (ffn->gated) {
-        word += skipped;
-        n -= skipped;
-    }
-    if (!find_activation(word, n, &ffn->activation))
-        return unknown_activation(config, name, err);
-    if (ffn->gated && ffn->activation == LN_ACT_GELU)
-        ffn->activation = LN_ACT_GELU_TANH;
-    return LINNET_OK;
-}
-
-/* Whether the feed-forward has a gate: by the family, or as T5 says it. */
-static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool encoder,
-                            ln_ffn_spec *ffn, ln_error *err) {
-    const ln_binding *binding;
-    ln_tensor_id gate = {.role = LN_ROLE_GATE, .encoder = encoder};
-    ffn->gated = !spec->family->plain_ffn;
-    if (ln_family_gate_shows(spec->family) && config->is_gguf) {
-        ffn->gated = ln_family_find(spec->family, config->checkpoint, gate, &binding) != NULL;
-        ffn->activation = ffn->gated ? LN_ACT_GELU_TANH : LN_ACT_RELU;
-    }
-    LN_TRY(read_projection(config, ffn, err));
-    return ln_config_flag(config, (ln_key){"is_gated_act", ""}, &ffn->gated, err);
-}
-
-/* LFM2 says what two matrices would have; with a gate there are three, which have two thirds of it,
- * times a factor, filled up to whole multiples. */
-static ln_status adjust_hidden(const ln_config *config, size_t *n_hidden, ln_error *err) {
-    bool adjusts = false;
-    size_t multiple = 1;
-    double factor = 1;
-    LN_TRY(ln_config_flag(config, (ln_key){"block_auto_adjust_ff_dim", ""}, &adjusts, err));
-    if (!adjusts)
-        return LINNET_OK;
-    LN_TRY(
-        ln_config_size(config, (ln_key){"block_multiple_of", ""}, 1, LN_MAX_DIM, &multiple, err));
-    LN_TRY(
-        ln_config_real(config, (ln_key){"block_ffn_dim_multiplier", ""}, 1e-3, 1e3, &factor, err));
-    *n_hidden = (size_t)(factor * (double)(2 * *n_hidden / 3));
-    *n_hidden = (*n_hidden + multiple - 1) / multiple * multiple;
-    if (*n_hidden > 0 && *n_hidden <= LN_MAX_DIM)
-        return LINNET_OK;
-    return ln_fail(err, LINNET_ERR_FORMAT, "%s: a feed-forward of %zu dimensions is impossible",
-                   ln_checkpoint_path(config->checkpoint), *n_hidden);
-}
-
-/* Falcon-H1's: what gate and down are multiplied with. GGUF has weights that are. */
-static ln_status read_ffn_scales(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
-    ln_meta_value list, item;
-    char name[128];
-    float *scales[] = {&ffn->gate_scale, &ffn->down_scale};
-    ffn->gate_scale = ffn->down_scale = 1.0f;
-    if (!ln_config_find(config, (ln_key){"mlp_multipliers", ""}, &list, name))
-        return LINNET_OK;
-    for (size_t i = 0; i < 2; i++) {
-        if (!ln_meta_item(&list, i, &item) ||
-            (item.kind != LN_META_FLOAT && item.kind != LN_META_INT))
-            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has not two numbers",
-                           ln_checkpoint_path(config->checkpoint), name);
-        *scales[i] = item.kind == LN_META_INT ? (float)item.integer : (float)item.real;
-    }
-    if (ffn->gate_scale == 1.0f)
-        return LINNET_OK;
-    if (!ffn->gated || ffn->activation != LN_ACT_SILU)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s without a gate of SiLU",
-                       ln_checkpoint_path(config->checkpoint), name);
-    ffn->limit = INFINITY; /* gate and up are computed apart */
-    return LINNET_OK;
-}
-
-/* How wide the feed-forward is. Of layers with one block each GGUF lists the widths, which
- * keep_block reads. */
-static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool encoder,
-                             ln_ffn_spec *ffn, ln_error *err) {
-    ln_key key = {
-        encoder ? "encoder_ffn_dim|d_ff"
-                : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
-                  "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim|dff|ffn_config.ffn_hidden_size",
-        "feed_forward_length"};
-    size_t multiple = 4;
-    LN_TRY(
-        ln_config_size(config, (ln_key){"intermediate_multiple_size", ""}, 1, 64, &multiple, err));
-    ffn->n_hidden = multiple * spec->dim;
-    if (config->is_gguf && spec->family->one_block)
-        return LINNET_OK;
-    LN_TRY(ln_config_size(config, key, 1, LN_MAX_DIM, &ffn->n_hidden, err));
-    ffn->n_hidden /= spec->family->halves_hidden ? 2 : 1;
-    return adjust_hidden(config, &ffn->n_hidden, err);
-}
-
-/* What gates of experts are limited to before their activation. */
-static ln_status read_limit_before(const ln_config *config, const ln_family *family,
-                                   ln_ffn_spec *ffn, ln_error *err) {
-    double limit = 10;
-    if (ffn->moe.n_experts == 0)
-        return LINNET_OK;
-    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
-    if (ffn->activation != LN_ACT_SILU)
-        return unknown_activation(config, "hidden_act", err);
-    ffn->moe.limit = (float)limit;
-    ffn->moe.limits_before = true;
-    if (family->limits_shared)
-        ffn->limit = (float)limit;
-    return LINNET_OK;
-}
-
 /* What all layers of a stack share. */
 static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder,
                             ln_layer_spec *layer, ln_error *err) {
@@ -491,20 +118,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
     layer->attention.relative = spec->n_relative_buckets > 0;
     layer->attention.sees_all = encoder || spec->bidirectional;
-    LN_TRY(read_activation(config, spec->family, &layer->ffn, err));
-    LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
-    LN_TRY(read_ffn_scales(config, &layer->ffn, err));
-    LN_TRY(read_hidden(config, spec, encoder, &layer->ffn, err));
-    LN_TRY(ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err));
-    if (layer->ffn.slope > 0)
-        layer->ffn.moe.limit = layer->ffn.limit;
-    if (spec->family->limits_before)
-        LN_TRY(read_limit_before(config, spec->family, &layer->ffn, err));
-    layer->ffn.out_norm = spec->family->sub_norms;
-    if (spec->family->dense_hidden_key == NULL || layer->ffn.moe.n_experts > 0)
-        return LINNET_OK;
-    return ln_config_size(config, (ln_key){spec->family->dense_hidden_key, ""}, 1, LN_MAX_DIM,
-                          &layer->ffn.n_hidden, err);
+    return ln_spec_read_ffn(config, spec, encoder, &layer->ffn, err);
 }
 
 /* Latent attention under YaRN: the scores take the magnitude that the rotation leaves out. */
@@ -636,9 +250,9 @@ static ln_status read_plain_latent(const ln_config *config, size_t layer,
 static ln_status read_tied(const ln_config *config, ln_spec *spec, size_t layer, size_t window,
                            ln_attention_spec *attention, ln_error *err) {
     ln_compressor_spec *compressor = &attention->compressor;
-    if (!spec->family->tied_attention)
+    if (!spec->family->compressed_attention)
         return LINNET_OK;
-    LN_TRY(ln_spec_read_tied(config, spec, layer, window, attention, err));
+    LN_TRY(ln_spec_read_compressed(config, spec, layer, window, attention, err));
     if (compressor->n_tokens == 0)
         return LINNET_OK;
     size_t n_rows = (compressor->overlaps ? 2 : 1) * compressor->n_tokens;
@@ -671,8 +285,8 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(ln_spec_read_normed(config, layer, err));
     if (attention->n_heads == 0)
         return LINNET_OK;
-    LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));
-    LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
+    LN_TRY(ln_spec_layer_is_windowed(config, spec, i, window, &windowed, err));
+    LN_TRY(ln_spec_layer_rope(config, spec, i, window, windowed, &attention->rope, err));
     if (dense && spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE)
         LN_TRY(rotate_dense(config, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
@@ -683,8 +297,8 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(is_indexed(config, spec->family, windowed, &indexed, err));
     if (indexed)
         LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
-    if (spec->family->experts_by_token)
-        LN_TRY(ln_spec_read_by_token(config, i, &layer->ffn.moe.by_token, err));
+    if (spec->family->hash_routing)
+        LN_TRY(ln_spec_read_hash_routing(config, i, &layer->ffn.moe.hash_routed, err));
     LN_TRY(read_tied(config, spec, i, window, attention, err));
     attention->kv_layer = spec->bidirectional ? 0 : i;
     if (config->by_layer)
@@ -731,17 +345,12 @@ static ln_status read_encoder(const ln_config *config, ln_arena *arena, ln_spec 
 static ln_status read_output_dense(const ln_config *config, ln_spec *spec, ln_error *err) {
     static const ln_key key = {"classifier_activation", ""};
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT_DENSE};
-    ln_meta_value value;
-    char name[128];
     spec->output_dense = !spec->lacks_output && !config->is_gguf &&
                          ln_family_binding(spec->family, LN_FORMAT_HF, id, 0) != NULL;
     spec->output_activation = LN_ACT_GELU;
-    if (!spec->output_dense || !ln_config_find(config, key, &value, name))
+    if (!spec->output_dense)
         return LINNET_OK;
-    if (value.kind == LN_META_STRING &&
-        find_activation(value.string.data, value.string.bytes, &spec->output_activation))
-        return LINNET_OK;
-    return unknown_activation(config, name, err);
+    return ln_spec_read_activation(config, key, &spec->output_activation, err);
 }
 
 /* An embedding of another width, with a matrix behind it and one in front of the output. */

@@ -121,9 +121,9 @@ typedef struct ln_layer_weights {
     ln_norm latent_copy; /* with pairs of latents: of one as it is */
     ln_weight *k_b;      /* [n_heads], each [n_latent][n_plain] */
     ln_weight *v_b;      /* [n_heads], each [v_dim][n_latent] */
-    ln_weight *o_groups; /* tied attention: [n_groups], in front of o */
+    ln_weight *o_groups; /* compressed attention: [n_groups], in front of o */
     ln_compressor_weights compressor, index_compressor;
-    const int32_t *experts_by_token;           /* [n_vocab][n_used] or NULL */
+    const int32_t *hash_experts;               /* [n_vocab][n_used] or NULL */
     ln_weight index_q, index_k, index_weights; /* of an indexer */
     ln_norm index_k_norm;
     ln_norm index_q_norm; /* of x, where queries are made of it; dim 0: of the latent */
@@ -157,7 +157,7 @@ typedef struct ln_weights {
     size_t end_layer;            /* those from it on are left out, and the output with them */
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
-    ln_rope back_ropes[LN_MAX_ROPES]; /* with tied attention: the same by negative angles */
+    ln_rope back_ropes[LN_MAX_ROPES]; /* with compressed attention: the same by negative angles */
     ln_rope still_rope;               /* of no dimensions */
     ln_rope index_rope;               /* of indexers */
     const int32_t

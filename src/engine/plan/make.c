@@ -124,9 +124,9 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 static const char *part_for_cpu(const ln_spec *spec) {
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
-        if (spec->layers[i].attention.tied.q_latent > 0)
+        if (spec->layers[i].attention.compressed.q_latent > 0)
             return "attention whose values are its keys (DeepSeek V4)";
-        if (moe->n_experts > 0 && (moe->router == LN_ROUTER_ROOT_SOFTPLUS || moe->by_token))
+        if (moe->n_experts > 0 && (moe->router == LN_ROUTER_ROOT_SOFTPLUS || moe->hash_routed))
             return "router of square roots of softplus, or by a table of tokens";
     }
     return spec->hyper.n_rounds > 0 ? "residual streams that mix" : NULL;

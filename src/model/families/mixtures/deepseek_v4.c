@@ -58,7 +58,7 @@ static const ln_binding bindings[] = {
     BOTH_BARE(LN_ROLE_ROUTER, "ffn.gate.weight", "mlp.gate.weight"),
     /* whose bias is another's */
     BOTH_BARE(LN_ROLE_ROUTER_BIAS, "ffn.gate.bias", "mlp.gate.e_score_correction_bias"),
-    BOTH_BARE(LN_ROLE_EXPERTS_BY_TOKEN, "ffn.gate.tid2eid", "mlp.gate.tid2eid"),
+    BOTH_BARE(LN_ROLE_HASH_EXPERTS, "ffn.gate.tid2eid", "mlp.gate.tid2eid"),
     LN_EXPERTS(LAYER "ffn.experts.%e.", "w1", "w3", "w2"),
     BOTH(LN_ROLE_SHARED_GATE, "ffn.shared_experts.w1", "mlp.shared_experts.gate_proj"),
     BOTH(LN_ROLE_SHARED_UP, "ffn.shared_experts.w3", "mlp.shared_experts.up_proj"),
@@ -80,7 +80,7 @@ const ln_family ln_family_deepseek_v4 = {
     .hyper = true,
     .mixes_streams = true,
     LIMITS,
-    .tied_attention = true,
-    .experts_by_token = true,
+    .compressed_attention = true,
+    .hash_routing = true,
     LN_BINDINGS(bindings),
 };

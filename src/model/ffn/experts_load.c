@@ -1,11 +1,11 @@
-#include "model/layers/experts_load.h"
+#include "model/ffn/experts_load.h"
 
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "model/family.h"
+#include "model/ffn/hash_routing.h"
 #include "model/layers/lookup_load.h"
-#include "model/layers/tied.h"
 
 static size_t width_of(const ln_loader *l, const ln_moe_spec *moe) {
     return moe->n_latent > 0 ? moe->n_latent : l->spec->dim;
@@ -104,8 +104,8 @@ ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
     ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};
-    if (moe->by_token)
-        LN_TRY(ln_load_experts_by_token(l, i, moe, &w->experts_by_token));
+    if (moe->hash_routed)
+        LN_TRY(ln_load_hash_experts(l, i, moe, &w->hash_experts));
     else if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
              NULL)
         LN_TRY(ln_load_vector(l, bias, n_routed, &w->router_bias));

@@ -1,4 +1,4 @@
-#include "model/layers/tied.h"
+#include "model/attention/compressed.h"
 
 /* Queries and the keys that are values, finished; keys go to the cache. */
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
@@ -55,8 +55,8 @@ static void choose_entries(recorder *r, const ln_attention_spec *spec, const ln_
                                                 .positions = a->indices};
 }
 
-void ln_record_tied_attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
-                              const float *x) {
+void ln_record_compressed_attention(recorder *r, const ln_attention_spec *spec,
+                                    const ln_layer_weights *w, const float *x) {
     const ln_activations *a = r->a;
     bool is_compressed = spec->compressor.n_tokens > 0, is_chosen = spec->indexer.top_k > 0;
     const ln_kv_layer *caches = is_compressed ? &r->kv[spec->compressor.kv_layer] : NULL;
@@ -81,6 +81,6 @@ void ln_record_tied_attention(recorder *r, const ln_attention_spec *spec, const 
                                           .n_heads = spec->n_heads,
                                           .rope = &r->weights->back_ropes[spec->rope],
                                           .kv = r->layer_kv};
-    linear_by_head(r, w->o_groups, spec->tied.n_groups, a->attended, 0, a->latent_heads, 0);
+    linear_by_head(r, w->o_groups, spec->compressed.n_groups, a->attended, 0, a->latent_heads, 0);
     linear_to_stream(r, &w->o, NULL, a->latent_heads);
 }

@@ -1,7 +1,7 @@
 /* Differential attention (Ye et al., 2024): what heads of the second half give is subtracted, times
  * lambda, from what those of the first give, and the difference is normalised. */
-#ifndef LN_MODEL_LAYERS_DIFFERENTIAL_H
-#define LN_MODEL_LAYERS_DIFFERENTIAL_H
+#ifndef LN_MODEL_ATTENTION_DIFFERENTIAL_H
+#define LN_MODEL_ATTENTION_DIFFERENTIAL_H
 
 #include "model/load_tensor.h"
 #include "model/recorder.h"

@@ -1,4 +1,4 @@
-#include "model/layers/attention_mixture.h"
+#include "model/attention/mixture.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Mixture of attention heads (Zhang et al., 2022), as JetMoE has it: a token's queries come from
  * the experts that a router chooses, and go back through these. All share keys and values. */
-#ifndef LN_MODEL_LAYERS_ATTENTION_MIXTURE_H
-#define LN_MODEL_LAYERS_ATTENTION_MIXTURE_H
+#ifndef LN_MODEL_ATTENTION_MIXTURE_H
+#define LN_MODEL_ATTENTION_MIXTURE_H
 
 #include "model/load_tensor.h"
 #include "model/recorder.h"

@@ -1,6 +1,6 @@
 /* What the attention of a stack's layers has in common, and what one of them has for itself. */
-#ifndef LN_MODEL_SPEC_ATTENTION_H
-#define LN_MODEL_SPEC_ATTENTION_H
+#ifndef LN_MODEL_ATTENTION_SPEC_H
+#define LN_MODEL_ATTENTION_SPEC_H
 
 #include "model/config.h"
 #include "model/spec.h"

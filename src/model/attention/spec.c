@@ -1,4 +1,4 @@
-#include "model/spec_attention.h"
+#include "model/attention/spec.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "model/layers/differential.h"
+#include "model/attention/differential.h"
 
 #include <math.h>
 #include <stdlib.h>

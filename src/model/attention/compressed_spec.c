@@ -1,14 +1,14 @@
 #include <math.h>
 
+#include "model/attention/compressed.h"
 #include "model/family.h"
-#include "model/layers/tied.h"
 
 enum { MAX_GROUPS = 1024, MAX_RUN = 1 << 16 };
 
 typedef enum layer_kind { WINDOW_ALONE, OVERLAPPING, PLAIN_RUNS } layer_kind;
 
-ln_status ln_spec_read_tied_fraction(const ln_config *config, size_t head_dim, double *fraction,
-                                     ln_error *err) {
+ln_status ln_spec_read_compressed_fraction(const ln_config *config, size_t head_dim,
+                                           double *fraction, ln_error *err) {
     size_t n_rope = 0;
     LN_TRY(ln_config_size(config, (ln_key){"qk_rope_head_dim", ""}, 2, head_dim, &n_rope, err));
     *fraction = n_rope > 0 ? (double)n_rope / (double)head_dim : 64.0 / 512.0;
@@ -84,41 +84,26 @@ static ln_status read_indexer(const ln_config *config, const ln_spec *spec,
                    spec->ropes[0].n_dims);
 }
 
-ln_status ln_spec_read_tied(const ln_config *config, ln_spec *spec, size_t layer, size_t window,
-                            ln_attention_spec *attention, ln_error *err) {
-    ln_tied_spec *tied = &attention->tied;
+ln_status ln_spec_read_compressed(const ln_config *config, ln_spec *spec, size_t layer,
+                                  size_t window, ln_attention_spec *attention, ln_error *err) {
+    ln_compressed_spec *compressed = &attention->compressed;
     layer_kind kind;
-    LN_TRY(ln_config_need_size(config, (ln_key){"q_lora_rank", ""}, 1, LN_MAX_DIM, &tied->q_latent,
-                               err));
-    LN_TRY(
-        ln_config_need_size(config, (ln_key){"o_groups", ""}, 1, MAX_GROUPS, &tied->n_groups, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"q_lora_rank", ""}, 1, LN_MAX_DIM,
+                               &compressed->q_latent, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"o_groups", ""}, 1, MAX_GROUPS,
+                               &compressed->n_groups, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"o_lora_rank", ""}, 1, LN_MAX_DIM / MAX_GROUPS,
-                               &tied->group_width, err));
+                               &compressed->group_width, err));
     attention->n_kv_heads = 1;
     attention->v_dim = attention->k_dim;
-    if (attention->n_heads % tied->n_groups != 0 || window == 0 ||
+    if (attention->n_heads % compressed->n_groups != 0 || window == 0 ||
         attention->n_heads * attention->k_dim > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: %zu heads of %zu in %zu groups with a window of %zu tokens",
                        ln_checkpoint_path(config->checkpoint), attention->n_heads, attention->k_dim,
-                       tied->n_groups, window);
+                       compressed->n_groups, window);
     LN_TRY(read_kind(config, layer, &kind, err));
     LN_TRY(read_compressor(config, spec, kind, &attention->compressor, err));
     attention->rope = kind == WINDOW_ALONE ? 1 : 0;
     return kind == OVERLAPPING ? read_indexer(config, spec, &attention->indexer, err) : LINNET_OK;
-}
-
-ln_status ln_spec_read_by_token(const ln_config *config, size_t layer, bool *by_token,
-                                ln_error *err) {
-    ln_meta_value list, item;
-    size_t n_first = 3;
-    if (ln_config_find(config, (ln_key){"mlp_layer_types", ""}, &list, NULL)) {
-        *by_token = ln_meta_item(&list, layer, &item) && item.kind == LN_META_STRING &&
-                    ln_list_has("hash_moe", item.string.data, item.string.bytes);
-        return LINNET_OK;
-    }
-    LN_TRY(
-        ln_config_size(config, (ln_key){"num_hash_layers", ""}, 0, LN_MAX_LAYERS, &n_first, err));
-    *by_token = layer < n_first;
-    return LINNET_OK;
 }

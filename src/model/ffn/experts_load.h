@@ -1,6 +1,6 @@
 /* Weights of mixtures of experts. */
-#ifndef LN_MODEL_LAYERS_EXPERTS_LOAD_H
-#define LN_MODEL_LAYERS_EXPERTS_LOAD_H
+#ifndef LN_MODEL_FFN_EXPERTS_LOAD_H
+#define LN_MODEL_FFN_EXPERTS_LOAD_H
 
 #include "model/load_tensor.h"
 

@@ -1,6 +1,6 @@
 /* Recording of feed-forwards: dense ones and mixtures of experts. */
-#ifndef LN_MODEL_LAYERS_FFN_RECORD_H
-#define LN_MODEL_LAYERS_FFN_RECORD_H
+#ifndef LN_MODEL_FFN_RECORD_H
+#define LN_MODEL_FFN_RECORD_H
 
 #include "model/recorder.h"
 

@@ -1,4 +1,4 @@
-#include "model/layers/ffn_record.h"
+#include "model/ffn/record.h"
 
 /* out = min(silu(gated), limit) * clamp(out, -limit, limit), or as gpt-oss has it. */
 static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, float slope,
@@ -118,7 +118,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
         .logits = a->router,
         .bias = w->router_bias,
         .expert_scale = w->expert_scale,
-        .by_token = w->experts_by_token,
+        .by_token = w->hash_experts,
         .router = moe->router,
         .n_experts = moe->n_experts + moe->n_zero,
         .n_used = moe->n_used,

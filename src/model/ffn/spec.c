@@ -1,0 +1,222 @@
+#include "model/ffn/spec.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/family.h"
+#include "model/spec_blocks.h"
+
+/* The activation that config.json calls `name`, or false. */
+static bool find_activation(const char *name, size_t n_bytes, ln_activation *activation) {
+    static const struct {
+        const char *names;
+        ln_activation activation;
+    } known[] = {
+        {"silu|swish", LN_ACT_SILU},
+        {"gelu", LN_ACT_GELU},
+        {"gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_tanh", LN_ACT_GELU_TANH},
+        {"relu", LN_ACT_RELU},
+        {"relu2|relu_squared", LN_ACT_RELU_SQUARED},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ln_list_has(known[i].names, name, n_bytes)) {
+            *activation = known[i].activation;
+            return true;
+        }
+    return false;
+}
+
+static ln_status unknown_activation(const ln_config *config, const char *name, ln_error *err) {
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: this activation is not supported",
+                   ln_checkpoint_path(config->checkpoint), name);
+}
+
+ln_status ln_spec_read_activation(const ln_config *config, ln_key key, ln_activation *activation,
+                                  ln_error *err) {
+    ln_meta_value value;
+    char name[128];
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    if (value.kind == LN_META_STRING &&
+        find_activation(value.string.data, value.string.bytes, activation))
+        return LINNET_OK;
+    return unknown_activation(config, name, err);
+}
+
+/* gpt-oss clamps its gate with two numbers; kernels know the usual ones. */
+static ln_status read_clamped(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    double limit = 7, slope = 1.702;
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_alpha", ""}, 1e-9, 1e9, &slope, err));
+    if (limit == 7 && slope == 1.702)
+        return LINNET_OK;
+    ffn->limit = (float)limit;
+    ffn->slope = (float)slope;
+    return LINNET_OK;
+}
+
+static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
+                                 ln_error *err) {
+    ln_key key = {"hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
+                  "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn",
+                  ""};
+    ln_meta_value value;
+    char name[128];
+    ln_activation *activation = &ffn->activation;
+    if (family->activation_key != NULL)
+        key.hf = family->activation_key;
+    ffn->xielu = family->xielu;
+    *activation = ln_family_activation(family);
+    if (family->activation == LN_ACT_SWIGLU_CLAMPED)
+        LN_TRY(read_clamped(config, ffn, err));
+    if (family->fixed_activation || !ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    ffn->xielu = ln_config_is(config, key, "xielu");
+    if (ffn->xielu) {
+        *activation = LN_ACT_NONE;
+        return LINNET_OK;
+    }
+    LN_TRY(ln_spec_read_activation(config, key, activation, err));
+    if (family->gelu_is_tanh && *activation == LN_ACT_GELU)
+        *activation = LN_ACT_GELU_TANH;
+    return LINNET_OK;
+}
+
+/* T5's way to say both in one word: an activation, or "gated-" and one; of "gelu" behind a gate it
+ * means the approximation. */
+static ln_status read_projection(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    static const char gated[] = "gated-";
+    ln_key key = {"feed_forward_proj", ""};
+    ln_meta_value value;
+    char name[128];
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    if (value.kind != LN_META_STRING)
+        return unknown_activation(config, name, err);
+    const char *word = value.string.data;
+    size_t n = value.string.bytes, skipped = sizeof gated - 1;
+    ffn->gated = n > skipped && memcmp(word, gated, skipped) == 0;
+    if (ffn->gated) {
+        word += skipped;
+        n -= skipped;
+    }
+    if (!find_activation(word, n, &ffn->activation))
+        return unknown_activation(config, name, err);
+    if (ffn->gated && ffn->activation == LN_ACT_GELU)
+        ffn->activation = LN_ACT_GELU_TANH;
+    return LINNET_OK;
+}
+
+/* Whether the feed-forward has a gate: by the family, or as T5 says it. */
+static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool encoder,
+                            ln_ffn_spec *ffn, ln_error *err) {
+    const ln_binding *binding;
+    ln_tensor_id gate = {.role = LN_ROLE_GATE, .encoder = encoder};
+    ffn->gated = !spec->family->plain_ffn;
+    if (ln_family_gate_shows(spec->family) && config->is_gguf) {
+        ffn->gated = ln_family_find(spec->family, config->checkpoint, gate, &binding) != NULL;
+        ffn->activation = ffn->gated ? LN_ACT_GELU_TANH : LN_ACT_RELU;
+    }
+    LN_TRY(read_projection(config, ffn, err));
+    return ln_config_flag(config, (ln_key){"is_gated_act", ""}, &ffn->gated, err);
+}
+
+/* LFM2 says what two matrices would have; with a gate there are three, which have two thirds of it,
+ * times a factor, filled up to whole multiples. */
+static ln_status adjust_hidden(const ln_config *config, size_t *n_hidden, ln_error *err) {
+    bool adjusts = false;
+    size_t multiple = 1;
+    double factor = 1;
+    LN_TRY(ln_config_flag(config, (ln_key){"block_auto_adjust_ff_dim", ""}, &adjusts, err));
+    if (!adjusts)
+        return LINNET_OK;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"block_multiple_of", ""}, 1, LN_MAX_DIM, &multiple, err));
+    LN_TRY(
+        ln_config_real(config, (ln_key){"block_ffn_dim_multiplier", ""}, 1e-3, 1e3, &factor, err));
+    *n_hidden = (size_t)(factor * (double)(2 * *n_hidden / 3));
+    *n_hidden = (*n_hidden + multiple - 1) / multiple * multiple;
+    if (*n_hidden > 0 && *n_hidden <= LN_MAX_DIM)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: a feed-forward of %zu dimensions is impossible",
+                   ln_checkpoint_path(config->checkpoint), *n_hidden);
+}
+
+/* Falcon-H1's: what gate and down are multiplied with. GGUF has weights that are. */
+static ln_status read_ffn_scales(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    float *scales[] = {&ffn->gate_scale, &ffn->down_scale};
+    ffn->gate_scale = ffn->down_scale = 1.0f;
+    if (!ln_config_find(config, (ln_key){"mlp_multipliers", ""}, &list, name))
+        return LINNET_OK;
+    for (size_t i = 0; i < 2; i++) {
+        if (!ln_meta_item(&list, i, &item) ||
+            (item.kind != LN_META_FLOAT && item.kind != LN_META_INT))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has not two numbers",
+                           ln_checkpoint_path(config->checkpoint), name);
+        *scales[i] = item.kind == LN_META_INT ? (float)item.integer : (float)item.real;
+    }
+    if (ffn->gate_scale == 1.0f)
+        return LINNET_OK;
+    if (!ffn->gated || ffn->activation != LN_ACT_SILU)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s without a gate of SiLU",
+                       ln_checkpoint_path(config->checkpoint), name);
+    ffn->limit = INFINITY; /* gate and up are computed apart */
+    return LINNET_OK;
+}
+
+/* How wide the feed-forward is. Of layers with one block each GGUF lists the widths, which
+ * keep_block reads. */
+static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool encoder,
+                             ln_ffn_spec *ffn, ln_error *err) {
+    ln_key key = {
+        encoder ? "encoder_ffn_dim|d_ff"
+                : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
+                  "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim|dff|ffn_config.ffn_hidden_size",
+        "feed_forward_length"};
+    size_t multiple = 4;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"intermediate_multiple_size", ""}, 1, 64, &multiple, err));
+    ffn->n_hidden = multiple * spec->dim;
+    if (config->is_gguf && spec->family->one_block)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(config, key, 1, LN_MAX_DIM, &ffn->n_hidden, err));
+    ffn->n_hidden /= spec->family->halves_hidden ? 2 : 1;
+    return adjust_hidden(config, &ffn->n_hidden, err);
+}
+
+/* What gates of experts are limited to before their activation. */
+static ln_status read_limit_before(const ln_config *config, const ln_family *family,
+                                   ln_ffn_spec *ffn, ln_error *err) {
+    double limit = 10;
+    if (ffn->moe.n_experts == 0)
+        return LINNET_OK;
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
+    if (ffn->activation != LN_ACT_SILU)
+        return unknown_activation(config, "hidden_act", err);
+    ffn->moe.limit = (float)limit;
+    ffn->moe.limits_before = true;
+    if (family->limits_shared)
+        ffn->limit = (float)limit;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool encoder,
+                           ln_ffn_spec *ffn, ln_error *err) {
+    const ln_family *family = spec->family;
+    LN_TRY(read_activation(config, family, ffn, err));
+    LN_TRY(read_gated(config, spec, encoder, ffn, err));
+    LN_TRY(read_ffn_scales(config, ffn, err));
+    LN_TRY(read_hidden(config, spec, encoder, ffn, err));
+    LN_TRY(ln_spec_read_moe(config, family, ffn->n_hidden, &ffn->moe, err));
+    if (ffn->slope > 0)
+        ffn->moe.limit = ffn->limit;
+    if (family->limits_before)
+        LN_TRY(read_limit_before(config, family, ffn, err));
+    ffn->out_norm = family->sub_norms;
+    if (family->dense_hidden_key == NULL || ffn->moe.n_experts > 0)
+        return LINNET_OK;
+    return ln_config_size(config, (ln_key){family->dense_hidden_key, ""}, 1, LN_MAX_DIM,
+                          &ffn->n_hidden, err);
+}

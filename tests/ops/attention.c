@@ -528,6 +528,7 @@ static void long_contexts_are_those_of_scalar(void **state) {
         {"long bf16 64, sinks", LN_KV_BF16, 2, 1, 64, 64, 20000, 0, .sinks = true},
         {"long int8 64", LN_KV_Q8_0, 2, 1, 64, 64, 0, 0, .rotates = true},
         {"long fp8 128, sinks", LN_KV_FP8, 2, 1, 128, 128, 0, 0, .sinks = true},
+        {"long latent 512", LN_KV_F16, 2, 1, 576, 512, 0, 0, .sinks = true, .n_latent = 512},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const attention_case *c = &cases[i];

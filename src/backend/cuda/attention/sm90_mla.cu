@@ -11,7 +11,9 @@
  * KV splits have LN_MLA_SPLIT keys and merge in order of positions. Where there are few
  * sequences, of one token each, block y computes splits y, y + gridDim.y .. and merge.cu follows.
  * Else a block computes all splits of its rows and merges them, with what it keeps in `out`. Both
- * ways give a row the same bits.
+ * ways give a row the same bits. What a split gives is relative to its running max rounded up to a
+ * multiple of MAX_GRID, so nearly all splits of a row have the same, and merging them is a plain
+ * sum, which L2 adds while the next split is computed; other factors are powers of two.
  *
  * Grid (tiles of rows, the last first, which see the most keys; shares of splits; sequences), block
  * 384. Shared memory: Q, two stages of a KV tile, P, swizzled in rows of 128 bytes; 226 KB. Bytes
@@ -55,6 +57,8 @@ static __device__ __forceinline__ void produce(const ln_mma_attention_args &p, t
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
+
+enum { MAX_GRID = 16 }; /* what a split's results are relative to is a multiple of it */
 
 /* State of the rows of a lane: this KV split, and all before it merged. */
 typedef struct softmax_rows {
@@ -110,14 +114,21 @@ static __device__ __forceinline__ void mask(const consumer_rows &rows, unsigned 
     ln_mask_scores(seen, first, s);
 }
 
+/* The running max rounded up to the grid. */
+static __device__ __forceinline__ float grid_max(float row_max) {
+    return ceilf(row_max / MAX_GRID) * MAX_GRID;
+}
+
 /* The factors of row i of a lane behind a tile; a tile that ends a split is merged. */
 static __device__ __forceinline__ row_factors find_factors(softmax_rows *rows, int i, float rescale,
                                                            bool ends, bool ends_walk) {
-    row_factors f = {rescale, 1.0f, 1.0f, 1.0f};
+    row_factors f = {rescale, 1.0f, 1.0f, 1.0f, 1.0f};
     if (ends) {
-        ln_merge_scales(&rows->merged_max[i], rows->split.row_max[i], &f.keep, &f.add);
-        rows->merged_sum[i] =
-            ln_merge(rows->merged_sum[i], f.keep, ln_reduce_row_sum(rows->split.row_sum[i]), f.add);
+        float row_max = rows->split.row_max[i], on_grid = grid_max(row_max);
+        f.to_grid = ln_softmax_exp2(row_max, on_grid);
+        float row_sum = ln_reduce_row_sum(rows->split.row_sum[i]) * f.to_grid;
+        ln_merge_scales(&rows->merged_max[i], on_grid, &f.keep, &f.add);
+        rows->merged_sum[i] = ln_merge(rows->merged_sum[i], f.keep, row_sum, f.add);
         if (ends_walk)
             f.normalizer = ln_normalizer(rows->merged_sum[i]);
     }
@@ -145,10 +156,12 @@ static __device__ __forceinline__ void store_stats(const ln_mma_attention_args &
                                                    const consumer_rows &rows) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float row_sum = ln_reduce_row_sum(softmax.split.row_sum[i]);
+        float row_max = softmax.split.row_max[i], on_grid = grid_max(row_max);
+        float row_sum =
+            ln_reduce_row_sum(softmax.split.row_sum[i]) * ln_softmax_exp2(row_max, on_grid);
         if (rows.is_there[i] && threadIdx.x % 4 == 0)
             p.partial_stats[(size_t)rows.number[i] * p.n_splits + split] =
-                make_float2(softmax.split.row_max[i], row_sum);
+                make_float2(on_grid, row_sum);
     }
 }
 

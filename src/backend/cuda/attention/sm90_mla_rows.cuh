@@ -31,9 +31,9 @@ enum {
 static_assert((int)ROWS == (int)LN_KV_TILE, "Q, P and KV tiles have column tiles of the same size");
 
 /* What the scores' warpgroup tells the values' of its row: O is multiplied by `rescale` before P V,
- * and at the end of a KV split merged = (merged * keep + O * add) * normalizer. */
+ * and at the end of a KV split O *= to_grid, merged = (merged * keep + O * add) * normalizer. */
 typedef struct row_factors {
-    float rescale, keep, add, normalizer;
+    float rescale, to_grid, keep, add, normalizer;
 } row_factors;
 
 typedef struct shared_memory {
@@ -219,7 +219,7 @@ static __device__ __forceinline__ void merge_row(const kept_rows &rows_kept, boo
         if (!starts) {
 #pragma unroll
             for (int d = 0; d < LOADS; d++)
-                kept[d] = *kept_at(rows_kept, first + d);
+                kept[d] = __ldcg(kept_at(rows_kept, first + d));
         }
 #pragma unroll
         for (int d = 0; d < LOADS; d++) {
@@ -233,23 +233,45 @@ static __device__ __forceinline__ void merge_row(const kept_rows &rows_kept, boo
     }
 }
 
+/* Adds O of row i of a lane to what is kept, in L2, which nobody waits for. */
+static __device__ __forceinline__ void add_row(const kept_rows &kept, int i,
+                                               const consumer_rows &rows) {
+#pragma unroll
+    for (int d = 0; d < HALF_DIM / 16; d++)
+        asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                         __cvta_generic_to_global(kept_at(kept, d))),
+                     "f"(rows.acc[2 * d][2 * i]), "f"(rows.acc[2 * d][2 * i + 1]),
+                     "f"(rows.acc[2 * d + 1][2 * i]), "f"(rows.acc[2 * d + 1][2 * i + 1])
+                     : "memory");
+}
+
+/* Keeps O of row i of a lane. */
+static __device__ __forceinline__ void keep_row(const kept_rows &kept, int i,
+                                                const consumer_rows &rows) {
+#pragma unroll
+    for (int d = 0; d < HALF_DIM / 16; d++)
+        *kept_at(kept, d) = make_float4(rows.acc[2 * d][2 * i], rows.acc[2 * d][2 * i + 1],
+                                        rows.acc[2 * d + 1][2 * i], rows.acc[2 * d + 1][2 * i + 1]);
+}
+
 /* Merges O of a KV split with that of the splits before, and keeps it, or stores the result. */
 static __device__ __forceinline__ void merge_split(const ln_mma_attention_args &p, bool ends_walk,
                                                    unsigned first_col, const row_factors factors[2],
                                                    consumer_rows *rows) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
+        const row_factors &f = factors[i];
         kept_rows kept = find_kept(p, i, first_col, *rows);
-        if (rows->is_there[i])
-            merge_row(kept, rows->starts_walk, i, factors[i], rows);
+        bool is_sum = !rows->starts_walk && !ends_walk && f.keep == 1.0f && f.add == 1.0f;
+        if (rows->is_there[i] && is_sum)
+            add_row(kept, i, *rows);
+        else if (rows->is_there[i])
+            merge_row(kept, rows->starts_walk, i, f, rows);
         __syncwarp(); /* all that was kept has been read */
         if (rows->is_there[i] && ends_walk)
             store_row(p.a.out + (size_t)rows->number[i] * V_DIM + first_col, i, *rows);
-#pragma unroll
-        for (int d = 0; d < HALF_DIM / 16 && rows->is_there[i] && !ends_walk; d++)
-            *kept_at(kept, d) =
-                make_float4(rows->acc[2 * d][2 * i], rows->acc[2 * d][2 * i + 1],
-                            rows->acc[2 * d + 1][2 * i], rows->acc[2 * d + 1][2 * i + 1]);
+        else if (rows->is_there[i] && !is_sum)
+            keep_row(kept, i, *rows);
     }
     rows->starts_walk = false;
 }
@@ -259,6 +281,11 @@ template <bool SPLITS>
 static __device__ __forceinline__ void
 finish_split(const ln_mma_attention_args &p, unsigned split, bool ends_walk, unsigned first_col,
              const row_factors factors[2], consumer_rows *rows) {
+#pragma unroll
+    for (int d = 0; d < HALF_DIM / 8; d++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            rows->acc[d][i] *= factors[i / 2].to_grid;
     if constexpr (SPLITS) {
 #pragma unroll
         for (int i = 0; i < 2; i++)

@@ -208,7 +208,8 @@ typedef struct mixture {
     bool precise;
 } mixture;
 
-/* Tokens first .. MIX_TOKENS - 1, from the choice of experts to what these give; malloc'd. */
+/* Tokens first .. MIX_TOKENS - 1, from the choice of experts to the sum of what these give;
+ * malloc'd. */
 static float *run_mixture(side *s, const mixture *m, size_t first) {
     size_t n_tokens = MIX_TOKENS - first, n_rows = n_tokens * MIX_USED;
     ln_weight up[MIX_EXPERTS], gate[MIX_EXPERTS], down[MIX_EXPERTS];
@@ -219,11 +220,13 @@ static float *run_mixture(side *s, const mixture *m, size_t first) {
     int32_t *experts = put_ids(s, NULL, n_rows), *order = put_ids(s, NULL, n_rows);
     int32_t *starts = put_ids(s, NULL, MIX_EXPERTS + 1);
     float *hidden = put(s, NULL, n_rows * MIX_HIDDEN), *out = put(s, NULL, n_rows * MIX_DIM);
+    float *x = put(s, m->x + first * MIX_DIM, n_tokens * MIX_DIM);
     ln_row_groups groups = {MIX_EXPERTS, order, starts};
     ln_op ops[] = {{.kind = LN_OP_ROUTE, .batch = &batch},
                    {.kind = LN_OP_GROUP, .batch = &batch},
                    {.kind = LN_OP_LINEAR, .batch = &batch},
-                   {.kind = LN_OP_LINEAR, .batch = &batch}};
+                   {.kind = LN_OP_LINEAR, .batch = &batch},
+                   {.kind = LN_OP_COMBINE, .batch = &batch}};
     ops[0].route =
         (ln_op_route){.logits = put(s, m->logits + first * MIX_EXPERTS, n_tokens * MIX_EXPERTS),
                       .router = LN_ROUTER_SOFTMAX,
@@ -243,7 +246,7 @@ static float *run_mixture(side *s, const mixture *m, size_t first) {
                                    .activation = LN_ACT_SILU,
                                    .n_rows = n_rows,
                                    .rows_per_x = MIX_USED,
-                                   .x = put(s, m->x + first * MIX_DIM, n_tokens * MIX_DIM),
+                                   .x = x,
                                    .scale = 1.0f,
                                    .out = hidden};
     ops[3].linear = (ln_op_linear){.weight = down,
@@ -253,8 +256,17 @@ static float *run_mixture(side *s, const mixture *m, size_t first) {
                                    .scale = 1.0f,
                                    .precise = m->precise,
                                    .out = out};
+    ops[4].combine = (ln_op_combine){.x = out,
+                                     .weights = ops[0].route.weights,
+                                     .n_used = MIX_USED,
+                                     .dim = MIX_DIM,
+                                     .shared = x,
+                                     .shared_gate = put(s, m->logits + first, n_tokens),
+                                     .residual = put(s, m->x + first * MIX_DIM, n_tokens * MIX_DIM),
+                                     .scale = 0.9f,
+                                     .out = put(s, NULL, n_tokens * MIX_DIM)};
     run_ops(s, ops, sizeof ops / sizeof *ops);
-    float *result = get(s, out, n_rows * MIX_DIM);
+    float *result = get(s, ops[4].combine.out, n_tokens * MIX_DIM);
     free_placed(s);
     return result;
 }
@@ -276,11 +288,11 @@ static void mixtures_are_those_of_scalar(void **state) {
             m.gate[e] = make_matrix(types[i], MIX_HIDDEN, MIX_DIM);
             m.down[e] = make_matrix(types[i], MIX_DIM, MIX_HIDDEN);
         }
-        size_t n = (size_t)MIX_TOKENS * MIX_USED * MIX_DIM;
+        size_t n = (size_t)MIX_TOKENS * MIX_DIM;
         float *want = run_mixture(&oracle, &m, 0), *got = run_mixture(&subject, &m, 0);
         assert_near("mixture", got, want, n, 2 * LINEAR_ERROR);
         for (size_t k = 0; k < sizeof counts / sizeof *counts && !ops_rows_vary; k++) {
-            size_t first = MIX_TOKENS - counts[k], width = (size_t)MIX_USED * MIX_DIM;
+            size_t first = MIX_TOKENS - counts[k], width = MIX_DIM;
             float *some = run_mixture(&subject, &m, first);
             assert_memory_equal(some, got + first * width, counts[k] * width * sizeof *got);
             free(some);

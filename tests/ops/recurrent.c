@@ -207,6 +207,13 @@ static void get_rows(side *s, const step *st, float *x, size_t width, float *out
     free(rows);
 }
 
+static void release_behind(side *s, size_t n_kept) {
+    while (s->n_placed > n_kept) {
+        size_t i = --s->n_placed;
+        s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
+    }
+}
+
 static void run_step(layer *l, const step *st, float *convolved, float *scanned) {
     const recurrent_case *c = l->c;
     const recurrent_data *d = l->d;
@@ -235,12 +242,45 @@ static void run_step(layer *l, const step *st, float *convolved, float *scanned)
         get_rows(s, st, conv.out, c->conv_dim, convolved);
     if (c->n_heads > 0)
         get_rows(s, st, scan.out, width, scanned);
-    size_t n_last = s->n_placed;
-    while (s->n_placed > n_kept) {
-        size_t i = --s->n_placed;
-        s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
-    }
-    assert_true(n_last > n_kept);
+    assert_true(s->n_placed > n_kept);
+    release_behind(s, n_kept);
+}
+
+/* The same as models record it: the scan reads what the convolution gives, and a gated norm
+ * follows; all at once, or each operation by itself. */
+static void run_whole_step(layer *l, const step *st, bool apart, float *normed) {
+    const recurrent_case *c = l->c;
+    const recurrent_data *d = l->d;
+    side *s = l->s;
+    size_t n_kept = s->n_placed, n = st->batch.n_tokens, keys = c->n_k_heads * c->k_dim,
+           width = c->n_heads * c->v_dim;
+    ln_norm norm = {.kind = LN_NORM_RMS, .eps = 1e-6f, .dim = c->v_dim};
+    norm.weight = put(s, d->x, c->v_dim);
+    ln_op ops[] = {{.kind = LN_OP_CONV, .batch = &st->batch, .conv = l->conv},
+                   {.kind = LN_OP_SCAN, .batch = &st->batch, .scan = l->scan},
+                   {.kind = LN_OP_GATED_NORM, .batch = &st->batch}};
+    ln_op_conv *conv = &ops[0].conv;
+    ln_op_scan *scan = &ops[1].scan;
+    conv->x = put_rows(s, st, d->x, c->conv_dim);
+    conv->out = put(s, NULL, n * c->conv_dim);
+    scan->q = conv->out;
+    scan->k = scan->q + keys;
+    scan->v = scan->k + keys;
+    scan->q_stride = scan->k_stride = scan->v_stride = c->conv_dim;
+    scan->a = put_rows(s, st, d->a, d->n_decays);
+    scan->b = put_rows(s, st, d->b, c->n_heads);
+    scan->out = put(s, NULL, n * width);
+    ops[2].gated_norm = (ln_op_gated_norm){.norm = &norm,
+                                           .n_rows = n,
+                                           .dim = width,
+                                           .n_groups = c->n_heads,
+                                           .x = scan->out,
+                                           .gate = put_rows(s, st, d->qkv, width),
+                                           .out = scan->out};
+    for (size_t i = 0; i < 3; i += apart ? 1 : 3)
+        run_ops(s, ops + i, apart ? 1 : 3);
+    get_rows(s, st, scan->out, width, normed);
+    release_behind(s, n_kept);
 }
 
 /* ---- what a plan gives ---------------------------------------------------------------------- */
@@ -417,6 +457,78 @@ static void doubled_updates_are_the_recurrence(void **state) {
         check_case(&doubled);
 }
 
+/* ---- whole layers --------------------------------------------------------------------------- */
+
+/* Rows and states of a whole layer, whose operations are run at once or not. */
+static results run_whole_plan(const recurrent_case *c, const recurrent_data *d, const plan *p,
+                              bool apart) {
+    layer l;
+    step *st = malloc(sizeof *st);
+    results r = {.scanned = calloc(N_ROWS * c->n_heads * c->v_dim + 1, sizeof(float))};
+    assert_true(st != NULL && r.scanned != NULL);
+    place_layer(&l, &subject, c, d);
+    while (make_step(&l, p, st))
+        run_whole_step(&l, st, apart, r.scanned);
+    r.states = get(&subject, l.states.k, (size_t)N_SEQS * MAX_STATES * l.states.k_dim);
+    free_placed(&subject);
+    free(st);
+    return r;
+}
+
+static void check_whole(const recurrent_case *c) {
+    recurrent_data d = make_recurrent_data(c);
+    plan *p = malloc(sizeof *p);
+    assert_non_null(p);
+    size_t n_states = (size_t)N_SEQS * MAX_STATES *
+                      ln_state_block_floats(&(ln_state_shape){.n_heads = c->n_heads,
+                                                              .k_dim = c->k_dim,
+                                                              .v_dim = c->v_dim,
+                                                              .conv_dim = c->conv_dim,
+                                                              .n_taps = c->n_taps});
+    for (size_t number = 1; number < 4; number++) {
+        *p = make_plan(number, true);
+        results apart = run_whole_plan(c, &d, p, true), whole = run_whole_plan(c, &d, p, false);
+        size_t n = N_ROWS * c->n_heads * c->v_dim;
+        assert_memory_equal(whole.scanned, apart.scanned, n * sizeof(float));
+        assert_memory_equal(whole.states, apart.states, n_states * sizeof(float));
+        free_results(&apart), free_results(&whole);
+    }
+    free_recurrent_data(&d);
+    free(p);
+}
+
+static void whole_layers_are_their_operations(void **state) {
+    static const recurrent_case cases[] = {{.name = "gated delta net",
+                                            .n_heads = 4,
+                                            .n_k_heads = 2,
+                                            .k_dim = 32,
+                                            .v_dim = 48,
+                                            .conv_dim = 2 * 64 + 192,
+                                            .n_taps = 4,
+                                            .is_delta = true,
+                                            .is_unit = true,
+                                            .has_silu = true,
+                                            .q_scale = 0.177f,
+                                            .rate = 0.05f},
+                                           {.name = "gated delta net, tiled",
+                                            .n_heads = 6,
+                                            .n_k_heads = 3,
+                                            .k_dim = 128,
+                                            .v_dim = 128,
+                                            .conv_dim = 2 * 384 + 768,
+                                            .n_taps = 4,
+                                            .is_delta = true,
+                                            .is_unit = true,
+                                            .is_tiled = true,
+                                            .has_silu = true,
+                                            .q_scale = 0.088f,
+                                            .rate = 0.3f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (ops_takes_case())
+            check_whole(&cases[i]);
+}
+
 /* ---- gated norm ----------------------------------------------------------------------------- */
 
 enum { GATED_ROWS = 7 };
@@ -497,5 +609,6 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(linear_units_are_the_recurrence),
     cmocka_unit_test(large_heads_are_the_recurrence),
     cmocka_unit_test(doubled_updates_are_the_recurrence),
+    cmocka_unit_test(whole_layers_are_their_operations),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

@@ -490,6 +490,65 @@ static void latents_are_those_of_scalar(void **state) {
     check_strange_keys(cases, 1);
 }
 
+/* What heads first .. first + n - 1 of n_all attend to, of queries [n_tokens][n_all][k_dim];
+ * malloc'd: [n_tokens][n][v_dim]. */
+static float *attend_latents(const attention_case *c, const placed *p, const step *st,
+                             const float *queries, size_t n_all, size_t first, size_t n) {
+    side *s = &subject;
+    size_t n_kept = s->n_placed, n_tokens = st->batch.n_tokens, width = n * c->k_dim;
+    float *q = malloc((n_tokens * width + 1) * sizeof *q);
+    assert_non_null(q);
+    for (size_t i = 0; i < n_tokens; i++)
+        memcpy(q + i * width, queries + (i * n_all + first) * c->k_dim, width * sizeof *q);
+    ln_op op = {.kind = LN_OP_ATTENTION, .batch = &st->batch};
+    op.attention = (ln_op_attention){.q = put(s, q, n_tokens * width),
+                                     .kv = &p->kv,
+                                     .n_heads = n,
+                                     .scale = 0.3f,
+                                     .out = put(s, NULL, n_tokens * n * c->v_dim)};
+    run_ops(s, &op, 1);
+    float *out = get(s, op.attention.out, n_tokens * n * c->v_dim);
+    free_placed_from(s, n_kept);
+    free(q);
+    return out;
+}
+
+/* Blocks of 128 heads of a token may share their keys: they have the bits of 64 heads. */
+static void many_heads_are_those_of_fewer(void **state) {
+    enum { HEADS = 128, PART = 64, N_STEPS = 3 };
+    static const attention_case c = {"latent 512", LN_KV_F16, 1, 1, 576, 512, .n_latent = 512};
+    (void)state;
+    if (!ops_takes_case())
+        return;
+    attention_data d = make_data(&c, N_TOKENS, N_SLOTS);
+    placed p = place(&subject, &c, &d);
+    step st;
+    make_step(&st, &d, &(span){.n = {N_FIRST, N_TOKENS - N_FIRST}});
+    run_step(&subject, &c, &d, &p, &st, NULL);
+    for (size_t number = 0; number < N_STEPS; number++) {
+        begin_step(&st, &d);
+        if (number == 0)
+            make_step(&st, &d, &(span){.begin = {N_FIRST - 3, 20}, .n = {3, 1}});
+        else if (number == 1)
+            make_step_of_many(&st, &d);
+        else
+            add_sequence(&st, &d, 0, N_FIRST - 1, 1);
+        size_t n = st.batch.n_tokens, width = PART * c.v_dim;
+        float *q = noise_rows(n * HEADS * c.k_dim);
+        float *all = attend_latents(&c, &p, &st, q, HEADS, 0, HEADS);
+        for (size_t first = 0; first < HEADS; first += PART) {
+            float *part = attend_latents(&c, &p, &st, q, HEADS, first, PART);
+            for (size_t i = 0; i < n; i++)
+                assert_memory_equal(all + (i * HEADS + first) * c.v_dim, part + i * width,
+                                    width * sizeof *part);
+            free(part);
+        }
+        free(q), free(all);
+    }
+    free_placed(&subject);
+    free_data(&d);
+}
+
 /* The last tokens of a long sequence, n at a time; one at a time, and then each a sequence of its
  * own. malloc'd: their rows, behind those of all others. */
 static float *run_long(side *s, const attention_case *c, const attention_data *d, size_t n) {
@@ -648,6 +707,7 @@ const struct CMUnitTest attention_tests[] = {
     cmocka_unit_test(attention_sees_both_ways),
     cmocka_unit_test(a_key_that_is_no_number_stays_one),
     cmocka_unit_test(latents_are_those_of_scalar),
+    cmocka_unit_test(many_heads_are_those_of_fewer),
     cmocka_unit_test(long_contexts_are_those_of_scalar),
 };
 const size_t n_attention_tests = sizeof attention_tests / sizeof *attention_tests;

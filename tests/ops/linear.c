@@ -199,23 +199,28 @@ static void linear_multiplies_many_columns(void **state) {
                                     .scale = 1.0f});
 }
 
-/* So many rows and columns that a GPU takes 176, 192 and 208 rows at a time. */
+/* So many rows and columns that a GPU takes 176, 192 and 208 rows at a time; with a residual, or
+ * without. */
 static void linear_multiplies_many_tiles(void **state) {
     (void)state;
     static const size_t sizes[][2] = {{700, 4096}, {380, 6144}, {410, 6144}};
     for (size_t i = 0; i < 6 * sizeof sizes / sizeof *sizes; i++) {
         bool has_gate = i % 2, is_f8 = i / 2 % 3 == 2;
         ln_dtype dtype = i / 2 % 3 == 0 ? LN_DTYPE_BF16 : LN_DTYPE_Q4_K;
-        check_linear(&(linear_case){.dtype = dtype,
-                                    .gate_dtype = dtype,
-                                    .byte_dtype = is_f8 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
-                                    .n_rows = sizes[i / 6][0],
-                                    .n_out = sizes[i / 6][1] / (has_gate ? 2 : 1) / LESS,
-                                    .n_in = columns_of(dtype, 333),
-                                    .has_gate = has_gate,
-                                    .has_residual = !has_gate,
-                                    .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
-                                    .scale = 1.0f});
+        linear_case c = {.dtype = dtype,
+                         .gate_dtype = dtype,
+                         .byte_dtype = is_f8 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
+                         .n_rows = sizes[i / 6][0],
+                         .n_out = sizes[i / 6][1] / (has_gate ? 2 : 1) / LESS,
+                         .n_in = columns_of(dtype, 333),
+                         .has_gate = has_gate,
+                         .has_residual = !has_gate,
+                         .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
+                         .scale = 1.0f};
+        check_linear(&c);
+        c.has_residual = false, c.has_bias = true;
+        if (dtype == LN_DTYPE_BF16 && !has_gate)
+            check_linear(&c);
     }
 }
 
@@ -230,16 +235,20 @@ static void linear_multiplies_bands_of_tiles(void **state) {
         ln_dtype byte_dtype = i / 2 == 2   ? LN_DTYPE_F8_E4M3
                               : i / 2 == 3 ? LN_DTYPE_I8
                                            : LN_DTYPE_F32;
-        check_linear(&(linear_case){.dtype = dtype,
-                                    .gate_dtype = dtype,
-                                    .byte_dtype = byte_dtype,
-                                    .n_rows = N_ROWS + 37 * i,
-                                    .n_out = has_gate ? 150 : 420,
-                                    .n_in = byte_dtype != LN_DTYPE_F32 ? 96 : columns_of(dtype, 77),
-                                    .has_gate = has_gate,
-                                    .has_residual = !has_gate,
-                                    .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
-                                    .scale = 1.0f});
+        linear_case c = {.dtype = dtype,
+                         .gate_dtype = dtype,
+                         .byte_dtype = byte_dtype,
+                         .n_rows = N_ROWS + 37 * i,
+                         .n_out = has_gate ? 150 : 420,
+                         .n_in = byte_dtype != LN_DTYPE_F32 ? 96 : columns_of(dtype, 77),
+                         .has_gate = has_gate,
+                         .has_residual = !has_gate,
+                         .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
+                         .scale = 1.0f};
+        check_linear(&c);
+        c.has_residual = false, c.has_bias = true;
+        if (dtype == LN_DTYPE_BF16 && !has_gate)
+            check_linear(&c);
     }
 }
 

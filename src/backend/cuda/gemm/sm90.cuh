@@ -142,7 +142,9 @@ store_tile(const ARGS &g, unsigned &number, const float (&total)[CONFIG::N_ACC],
     find_tile<CONFIG>(g, number, tile);
     size_t first = (size_t)tile.m * CONFIG::ROWS;
     tile_rows rows = {NULL, first, 1, p.n_rows - first};
-    if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
+    if constexpr (CONFIG::BOXES)
+        store_boxes<CONFIG>(p.parts[tile.part].epilogue, &g.outs[tile.part], tile, total, outs);
+    else if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
         store_any<CONFIG>(p.parts[tile.part].epilogue, tile.n, rows, total, outs);
     else if constexpr (CONFIG::GATE)
         store_gated<CONFIG>(p, tile, total, outs);
@@ -264,7 +266,7 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
         else
             end_tile<CONFIG>(g, number, total, outs);
     }
-    if constexpr (CONFIG::HAS_IMAGE)
+    if constexpr (CONFIG::HAS_IMAGE || CONFIG::BOXES)
         ln_bulk_store_wait();
 #endif
 }
@@ -319,6 +321,8 @@ static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream
     int code = map_act<CONFIG>(args.x, n_rows * args.n_tiles, &g.act, &g.aux);
     if (code == 0)
         code = map_parts(CONFIG::LAYOUT, args, CONFIG::TILES, 1, g.weights, &g.gate);
+    for (unsigned i = 0; CONFIG::BOXES && i < args.n_parts && code == 0; i++)
+        code = map_out(args.parts[i].epilogue, args.n_rows, OUT_ROWS, &g.outs[i]);
     if (code != 0)
         return code;
     return launch_persistent<CONFIG>(g, (size_t)count_tiles<CONFIG>(args) * n_ctas, stream);
@@ -342,6 +346,16 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 /* ---- dense, by shape and layout ----------------------------------------------------------------
  */
 
+/* Whether the kernels of BOXES serve all parts. */
+static inline bool leaves_boxes(const ln_gemm_args &args) {
+    bool suits = true;
+    for (unsigned i = 0; i < args.n_parts; i++) {
+        const ln_epilogue &e = args.parts[i].epilogue;
+        suits = suits && !e.has_gate && e.residual == NULL && ln_epilogue_is_plain(e);
+    }
+    return suits;
+}
+
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
 static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaStream_t stream) {
     if constexpr (has_n64(LAYOUT, GATE, ROWS))
@@ -352,6 +366,10 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
             if (shape.n_ctas > 1)
                 return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, shape.n_ctas,
                                                                                  stream);
+        if constexpr (LAYOUT == LN_LAYOUT_BF16 && !GATE && !PRECISE)
+            if (leaves_boxes(args))
+                return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true>>(args, 1,
+                                                                                       stream);
         return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false>>(args, 1, stream);
     }
     return cudaErrorInvalidValue;

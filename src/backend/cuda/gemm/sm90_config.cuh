@@ -16,12 +16,15 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
 /* An output tile has TILE_ROWS rows (M) by N_COLUMNS columns (N) of each matrix. With a gate half
  * of the consumer warps accumulate the gate's columns, the other half the other matrix's. One or
  * two consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds
- * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh). */
+ * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
+ * BOXES: results have a plain epilogue without a residual, and leave by TMA, in boxes of sixteen
+ * rows and columns. */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
-          bool IS_SPLIT>
+          bool IS_SPLIT, bool LEAVES_BOXES = false>
 struct sm90_config {
     static constexpr int LAYOUT = WEIGHTS, ROWS = TILE_ROWS, WARPGROUPS = CONSUMER_WARPGROUPS;
     static constexpr bool GATE = HAS_GATE, PRECISE = HAS_PRECISE, SPLIT = IS_SPLIT;
+    static constexpr bool BOXES = LEAVES_BOXES;
     static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
     static constexpr unsigned WARPS = 4 * WARPGROUPS, CONSUMERS = WARPS * LN_WARP;
     static constexpr unsigned THREADS = CONSUMERS + WARPGROUP;
@@ -33,8 +36,10 @@ struct sm90_config {
     /* a gate's results as they are copied to the activations of the linears behind it */
     static constexpr bool HAS_IMAGE =
         HAS_GATE && WEIGHTS == LN_LAYOUT_BF16 && !HAS_PRECISE && WARPGROUPS == 2;
+    static constexpr unsigned BOX_BYTES = OUT_ROWS * LN_WEIGHT_TILE_ROWS * 4, N_BOXES = 2;
     static constexpr unsigned IMAGE_AT = WARPS * OUT_FLOATS * 4; /* behind results on their way */
-    static constexpr unsigned OUT_BYTES = IMAGE_AT + (HAS_IMAGE ? TILE_ROWS * 128 : 0);
+    static constexpr unsigned OUT_BYTES =
+        BOXES ? WARPS * N_BOXES * BOX_BYTES : IMAGE_AT + (HAS_IMAGE ? TILE_ROWS * 128 : 0);
     /* the same warps on other rows, without a gate */
     template <int OTHER_ROWS>
     using with_rows = sm90_config<WEIGHTS, OTHER_ROWS, WARPGROUPS, false, PRECISE, false>;

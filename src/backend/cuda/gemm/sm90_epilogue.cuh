@@ -180,6 +180,59 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
                                 column, outs + warp * OUT_FLOATS);
 }
 
+/* Writes sixteen rows of scaled accumulators to a box, in the order of SWIZZLE_64B. The upper lanes
+ * take rows in the other order, so that a warp's words lie in different banks. */
+static __device__ __forceinline__ void write_box(const float *sums, float scale,
+                                                 const float bias[2], bool has_bias, char *box,
+                                                 unsigned lane) {
+    bool is_upper = lane >= LN_WARP / 2;
+    unsigned column = lane / 4, pair = lane % 4; /* of rows */
+    unsigned odd = is_upper ? 64 : 0;
+    char *at = box + pair * 128 + column % 4 * 4;
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        int h = i % 4 / 2;
+        float even_row = sums[i], odd_row = sums[i + 1];
+        if (has_bias)
+            even_row += bias[h], odd_row += bias[h];
+        even_row *= scale, odd_row *= scale;
+        char *to = at + i / 4 * 512 + ((column / 4 + 2 * h) ^ pair) * 16;
+        *(float *)(to + odd) = is_upper ? odd_row : even_row;
+        *(float *)(to + (64 - odd)) = is_upper ? even_row : odd_row;
+    }
+}
+
+/* A plain epilogue without a residual: a warp's columns, box after box, by TMA. */
+template <typename CONFIG>
+static __device__ __forceinline__ void
+store_boxes(const ln_epilogue &e, const CUtensorMap *out, const output_tile &tile,
+            const float (&total)[CONFIG::N_ACC], float *outs) {
+    constexpr unsigned N_BOXES = CONFIG::N_BOXES, BYTES = CONFIG::BOX_BYTES;
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
+    unsigned column = (tile.n * CONFIG::WARPS + warp) * LN_WEIGHT_TILE_ROWS;
+    char *boxes = (char *)outs + warp * N_BOXES * BYTES;
+    bool has_bias = e.bias != NULL;
+    float bias[2] = {};
+#pragma unroll
+    for (unsigned h = 0; h < 2; h++)
+        if (has_bias && column + 8 * h + lane / 4 < e.n_out)
+            bias[h] = e.bias[column + 8 * h + lane / 4];
+    if (lane == 0)
+        ln_bulk_store_wait_read<0>(); /* of the tile before */
+#pragma unroll
+    for (int i = 0; i < CONFIG::ROWS / OUT_ROWS; i++) {
+        char *box = boxes + i % N_BOXES * BYTES;
+        if (i >= (int)N_BOXES && lane == 0)
+            ln_bulk_store_wait_read<N_BOXES - 1>();
+        __syncwarp();
+        write_box(total + 8 * i, e.scale, bias, has_bias, box, lane);
+        ln_fence_proxy_async();
+        __syncwarp();
+        if (lane == 0)
+            ln_tma_store(out, (int)column, (int)(tile.m * CONFIG::ROWS) + i * OUT_ROWS, box);
+    }
+}
+
 /* bar.sync of a consumer warpgroup. */
 static __device__ __forceinline__ void sync_warpgroup(unsigned warpgroup) {
     asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 8) : "memory");
@@ -261,7 +314,7 @@ static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const 
         char *image = (char *)outs + CONFIG::IMAGE_AT + warpgroup * (ROWS / 2 * 128);
         if (is_image<CONFIG>(p, e)) {
             if (is_first)
-                ln_bulk_store_wait_read(); /* of the tile before */
+                ln_bulk_store_wait_read<0>(); /* of the tile before */
             sync_warpgroup(warpgroup);
             write_image<CONFIG>(y, e.scale, pair, image);
             ln_fence_proxy_async();

@@ -39,6 +39,21 @@ static inline int map_matrix(int layout, const uint8_t *data, unsigned n_tiles, 
     return ln_tensor_map(&tensor, map);
 }
 
+/* Results in boxes of `box` rows and LN_WEIGHT_TILE_ROWS columns. */
+static inline int map_out(const ln_epilogue &e, size_t n_rows, unsigned box, CUtensorMap *map) {
+    ln_tensor tensor = {};
+    tensor.data = e.out;
+    tensor.type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_64B;
+    tensor.n_dims = 2;
+    tensor.dims[0] = e.n_out;
+    tensor.dims[1] = n_rows;
+    tensor.strides[0] = e.out_stride * sizeof(float);
+    tensor.box[0] = LN_WEIGHT_TILE_ROWS;
+    tensor.box[1] = box;
+    return ln_tensor_map(&tensor, map);
+}
+
 /* The matrices of all parts, and their gate. */
 static inline int map_parts(int layout, const ln_gemm_args &args, unsigned rows, unsigned tiles,
                             CUtensorMap *weights, CUtensorMap *gate) {

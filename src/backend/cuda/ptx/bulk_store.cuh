@@ -2,6 +2,8 @@
 #ifndef LN_BACKEND_CUDA_PTX_BULK_STORE_CUH
 #define LN_BACKEND_CUDA_PTX_BULK_STORE_CUH
 
+#include <cuda.h>
+
 #include "backend/cuda/ptx/shared_address.cuh"
 
 /* fence.proxy.async: what this thread has stored to shared memory is seen by bulk copies. */
@@ -17,9 +19,19 @@ static __device__ __forceinline__ void ln_bulk_store(void *to, const void *from,
                  : "memory");
 }
 
-/* cp.async.bulk.wait_group.read: until this thread's copies have read shared memory. */
-static __device__ __forceinline__ void ln_bulk_store_wait_read(void) {
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+/* cp.async.bulk.tensor: to the box at these coordinates, as a group of its own. */
+static __device__ __forceinline__ void ln_tma_store(const CUtensorMap *map, int column, int row,
+                                                    const void *from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
+                 "cp.async.bulk.commit_group;" ::"l"(map),
+                 "r"(column), "r"(row), "r"(ln_shared_address(from))
+                 : "memory");
+}
+
+/* cp.async.bulk.wait_group.read: until all but N of this thread's copies have read shared memory.
+ */
+template <int N> static __device__ __forceinline__ void ln_bulk_store_wait_read(void) {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
 /* cp.async.bulk.wait_group: until they have been written. */

@@ -68,19 +68,27 @@ static void put_limits(list *l, const char *name, const float *values) {
         ln_gguf_put_array(l->writer, name_key(l, name), LN_GGUF_F32, values, n);
 }
 
+void ln_convert_put_limits(const ln_convert_plan *plan, ln_gguf_writer *writer) {
+    list l = {plan, writer, ""};
+    float limits[LN_MAX_LAYERS], shared_limits[LN_MAX_LAYERS];
+    for (size_t i = 0; i < plan->spec->n_layers; i++) {
+        limits[i] = plan->spec->layers[i].ffn.moe.limit;
+        shared_limits[i] = plan->spec->layers[i].ffn.limit;
+    }
+    put_limits(&l, "swiglu_clamp_exp", limits);
+    put_limits(&l, "swiglu_clamp_shexp", shared_limits);
+}
+
 /* Where lists say all that differs. */
 static void put_listed(list *l) {
     const ln_spec *spec = l->plan->spec;
     uint32_t heads[LN_MAX_LAYERS], kv_heads[LN_MAX_LAYERS];
-    float limits[LN_MAX_LAYERS], shared_limits[LN_MAX_LAYERS];
     bool windowed[LN_MAX_LAYERS];
     size_t window = 0;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_attention_spec *a = &spec->layers[i].attention;
         heads[i] = (uint32_t)a->n_heads;
         kv_heads[i] = (uint32_t)a->n_kv_heads;
-        limits[i] = spec->layers[i].ffn.moe.limit;
-        shared_limits[i] = spec->layers[i].ffn.limit;
         windowed[i] = a->window > 0;
         window = a->window > 0 ? a->window : window;
     }
@@ -93,8 +101,6 @@ static void put_listed(list *l) {
     put_number(l, "attention.sliding_window", window);
     if (spec->n_ropes > 1 && spec->ropes[1].n_dims != spec->ropes[0].n_dims)
         put_number(l, "rope.dimension_count_swa", spec->ropes[1].n_dims);
-    put_limits(l, "swiglu_clamp_exp", limits);
-    put_limits(l, "swiglu_clamp_shexp", shared_limits);
     ln_gguf_put_array(l->writer, name_key(l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
                       windowed, spec->n_layers);
 }

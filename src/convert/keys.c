@@ -305,6 +305,8 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
         ln_convert_put_by_layer(plan, writer);
     else if (!plan->target->one_block || plan->target->mixer_word == NULL)
         put_size(&p, "feed_forward_length", ffn->n_hidden * (plan->target->halves_hidden ? 2 : 1));
+    if (plan->target->limit_lists)
+        ln_convert_put_limits(plan, writer);
     if (ffn->xielu)
         put_xielu(&p);
     if (spec->n_encoder_layers > 0) {

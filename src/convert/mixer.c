@@ -94,12 +94,15 @@ static ln_status add_values(const mixer *m, ln_tensor_id id, size_t n_rows, size
     return LINNET_OK;
 }
 
-/* A number for each head; SSD's files have columns of them, KDA's four dimensions. */
+/* A number for each head; SSD's files and those of bounded decays have columns of them, KDA's
+ * other ones four dimensions. */
 static ln_status by_head(const mixer *m, ln_role role, bool is_rate) {
-    ln_convert_part part = {.scale = 1, .is_rate = is_rate};
+    /* rates of bounded decays stay positive */
+    ln_convert_part part = {.scale = is_rate && m->spec->bound > 0 ? -1.0f : 1.0f,
+                            .is_rate = is_rate};
     uint64_t n = m->spec->n_heads, column[] = {n, 1}, deep[] = {1, 1, n, 1};
     LN_TRY(add_values(m, ln_id_as(m->id, role), (size_t)n, 1, 0, part));
-    if (m->spec->kind == LN_MIXER_SSD)
+    if (m->spec->kind == LN_MIXER_SSD || m->spec->bound > 0)
         ln_convert_reshape(m->plan, 2, column);
     else if (m->spec->kind == LN_MIXER_KDA)
         ln_convert_reshape(m->plan, 4, deep);
@@ -197,9 +200,13 @@ static ln_status kda(const mixer *m) {
     static const ln_role ins[] = {LN_ROLE_MIXER_Q, LN_ROLE_MIXER_K, LN_ROLE_MIXER_V};
     for (size_t i = 0; i < sizeof ins / sizeof *ins; i++)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, ins[i]), inner, m->dim));
+    LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_B), m->spec->n_heads, m->dim));
+    if (rank == 0) {
+        LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_A), inner, m->dim));
+        return ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE), inner, m->dim);
+    }
     LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_A_LOW), rank, m->dim));
     LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_A), inner, rank));
-    LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_B), m->spec->n_heads, m->dim));
     LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE_LOW), rank, m->dim));
     return ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE), inner, rank);
 }

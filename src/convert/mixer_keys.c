@@ -121,6 +121,10 @@ void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) 
     put_number(&p, "ssm.conv_kernel", mixer->n_taps);
     if (mixer->kind == LN_MIXER_KDA) {
         put_number(&p, "kda.head_dim", mixer->k_dim);
+        if (mixer->bound > 0) {
+            ln_gguf_put_bool(writer, name_key(&p, "kda.safe_gate"), true);
+            ln_gguf_put_f32(writer, name_key(&p, "kda.gate_lower_bound"), -mixer->bound);
+        }
         return;
     }
     put_number(&p, "ssm.inner_size", mixer->n_heads * mixer->v_dim);

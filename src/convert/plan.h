@@ -87,6 +87,8 @@ bool ln_convert_lists_kv_heads(const ln_convert_plan *plan);
 
 /* by_layer.c: of layers that differ; whether the target has lists of these. */
 bool ln_convert_has_lists(const ln_convert_plan *plan);
+/* Limits of what gates and up-projections give, where layers have them. */
+void ln_convert_put_limits(const ln_convert_plan *plan, ln_gguf_writer *writer);
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
 /* tensors.c */

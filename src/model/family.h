@@ -388,6 +388,7 @@ struct ln_family {
                                       num_hash_layers of them */
     bool limits_before;     /* swiglu_limit is one of experts, of gates before their activation */
     bool limits_shared;     /* and of shared experts */
+    bool limit_lists;       /* lists limit what gate and up give, layer by layer */
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
     bool lists_alone;       /* by lists alone */
     bool gguf_lists;        /* GGUF: likewise */

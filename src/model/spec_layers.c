@@ -281,6 +281,8 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
         layer->ffn.moe = (ln_moe_spec){0};
         LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
     }
+    if (spec->family->limit_lists)
+        LN_TRY(ln_spec_read_limits(config, &layer->ffn, err));
     LN_TRY(read_own_mixer(config, spec, i, layer, err));
     LN_TRY(ln_spec_read_normed(config, layer, err));
     if (attention->n_heads == 0)

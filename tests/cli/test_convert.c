@@ -23,7 +23,6 @@ static const struct {
     {"aria_text", "aria_text"},
     {"axk1", "axk1"},
     {"axk2", "axk2"},
-    {"bailing_hybrid", "bailing_hybrid"},
     {"baichuan", "this kind of positions"},
     {"bart", "bart"},
     {"bart_scaled", "bart"},
@@ -284,6 +283,12 @@ static void rare_values_are_kept(void **state) {
     /* a scale of logits that are not tied */
     check_changed("t5_untied", "\"scale_decoder_outputs\": false",
                   "\"scale_decoder_outputs\": true ");
+    /* limits of some layers' experts and of others' */
+    check_changed("bailing_hybrid",
+                  "\"attention_bias\": false,\n  \"attention_dropout\": 0.0,\n  "
+                  "\"bos_token_id\": 1,\n  \"dtype\": \"bfloat16\",",
+                  "\"expert_swiglu_limit_list\": [null, 0.02, 0],"
+                  " \"share_expert_swiglu_limit_list\": [0, null, 0.03] ,");
     /* a magnitude of YaRN beside multipliers that alone would give another */
     check_changed(
         "olmo3_yarn",

@@ -89,13 +89,12 @@ static ln_status read_limit(const ln_config *config, ln_key key, float *limit, l
     return LINNET_OK;
 }
 
-static ln_status read_listed(const ln_config *config, bool windowed, ln_layer_spec *layer,
-                             ln_error *err) {
-    LN_TRY(read_listed_heads(config, windowed, &layer->attention, err));
-    LN_TRY(read_limit(config, (ln_key){"swiglu_limits", "swiglu_clamp_exp"}, &layer->ffn.moe.limit,
-                      err));
-    return read_limit(config, (ln_key){"swiglu_limits_shared", "swiglu_clamp_shexp"},
-                      &layer->ffn.limit, err);
+ln_status ln_spec_read_limits(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    static const ln_key experts = {"swiglu_limits|expert_swiglu_limit_list", "swiglu_clamp_exp"};
+    static const ln_key shared = {"swiglu_limits_shared|share_expert_swiglu_limit_list",
+                                  "swiglu_clamp_shexp"};
+    LN_TRY(read_limit(config, experts, &ffn->moe.limit, err));
+    return read_limit(config, shared, &ffn->limit, err);
 }
 
 /* The latents and heads of a windowed layer, where per_layer_config does not say them. */
@@ -156,7 +155,7 @@ ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bo
     if (family->latents_by_kind)
         return read_latents(config, windowed, a, err);
     if (family->lists_alone || family->gguf_lists)
-        return read_listed(config, windowed, layer, err);
+        return read_listed_heads(config, windowed, a, err);
     if (ln_config_is(config, (ln_key){"use_bidirectional_attention", ""}, "all"))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: key use_bidirectional_attention: \"all\" is not supported",

@@ -12,6 +12,9 @@
 ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bool windowed,
                                 ln_layer_spec *layer, ln_error *err);
 
+/* Limits of what gate and up give, where lists have them for this layer. */
+ln_status ln_spec_read_limits(const ln_config *config, ln_ffn_spec *ffn, ln_error *err);
+
 /* The size of the heads that rotate by table number `rope`, which must agree. */
 ln_status ln_spec_rope_head_dim(const ln_config *config, const ln_spec *spec, size_t rope,
                                 size_t *head_dim, ln_error *err);

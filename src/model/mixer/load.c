@@ -115,8 +115,9 @@ static float exponential(float x) {
     return expf(x);
 }
 
-static float negative(float x) {
-    return -x;
+/* GGUF has rates, of either sign. */
+static float magnitude(float x) {
+    return fabsf(x);
 }
 
 static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
@@ -124,7 +125,7 @@ static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spe
     bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF;
     size_t dim = l->spec->dim, n_decays = ln_mixer_state_shape(spec, dim, 0).n_decays;
     LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->n_heads,
-                       is_gguf ? negative : exponential, &w->rate));
+                       is_gguf ? magnitude : exponential, &w->rate));
     LN_TRY(load_vector(l, LN_ROLE_MIXER_A_BIAS, layer, false, n_decays, NULL, &w->a_bias));
     LN_TRY(load_vector(l, LN_ROLE_MIXER_SKIP, layer, false, spec->n_heads, NULL, &w->skip));
     if (spec->low_rank > 0)

@@ -40,11 +40,11 @@ static const mixer_keys *keys_of(const ln_mixer_spec *mixer) {
                    "ssm.conv_kernel"},
     };
     static const mixer_keys plain_kda = {
-        .n_heads = {"linear_num_heads|num_attention_heads", ""},
-        .n_k_heads = {"linear_num_heads|num_attention_heads", ""},
-        .k_dim = {"linear_head_dim|head_dim", ""},
-        .v_dim = {"linear_head_dim|head_dim", ""},
-        .n_taps = {"linear_conv_kernel_dim|short_conv_kernel_size", ""},
+        .n_heads = {"linear_num_heads|num_attention_heads", "attention.head_count"},
+        .n_k_heads = {"linear_num_heads|num_attention_heads", "attention.head_count"},
+        .k_dim = {"linear_head_dim|head_dim", "kda.head_dim"},
+        .v_dim = {"linear_head_dim|head_dim", "kda.head_dim"},
+        .n_taps = {"linear_conv_kernel_dim|short_conv_kernel_size", "ssm.conv_kernel"},
     };
     if (mixer->kind == LN_MIXER_KDA)
         return mixer->is_low ? &kda : &plain_kda;
@@ -148,14 +148,15 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
 
 /* KDA's own: whether decay and gate go through few dimensions, and a bound of decays. */
 static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
-    bool is_bounded = false;
+    bool is_bounded = config->is_gguf && !mixer->is_low;
     double least = 0;
     mixer->sigmoid_gate = true;
     mixer->low_rank = mixer->is_low ? mixer->k_dim : 0;
-    LN_TRY(ln_config_flag(config, (ln_key){"kda_safe_gate", ""}, &is_bounded, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"kda_safe_gate", "kda.safe_gate"}, &is_bounded, err));
     if (!is_bounded)
         return LINNET_OK;
-    LN_TRY(ln_config_real(config, (ln_key){"kda_lower_bound", ""}, -1e9, -1e-9, &least, err));
+    LN_TRY(ln_config_real(config, (ln_key){"kda_lower_bound", "kda.gate_lower_bound"}, -1e9, -1e-9,
+                          &least, err));
     mixer->bound = -(float)least;
     return LINNET_OK;
 }

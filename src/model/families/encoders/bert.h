@@ -48,8 +48,9 @@
           "lm_head.layer_norm.weight|lm_head.layer_norm.bias|lm_head.decoder.weight|"              \
           "lm_head.decoder.bias"
 #define LN_BERT_SHAPE(usual)                                                                       \
-    .refused = "is_decoder|add_cross_attention", .norm = LN_NORM_LAYER,                            \
-    .placement = LN_PLACE_AFTER, .activation = usual, .bidirectional = true,                       \
-    .class_pooling = LINNET_POOLING_CLS
+    .refused =                                                                                     \
+        "is_decoder|add_cross_attention|prenorm|causal|rotary_emb_interleaved|use_rms_norm",       \
+    .norm = LN_NORM_LAYER, .placement = LN_PLACE_AFTER, .activation = usual,                       \
+    .bidirectional = true, .class_pooling = LINNET_POOLING_CLS
 
 #endif

@@ -33,6 +33,7 @@ const ln_family ln_family_step3p5 = {
     .by_layer = true,
     .lists_alone = true,
     LN_SIGMOID_ROUTER,
+    .limit_lists = true,
     .gguf_dense_first = true,
     .gguf_dense_by_router = true,
     LN_BINDINGS(bindings),

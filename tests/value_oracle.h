@@ -198,9 +198,10 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
     case LN_OP_INDEX: {
         const ln_op_index *p = &op->index;
         size_t width = p->n_heads * p->kv->k_dim;
+        size_t chosen = ln_index_width(p->top_k, p->in_tokens ? p->kv->entry_tokens : 0);
         return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
                                      oracle_rows(p->weights, n, p->n_heads, p->n_heads)},
-                              .out = {oracle_rows(p->positions, n, p->top_k, p->top_k)}};
+                              .out = {oracle_rows(p->positions, n, chosen, chosen)}};
     }
     case LN_OP_ATTENTION: {
         const ln_op_attention *p = &op->attention;

@@ -297,14 +297,21 @@ typedef struct ln_op_compress {
 
 /* Which positions sparse attention reads (DeepSeek V3.2's lightning indexer): of those that a token
  * sees the top_k with the greatest sum over heads of weight * max(q k, 0), ties to the earlier one,
- * in ascending order; all of them where they are no more. With keys of entries, which entries. */
+ * in ascending order; all of them where they are no more. With keys of entries, which entries; in
+ * tokens (GLM 5 Next): the tokens that these sum up, and those behind the last entry. */
 typedef struct ln_op_index {
     const float *q;        /* [n_tokens][n_heads * k_dim] */
     const float *weights;  /* [n_tokens][n_heads] */
     const ln_kv_layer *kv; /* one head of keys, and no values */
     size_t n_heads, top_k;
-    int32_t *positions; /* [n_tokens][top_k] */
+    bool in_tokens;     /* of entries; the CPU's alone */
+    int32_t *positions; /* [n_tokens][ln_index_width] */
 } ln_op_index;
+
+/* Positions, or entries, of a token at most. */
+static inline size_t ln_index_width(size_t top_k, size_t run_tokens) {
+    return run_tokens > 0 ? (top_k + 1) * run_tokens - 1 : top_k;
+}
 
 /* T5's relative positions: a bias per head and bucket of distances. Half of the buckets hold one
  * distance each, the others grow logarithmically up to max_distance. */
@@ -336,15 +343,23 @@ typedef struct ln_op_attention {
     bool sees_all; /* encoders and cross-attention: not causal */
     bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
     /* of latents: what LN_OP_INDEX has chosen, [n_tokens][top_k], counts as all that a token sees;
-     * splits are of these. NULL: it sees all. With entries it is of these */
+     * splits are of these. NULL: it sees all. With entries it is of these. Chosen in runs of so
+     * many tokens, they are those behind the last run, too */
     const int32_t *indices;
-    size_t top_k;
+    size_t top_k, run_tokens;
     /* compressed entries, keys and values in one, that a token sees beside its positions: all that
      * are complete, in splits of their own behind those of positions; NULL: none. The CPU's alone
      */
     const ln_kv_layer *entries;
     float *out; /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
+
+/* How many positions count where some are chosen of so many. */
+static inline size_t ln_attention_n_chosen(const ln_op_attention *p, size_t n) {
+    if (n <= p->top_k)
+        return n;
+    return p->run_tokens > 0 ? p->top_k + 1 - p->run_tokens + n % p->run_tokens : p->top_k;
+}
 
 /* The first position that a query sees, and the one behind the last, of so many that are cached. */
 static inline size_t ln_attention_begin(const ln_op_attention *p, size_t position) {

@@ -77,9 +77,20 @@ static bool has_logits(const ln_spec *spec) {
     return mesh->rank == 0 || mesh->rank == ln_mesh_rank_of_logits(mesh);
 }
 
+static void grow_indexer(widths *w, const ln_attention_spec *a) {
+    const ln_indexer_spec *indexer = &a->indexer;
+    grow(&w->index_heads, indexer->n_heads);
+    grow(&w->index_dim, indexer->head_dim);
+    grow(&w->entry_rows, indexer->run_tokens > 0 ? 2 * indexer->head_dim : 0);
+    grow(&w->head_scales, a->scales_by_log ? indexer->n_heads : 0);
+    grow(&w->turned, indexer->turns_last ? indexer->n_heads * indexer->head_dim : 0);
+}
+
 static widths widths_of(const ln_spec *spec) {
     widths w = {.rows = 1, .logits = has_logits(spec) ? spec->n_vocab : 0};
     for (size_t i = 0; i < count_layers(spec); i++) {
+        const ln_indexer_spec *indexer = &any_layer(spec, i)->attention.indexer;
+        grow(&w.top_k, ln_index_width(indexer->top_k, indexer->run_tokens)); /* stages pass it on */
         if (!is_here(spec, i))
             continue;
         const ln_layer_spec *layer = any_layer(spec, i);
@@ -100,15 +111,9 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.rows, a->n_heads);
         }
         grow_tied(&w, a);
-        grow(&w.index_heads, a->indexer.n_heads);
-        grow(&w.index_dim, a->indexer.head_dim);
-        grow(&w.top_k, a->indexer.top_k);
-        if (a->scales_by_log) {
+        if (a->scales_by_log)
             grow(&w.head_scales, a->n_heads);
-            grow(&w.head_scales, a->indexer.n_heads);
-        }
-        if (a->indexer.turns_last)
-            grow(&w.turned, a->indexer.n_heads * a->indexer.head_dim);
+        grow_indexer(&w, a);
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.gated, layer->shared.is_there ? layer->ffn.n_hidden : 0);
@@ -324,12 +329,21 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
 }
 
 size_t ln_kv_layer_count(const ln_spec *spec) {
-    size_t n = spec->n_layers + spec->n_indexers + spec->n_entry_caches;
-    if (spec->has_mixers)
-        n = ln_kv_layer_index(spec, spec->n_layers);
-    else if (spec->n_encoder_layers > 0)
+    size_t n = ln_kv_layer_index(spec, spec->n_layers);
+    n += spec->n_entry_caches > 0 ? spec->n_entry_caches : spec->n_indexers;
+    if (spec->n_encoder_layers > 0)
         n = 2 * spec->n_layers + 1;
     return n + (spec->head != NULL);
+}
+
+/* Whether it is a compressor's, or an indexer's: these are behind those of all layers. */
+static bool is_of_entries(const ln_spec *spec, size_t index) {
+    return spec->n_entry_caches > 0 && index >= ln_kv_layer_index(spec, spec->n_layers);
+}
+
+static bool is_of_indexer(const ln_spec *spec, size_t index) {
+    return spec->n_indexers > 0 && spec->n_entry_caches == 0 &&
+           index >= ln_kv_layer_index(spec, spec->n_layers);
 }
 
 size_t ln_kv_layers_bytes(const ln_spec *spec) {
@@ -351,8 +365,9 @@ static void mixer_shape(const ln_spec *spec, const ln_mixer_spec *mixer, size_t 
 
 static size_t indexer_layer(const ln_spec *spec, size_t index) {
     size_t layer = 0;
-    while (spec->layers[layer].attention.indexer.kv_layer != index)
-        layer++;
+    const ln_indexer_spec *indexer = &spec->layers[0].attention.indexer;
+    while (indexer->top_k == 0 || indexer->shared || indexer->kv_layer != index)
+        indexer = &spec->layers[++layer].attention.indexer;
     return layer;
 }
 
@@ -375,17 +390,19 @@ static size_t compressor_layer(const ln_spec *spec, size_t index) {
 }
 
 bool ln_kv_layer_is_exact(const ln_spec *spec, size_t index) {
-    if (spec->n_entry_caches > 0 && index >= spec->n_layers) {
-        const ln_layer_spec *layer = &spec->layers[compressor_layer(spec, index)];
-        return index - layer->attention.compressor.kv_layer != 1;
+    if (is_of_entries(spec, index)) {
+        const ln_attention_spec *a = &spec->layers[compressor_layer(spec, index)].attention;
+        return index - a->compressor.kv_layer != 1 || a->indexer.run_tokens > 0;
     }
-    return spec->n_indexers > 0 && index >= spec->n_layers;
+    return is_of_indexer(spec, index);
 }
 
 /* Rows, or entries, of a compressor or of its indexer's. */
 static void compressor_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
     const ln_attention_spec *a = &spec->layers[compressor_layer(spec, index)].attention;
-    size_t part = index - a->compressor.kv_layer, dim = part < 2 ? a->k_dim : a->indexer.head_dim;
+    size_t part = index - a->compressor.kv_layer;
+    bool is_indexers = part >= 2 || a->indexer.run_tokens > 0;
+    size_t dim = is_indexers ? a->indexer.head_dim : a->k_dim;
     bool is_row = part % 2 == 0;
     kv->group = is_row ? a->compressor.row_group : a->compressor.entry_group;
     kv->n_heads = 1;
@@ -404,9 +421,9 @@ static void attention_shape(const ln_attention_spec *attention, ln_kv_layer *kv,
 
 /* The layer whose cache it is; of the encoder's the first. */
 static size_t layer_of_cache(const ln_spec *spec, size_t index) {
-    if (spec->n_indexers > 0 && index >= spec->n_layers)
+    if (is_of_indexer(spec, index))
         return indexer_layer(spec, index);
-    if (spec->n_entry_caches > 0 && index >= spec->n_layers)
+    if (is_of_entries(spec, index))
         return compressor_layer(spec, index);
     if (spec->has_mixers)
         return index / 3;
@@ -420,11 +437,11 @@ static void cache_shape(const ln_spec *spec, size_t index, size_t draft_tokens, 
         attention_shape(&spec->head->attention, kv, v_in_k);
         return;
     }
-    if (spec->n_indexers > 0 && index >= spec->n_layers) {
+    if (is_of_indexer(spec, index)) {
         indexer_shape(spec, index, kv);
         return;
     }
-    if (spec->n_entry_caches > 0 && index >= spec->n_layers) {
+    if (is_of_entries(spec, index)) {
         compressor_shape(spec, index, kv);
         return;
     }

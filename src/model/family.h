@@ -378,16 +378,18 @@ struct ln_family {
     bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
+    bool index_runs;       /* it chooses runs of index_kpool tokens (GLM 5 Next) */
     bool index_turns_last; /* the indexer's heads rotate their last dimensions, not the first, and
                               its norm has the model's epsilon */
     bool hyper;            /* several residual streams (hyper-connections) */
     bool mixes_streams;    /* which mix by a doubly stochastic matrix */
+    bool averages_streams; /* and whose mean the last norm reads */
     bool compressed_attention; /* layers see a window, and entries that compressors make by
                             layer_types or compress_ratios (DeepSeek V4) */
     bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or
                                       num_hash_layers of them */
     bool limits_before;     /* swiglu_limit is one of experts, of gates before their activation */
-    bool limits_shared;     /* and of shared experts */
+    bool limits_shared;     /* and of shared experts, and dense layers */
     bool limit_lists;       /* lists limit what gate and up give, layer by layer */
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
     bool lists_alone;       /* by lists alone */

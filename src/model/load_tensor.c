@@ -89,6 +89,16 @@ ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **
     return ln_load_floats(l, &request, out);
 }
 
+ln_status ln_load_float_matrix(ln_loader *l, ln_role role, size_t i, size_t n_rows, size_t n_cols,
+                               const float **out) {
+    ln_source_shape shape = {1, n_rows, n_cols};
+    ln_tensor_id id = {.role = role, .layer = i};
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &shape, &request, l->err));
+    request.as_f32 = true;
+    return ln_load_floats(l, &request, out);
+}
+
 ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out) {
     size_t offset = ln_layout_add(&l->layout, n, sizeof(float));
     *out = NULL;

@@ -45,6 +45,9 @@ ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weig
 ln_status ln_load_floats(ln_loader *l, const ln_weight_request *request, const float **out);
 /* A vector of the checkpoint, [n]. */
 ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **out);
+/* A layer's matrix as it is, in float32. */
+ln_status ln_load_float_matrix(ln_loader *l, ln_role role, size_t i, size_t n_rows, size_t n_cols,
+                               const float **out);
 /* n floats computed here: position tables. NULL while planning. */
 ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out);
 

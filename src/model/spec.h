@@ -55,11 +55,12 @@ typedef struct ln_latent_spec {
 
 /* Sparse attention: an indexer chooses the positions that a token's latent attention reads. */
 typedef struct ln_indexer_spec {
-    size_t top_k; /* 0: all are read */
+    size_t top_k;      /* 0: all are read */
+    size_t run_tokens; /* it chooses top_k runs of so many tokens by their entries; 0: tokens */
     size_t n_heads, head_dim;
     bool turns_last; /* the last dimensions of its heads rotate, not the first */
     bool shared;     /* those that the indexer of an earlier layer has chosen: it has none */
-    size_t kv_layer; /* the number of the cache of its keys */
+    size_t kv_layer; /* the number of the cache of its keys, where they are of tokens */
 } ln_indexer_spec;
 
 /* Attention whose values are its keys as they are cached, of one head for all (DeepSeek V4): what
@@ -70,7 +71,8 @@ typedef struct ln_compressed_spec {
 } ln_compressed_spec;
 
 /* Entries that each sum up a run of tokens (ln_op_compress), and that compressed attention reads
- * beside its window: all, or those that an indexer chooses, which has entries of its own. */
+ * beside its window: all, or those that an indexer chooses, which has entries of its own.
+ * Those beside latent attention are its indexer's keys. */
 typedef struct ln_compressor_spec {
     size_t n_tokens;               /* of a run; 0: there are none */
     bool overlaps;                 /* an entry takes the run before, too; and an indexer chooses */
@@ -320,6 +322,7 @@ typedef struct ln_spec {
         /* what stays of streams is mixed by a matrix, whose rows and columns are brought to sums of
          * one so many times; eps is added to what blocks read alone. 0: they stay as they are */
         size_t n_rounds;
+        bool averages; /* the last norm reads their mean */
     } hyper;
     size_t embedded_dim; /* columns of the embedding and the output; 0: dim */
     bool output_dense;   /* the output reads a norm of an activation of a matrix of the last norm */

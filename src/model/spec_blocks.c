@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "model/attention/index_runs.h"
 #include "model/family.h"
 
 enum { MAX_EXPERTS = 4096 };
@@ -330,18 +331,18 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
     return is_dense_by_type(config, layer, dense, err);
 }
 
-ln_status ln_spec_read_latent(const ln_config *config, bool pairs, ln_attention_spec *attention,
-                              ln_error *err) {
+ln_status ln_spec_read_latent(const ln_config *config, const ln_family *family,
+                              ln_attention_spec *attention, ln_error *err) {
     ln_latent_spec *latent = &attention->latent;
-    size_t head = 0;
+    size_t head = 0, least_rope = family->positions == LN_POSITIONS_NONE ? 0 : 2;
     LN_TRY(ln_config_size(config, (ln_key){"kv_lora_rank", "attention.kv_lora_rank"}, 0, LN_MAX_DIM,
                           &latent->n_latent, err));
     if (latent->n_latent == 0)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, (ln_key){"q_lora_rank", "attention.q_lora_rank"}, 0, LN_MAX_DIM,
                           &latent->q_latent, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"qk_rope_head_dim", "rope.dimension_count"}, 2,
-                               LN_MAX_DIM, &latent->n_rope, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"qk_rope_head_dim", "rope.dimension_count"},
+                               least_rope, least_rope > 0 ? LN_MAX_DIM : 0, &latent->n_rope, err));
     LN_TRY(ln_config_need_size(
         config, (ln_key){"v_head_dim", "attention.value_length_mla|attention.value_length"}, 1,
         LN_MAX_DIM, &latent->v_dim, err));
@@ -358,7 +359,7 @@ ln_status ln_spec_read_latent(const ln_config *config, bool pairs, ln_attention_
         LN_TRY(ln_config_need_size(config, (ln_key){"qk_nope_head_dim", ""}, 1, LN_MAX_DIM,
                                    &latent->n_plain, err));
     }
-    latent->pairs = pairs;
+    latent->pairs = family->latent_pairs;
     attention->n_kv_heads = 1;
     attention->k_dim = latent->n_latent + latent->n_rope;
     attention->v_dim = latent->n_latent;
@@ -420,13 +421,15 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
                        path, indexer->n_heads, indexer->head_dim, attention->latent.q_latent,
                        attention->latent.n_rope);
     indexer->turns_last = spec->family->index_turns_last;
-    if (indexer->top_k > spec->ctx_tokens)
-        indexer->top_k = spec->ctx_tokens;
     LN_TRY(indexer_is_shared(config, layer, &indexer->shared, err));
-    if (indexer->shared && layer == 0)
+    if (indexer->shared && spec->n_indexers == 0)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: the first layer shares the indexer of an earlier one", path);
     if (!indexer->shared)
-        indexer->kv_layer = spec->n_layers + spec->n_indexers++;
+        indexer->kv_layer = spec->n_indexers++;
+    if (spec->family->index_runs)
+        return ln_spec_read_index_runs(config, spec, attention, err);
+    if (indexer->top_k > spec->ctx_tokens)
+        indexer->top_k = spec->ctx_tokens;
     return LINNET_OK;
 }

@@ -16,8 +16,8 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
 
 /* Reads latent attention where the checkpoint has it: dimensions of heads and of what is cached.
  * The scale stays for the caller, over n_plain + n_rope. */
-ln_status ln_spec_read_latent(const ln_config *config, bool pairs, ln_attention_spec *attention,
-                              ln_error *err);
+ln_status ln_spec_read_latent(const ln_config *config, const ln_family *family,
+                              ln_attention_spec *attention, ln_error *err);
 
 /* The indexer of layer number `layer`, whose cache is the next one, in a family that has them;
  * layers may share what an earlier one chose. */

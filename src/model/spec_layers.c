@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "model/activations.h"
 #include "model/attention/compressed.h"
 #include "model/attention/pattern.h"
 #include "model/attention/spec.h"
@@ -246,13 +247,9 @@ static ln_status read_plain_latent(const ln_config *config, size_t layer,
     return LINNET_OK;
 }
 
-/* Attention to a window and to compressed entries. */
-static ln_status read_tied(const ln_config *config, ln_spec *spec, size_t layer, size_t window,
-                           ln_attention_spec *attention, ln_error *err) {
-    ln_compressor_spec *compressor = &attention->compressor;
-    if (!spec->family->compressed_attention)
-        return LINNET_OK;
-    LN_TRY(ln_spec_read_compressed(config, spec, layer, window, attention, err));
+/* Where the rows and entries of a compressor are. */
+static ln_status read_entry_groups(const ln_config *config, ln_spec *spec,
+                                   ln_compressor_spec *compressor, ln_error *err) {
     if (compressor->n_tokens == 0)
         return LINNET_OK;
     size_t n_rows = (compressor->overlaps ? 2 : 1) * compressor->n_tokens;
@@ -278,7 +275,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
         dense = !ln_family_has(spec->family, config->checkpoint, router);
     layer->takes_shortcut = spec->family->shortcut && i % 2 == 1;
     if (dense || layer->takes_shortcut) {
-        layer->ffn.moe = (ln_moe_spec){0};
+        layer->ffn.moe = (ln_moe_spec){.limits_before = layer->ffn.moe.limits_before};
         LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
     }
     if (spec->family->limit_lists)
@@ -301,7 +298,9 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
         LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
     if (spec->family->hash_routing)
         LN_TRY(ln_spec_read_hash_routing(config, i, &layer->ffn.moe.hash_routed, err));
-    LN_TRY(read_tied(config, spec, i, window, attention, err));
+    if (spec->family->compressed_attention)
+        LN_TRY(ln_spec_read_compressed(config, spec, i, window, attention, err));
+    LN_TRY(read_entry_groups(config, spec, &attention->compressor, err));
     attention->kv_layer = spec->bidirectional ? 0 : i;
     if (config->by_layer)
         LN_TRY(ln_spec_read_by_layer(config, spec, windowed, layer, err));
@@ -388,6 +387,16 @@ static ln_status read_window(const ln_config *config, const ln_spec *spec, size_
     return LINNET_OK;
 }
 
+/* Caches of indexers and compressors are behind those of all layers. */
+static void number_caches(ln_spec *spec) {
+    size_t first = ln_kv_layer_index(spec, spec->n_layers);
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        ln_attention_spec *attention = &spec->layers[i].attention;
+        attention->indexer.kv_layer += first;
+        attention->compressor.kv_layer += first;
+    }
+}
+
 ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec *spec,
                               ln_error *err) {
     ln_layer_spec common;
@@ -419,6 +428,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
             LN_TRY(read_layer(&own, spec, false, &spec->layers[i], err));
         LN_TRY(read_own(&own, spec, i, window, &spec->layers[i], err));
     }
+    number_caches(spec);
     if (config->by_layer)
         LN_TRY(read_ropes(config, arena, spec, 0, is_latent, err));
     ln_spec_read_head(config, spec);

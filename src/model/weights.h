@@ -124,7 +124,8 @@ typedef struct ln_layer_weights {
     ln_weight *o_groups; /* compressed attention: [n_groups], in front of o */
     ln_compressor_weights compressor, index_compressor;
     const int32_t *hash_experts;               /* [n_vocab][n_used] or NULL */
-    ln_weight index_q, index_k, index_weights; /* of an indexer */
+    ln_weight index_q, index_k, index_weights; /* of an indexer, */
+    ln_weight index_gate;                      /* and of one that chooses runs of tokens */
     ln_norm index_k_norm;
     ln_norm index_q_norm; /* of x, where queries are made of it; dim 0: of the latent */
     const float *index_log_scale, *index_log_bias, *q_log_scale, *q_log_bias; /* [n_heads] */

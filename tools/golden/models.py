@@ -115,7 +115,7 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * (2 * spread))
             if name.endswith("softmax_scaling.bias"):  # near one, as what multiplies is
                 p.add_(1.0)
-            if model_type == "deepseek_v4" and name.endswith(("hc.scale", "hc_scale")):
+            if model_type in ("deepseek_v4", "glm5_next") and name.endswith(("hc.scale", "hc_scale")):
                 p.add_(1.0)
             p.copy_(p.to(torch.bfloat16).float())
         for name, b in model.named_buffers():

@@ -328,6 +328,21 @@ VARIANTS = {
         mlp_layer_types=["hash_moe", "moe", "moe"],
         compress_rates={"heavily_compressed_attention": 12, "compressed_sparse_attention": 4},
         rope_parameters=yarn()),
+    # KDA beside latents whose indexer chooses six runs of four tokens, which a layer shares; four
+    # residual streams that mix
+    "glm5_next": lambda: hf.AutoConfig.for_model(
+        "glm5_next",
+        text_config=dict(vocab_size=96, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
+                         intermediate_size=24, num_hidden_layers=3, num_attention_heads=4,
+                         num_key_value_heads=4, moe_intermediate_size=16, n_routed_experts=4,
+                         num_experts_per_tok=2, kv_lora_rank=16, q_lora_rank=16, qk_nope_head_dim=8,
+                         v_head_dim=12, linear_head_dim=8, linear_num_heads=4, index_topk=24,
+                         index_n_heads=12, index_head_dim=16, index_kpool=4, swiglu_limit=0.5,
+                         layer_types=["linear_attention", "indexed_attention", "indexed_attention"],
+                         indexer_types=["full", "full", "shared"],
+                         mlp_layer_types=["dense", "sparse", "sparse"], max_position_embeddings=512),
+        vision_config=dict(hidden_size=8, intermediate_size=8, depth=1, num_heads=1, patch_size=4,
+                           image_size=16, out_hidden_size=32, projection_intermediate_size=8)),
     # a windowed layer that rotates, two that see all and whose queries grow; groups of experts
     "beam": lambda: hf.AutoConfig.for_model(
         "beam", **dict(TINY, num_hidden_layers=3), head_dim=16, num_experts=4,
@@ -534,4 +549,4 @@ VARIANTS = {
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
          "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3,
-         "dots3_note": 1}
+         "dots3_note": 1, "glm5_next": 2}

@@ -126,6 +126,8 @@ static const char *part_for_cpu(const ln_spec *spec) {
         const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
         if (spec->layers[i].attention.compressed.q_latent > 0)
             return "attention whose values are its keys (DeepSeek V4)";
+        if (spec->layers[i].attention.indexer.run_tokens > 0)
+            return "indexer that chooses runs of tokens (GLM 5 Next)";
         if (moe->n_experts > 0 && (moe->router == LN_ROUTER_ROOT_SOFTPLUS || moe->hash_routed))
             return "router of square roots of softplus, or by a table of tokens";
     }

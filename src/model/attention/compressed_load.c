@@ -1,16 +1,4 @@
 #include "model/attention/compressed.h"
-#include "model/shard.h"
-
-/* A matrix as it is, in float32. */
-static ln_status load_table(ln_loader *l, ln_role role, size_t i, size_t n_rows, size_t n_cols,
-                            const float **out) {
-    ln_source_shape shape = {1, n_rows, n_cols};
-    ln_tensor_id id = {.role = role, .layer = i};
-    ln_weight_request request;
-    LN_TRY(ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &shape, &request, l->err));
-    request.as_f32 = true;
-    return ln_load_floats(l, &request, out);
-}
 
 /* `first`: the first of its four roles. */
 static ln_status compressor(ln_loader *l, size_t i, const ln_compressor_spec *spec, ln_role first,
@@ -19,7 +7,7 @@ static ln_status compressor(ln_loader *l, size_t i, const ln_compressor_spec *sp
     const ln_role rows[] = {first, (ln_role)(first + 1)};
     const size_t n_rows[] = {width, width};
     LN_TRY(ln_load_joined(l, rows, n_rows, 2, i, l->spec->dim, &out->rows));
-    LN_TRY(load_table(l, (ln_role)(first + 2), i, spec->n_tokens, width, &out->bias));
+    LN_TRY(ln_load_float_matrix(l, (ln_role)(first + 2), i, spec->n_tokens, width, &out->bias));
     return ln_load_norm(l, (ln_role)(first + 3), i, dim, &out->norm);
 }
 

@@ -60,7 +60,7 @@ static ln_status read_compressor(const ln_config *config, ln_spec *spec, layer_k
     compressor->overlaps = kind == OVERLAPPING;
     compressor->n_tokens = compressor->overlaps ? 4 : 128;
     LN_TRY(ln_config_size(config, keys[kind], 1, MAX_RUN, &compressor->n_tokens, err));
-    compressor->kv_layer = spec->n_layers + spec->n_entry_caches;
+    compressor->kv_layer = spec->n_entry_caches;
     spec->n_entry_caches += ln_compressor_caches(compressor);
     return LINNET_OK;
 }

@@ -1,5 +1,7 @@
 #include "model/attention/latent.h"
 
+#include "model/attention/index_runs.h"
+
 /* Rows of heads of an indexer with what rotates first. */
 static float *turn_heads(recorder *r, size_t dim, const float *x, float *out) {
     push(r, LN_OP_GATHER)->gather = (ln_op_gather){.columns = r->weights->index_columns,
@@ -47,6 +49,10 @@ static void choose_positions(recorder *r, const ln_attention_spec *attention,
                              const ln_layer_weights *w, const float *x) {
     const ln_activations *a = r->a;
     const ln_indexer_spec *spec = &attention->indexer;
+    if (spec->run_tokens > 0) {
+        ln_record_index_runs(r, attention, w, x);
+        return;
+    }
     const ln_kv_layer *kv = &r->kv[spec->kv_layer];
     if (w->index_q_norm.dim > 0)
         norm(r, &w->index_q_norm, x, NULL, a->ffn_normed);

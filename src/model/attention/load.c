@@ -5,6 +5,7 @@
 
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
+#include "model/attention/index_runs.h"
 #include "model/attention/mixture.h"
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
@@ -58,6 +59,8 @@ static ln_status indexer(ln_loader *l, size_t i, const ln_attention_spec *spec,
     LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_K_NORM, i, index->head_dim, &w->index_k_norm));
     w->index_k_norm.kind = LN_NORM_LAYER;
     w->index_k_norm.eps = index->turns_last ? l->spec->norm_eps : 1e-6f;
+    if (index->run_tokens > 0)
+        LN_TRY(ln_load_index_runs(l, i, index, w));
     return ln_load_matrix(l, LN_ROLE_INDEX_WEIGHTS, i, index->n_heads, dim, &w->index_weights);
 }
 

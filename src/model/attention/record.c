@@ -169,7 +169,8 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
         .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
         .sees_all = spec->sees_all,
         .indices = spec->indexer.top_k > 0 ? a->indices : NULL,
-        .top_k = spec->indexer.top_k,
+        .top_k = ln_index_width(spec->indexer.top_k, spec->indexer.run_tokens),
+        .run_tokens = spec->indexer.run_tokens,
         .out = a->attended,
     };
     if (is_latent)

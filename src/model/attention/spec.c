@@ -182,8 +182,10 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     }
     LN_TRY(check_heads(config, spec->family, attention, err));
     attention->k_dim = spec->dim / attention->n_heads;
-    LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,
-                          LN_MAX_DIM, &attention->k_dim, err));
+    bool is_said = !spec->family->indexer || spec->family->positions != LN_POSITIONS_NONE;
+    if (is_said) /* else it is 0, the dimensions that rotate */
+        LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"},
+                              1, LN_MAX_DIM, &attention->k_dim, err));
     if (spec->family->shared_blocks) {
         attention->in_dim = 2 * spec->dim;
         attention->k_dim = 2 * spec->dim / attention->n_heads;
@@ -195,7 +197,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(ln_config_size(config, (ln_key){"v_head_dim", "attention.value_length"}, 1, LN_MAX_DIM,
                           &attention->v_dim, err));
     LN_TRY(read_differential(config, spec->family, attention, err));
-    LN_TRY(ln_spec_read_latent(config, spec->family->latent_pairs, attention, err));
+    LN_TRY(ln_spec_read_latent(config, spec->family, attention, err));
     LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;
     LN_TRY(read_gate(config, spec->family, &attention->gate, err));

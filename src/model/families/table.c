@@ -10,7 +10,7 @@
     X(deepseek) X(deepseek_ocr2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(deepseek_v4) X(diffllama) X(distilbert) X(dots1) X(dots3_note) X(eagle3) X(electra) X(ernie4_5)    \
     X(ernie4_5_moe) X(eurobert) X(exaone) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo) X(flint)       \
     X(gemma) X(gemma2) X(gemma3) X(gemma3n) X(gemma4) X(glm) X(glm4) X(glm4_moe)                   \
-    X(glm4_moe_lite) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_neox_japanese) X(gpt_oss)       \
+    X(glm4_moe_lite) X(glm5_next) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_neox_japanese) X(gpt_oss)       \
     X(gptj) X(granite) X(granite_swa) X(gte) X(granitemoe) X(granitemoehybrid) X(helium)                  \
     X(hrm_text) X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hy_v4) X(hyperclovax) X(internlm2) X(jais2) X(jamba)   \
     X(jetmoe) X(jina_bert) X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(laguna) X(lfm2) X(lfm2_moe) X(lfm3) X(llama)   \

@@ -122,9 +122,12 @@ ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln
 ln_status ln_load_zeros(ln_loader *l) {
     size_t n = 0;
     for (size_t i = 0; i < l->spec->n_layers; i++) {
-        const ln_moe_spec *moe = &l->spec->layers[i].ffn.moe;
+        const ln_ffn_spec *ffn = &l->spec->layers[i].ffn;
+        const ln_moe_spec *moe = &ffn->moe;
+        size_t n_dense = moe->n_experts == 0 && ffn->limit > 0 ? ffn->n_hidden : 0;
         n = moe->limits_before && moe->n_hidden > n ? moe->n_hidden : n;
         n = moe->limits_before && moe->shared_hidden > n ? moe->shared_hidden : n;
+        n = moe->limits_before && n_dense > n ? n_dense : n;
     }
     if (n == 0)
         return LINNET_OK;

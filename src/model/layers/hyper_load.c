@@ -16,6 +16,7 @@ ln_status ln_spec_read_hyper(const ln_config *config, ln_spec *spec, ln_error *e
         LN_TRY(ln_config_size(config, (ln_key){"hc_sinkhorn_iters", ""}, 1, 1000,
                               &spec->hyper.n_rounds, err));
     }
+    spec->hyper.averages = spec->family->averages_streams;
     spec->hyper.magnitude = (float)magnitude;
     spec->hyper.eps = (float)eps;
     return LINNET_OK;
@@ -70,7 +71,7 @@ ln_status ln_load_layer_hyper(ln_loader *l, size_t i, ln_layer_weights *w) {
 }
 
 ln_status ln_load_hyper_end(ln_loader *l) {
-    if (l->spec->hyper.n == 0)
+    if (l->spec->hyper.n == 0 || l->spec->hyper.averages)
         return LINNET_OK;
     return read_hyper(l, 0, LN_ROLE_OUTPUT_HYPER, 1, &l->weights->output_hyper);
 }

@@ -54,10 +54,20 @@ static void make_matrix(recorder *r) {
     };
 }
 
+/* x = the sum of the streams by hyper_pre, times a scale. */
+static void sum_streams(recorder *r, float scale) {
+    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = r->a->hyper,
+                                                      .weights = r->a->hyper_pre,
+                                                      .n_used = r->spec->hyper.n,
+                                                      .dim = r->spec->dim,
+                                                      .scale = scale,
+                                                      .out = r->a->x};
+}
+
 /* The weights of the streams, of which there may be those of what they take; and their sum. */
 static void read_streams(recorder *r, const ln_hyper_weights *w, size_t n_parts) {
     const ln_activations *a = r->a;
-    size_t n = r->spec->hyper.n, width = mix_width(r, n_parts);
+    size_t width = mix_width(r, n_parts);
     norm(r, &r->weights->hyper_norm, a->hyper, NULL, a->hyper_rows);
     precise_linear(r, &w->mix, a->hyper_rows, a->hyper_mix);
     change_rows(r, LN_POINTWISE_SCALE, a->hyper_mix, w->scale, width);
@@ -67,12 +77,18 @@ static void read_streams(recorder *r, const ln_hyper_weights *w, size_t n_parts)
     make_weights(r, 0, n_parts, a->hyper_pre);
     if (n_parts > 1)
         make_weights(r, 1, n_parts, a->hyper_post);
-    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->hyper,
-                                                      .weights = a->hyper_pre,
-                                                      .n_used = n,
-                                                      .dim = r->spec->dim,
-                                                      .scale = 1.0f,
-                                                      .out = a->x};
+    sum_streams(r, 1.0f);
+}
+
+/* x = the mean of the streams; hyper_most begins with ones. */
+static void average_streams(recorder *r) {
+    size_t n = r->spec->hyper.n, n_tokens = r->batch->n_tokens;
+    ln_op_pointwise *op = push_rows(r, LN_POINTWISE_CLAMP, n_tokens, n, 0);
+    op->x = r->weights->hyper_most;
+    op->rows_per_x = n_tokens; /* all rows read one */
+    op->limit = INFINITY;
+    op->out = r->a->hyper_pre;
+    sum_streams(r, 1.0f / (float)n);
 }
 
 void ln_record_hyper_begin(recorder *r) {
@@ -120,6 +136,8 @@ void ln_record_hyper_write(recorder *r) {
 }
 
 void ln_record_hyper_end(recorder *r) {
-    if (r->spec->hyper.n > 0)
+    if (r->spec->hyper.n > 0 && r->spec->hyper.averages)
+        average_streams(r);
+    else if (r->spec->hyper.n > 0)
         read_streams(r, &r->weights->output_hyper, 1);
 }

@@ -148,6 +148,9 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
 
 /* KDA's own: whether decay and gate go through few dimensions, and a bound of decays. */
 static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+    static const ln_key bound_key = {
+        "linear_attn_config.gate_lower_bound|linear_lower_bound|kda_lower_bound",
+        "kda.gate_lower_bound"};
     bool is_bounded = config->is_gguf && !mixer->is_low;
     double least = 0;
     mixer->sigmoid_gate = true;
@@ -155,8 +158,7 @@ static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_erro
     LN_TRY(ln_config_flag(config, (ln_key){"kda_safe_gate", "kda.safe_gate"}, &is_bounded, err));
     if (!is_bounded)
         return LINNET_OK;
-    LN_TRY(ln_config_real(config, (ln_key){"kda_lower_bound", "kda.gate_lower_bound"}, -1e9, -1e-9,
-                          &least, err));
+    LN_TRY(ln_config_real(config, bound_key, -1e9, -1e-9, &least, err));
     mixer->bound = -(float)least;
     return LINNET_OK;
 }

@@ -157,6 +157,8 @@ static void entries_that_sum_up_runs(void **state) {
     check_model("deepseek_v4", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+    check_model("glm5_next", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("glm5_next", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 static void states_of_recurrent_layers(void **state) {
     (void)state;

@@ -375,8 +375,8 @@ void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
             size_t position = (size_t)batch->positions[token];
             size_t end = ln_attention_end(p, position, (size_t)group->lengths[seq]);
             bool is_chosen = p->indices != NULL && p->entries == NULL;
-            if (is_chosen && end > p->top_k)
-                end = p->top_k;
+            if (is_chosen)
+                end = ln_attention_n_chosen(p, end);
             attention_row row = {
                 .p = p,
                 .kv = p->kv,

@@ -62,29 +62,43 @@ static size_t key_row(const ln_kv_layer *kv, const int32_t *block_table, size_t 
     return ln_scalar_kv_row(kv, slot + i % kv->block_tokens, 0);
 }
 
+/* Entries become the tokens that they sum up, from the last on, with those behind all entries. */
+static void count_in_tokens(const ln_kv_layer *kv, size_t position, size_t n, int32_t *positions) {
+    size_t run = kv->entry_tokens, n_behind = (position + 1) % run;
+    for (size_t i = n; i-- > 0;) {
+        int32_t first = positions[i] * (int32_t)run;
+        for (size_t j = run; j-- > 0;)
+            positions[i * run + j] = first + (int32_t)j;
+    }
+    for (size_t j = 0; j < n_behind; j++)
+        positions[n * run + j] = (int32_t)(position + 1 - n_behind + j);
+}
+
 void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_index *p = &op->index;
     const ln_kv_layer *kv = p->kv;
     const ln_batch *batch = op->batch;
     const ln_batch_group *group = &batch->groups[kv->group];
     float *key = worker->scratch, *scores = key + kv->k_dim;
-    size_t seq = 0;
+    size_t seq = 0, width = ln_index_width(p->top_k, p->in_tokens ? kv->entry_tokens : 0);
     for (size_t token = 0; token < batch->n_tokens; token++) {
         while ((size_t)batch->seq_starts[seq + 1] <= token)
             seq++;
         if (token % worker->count != worker->index)
             continue;
         size_t n = count_keys(kv, (size_t)batch->positions[token]);
-        int32_t *positions = p->positions + token * p->top_k;
-        if (n <= p->top_k) {
-            ln_scalar_all_positions(n, positions);
-            continue;
-        }
+        size_t n_chosen = n < p->top_k ? n : p->top_k;
+        int32_t *positions = p->positions + token * width;
         const int32_t *table = group->block_tables + seq * group->max_blocks;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && n > p->top_k; i++) {
             const float *k = ln_scalar_load_key(kv, key_row(kv, table, i), key);
             scores[i] = score_of(p, token, k);
         }
-        ln_scalar_top_k(scores, n, p->top_k, positions);
+        if (n > p->top_k)
+            ln_scalar_top_k(scores, n, p->top_k, positions);
+        else
+            ln_scalar_all_positions(n, positions);
+        if (p->in_tokens)
+            count_in_tokens(kv, (size_t)batch->positions[token], n_chosen, positions);
     }
 }

@@ -52,8 +52,8 @@ static query_row make_row(const tiling *cut, size_t seq, size_t token, size_t he
     size_t item = token * p->n_heads + head;
     size_t position = (size_t)cut->op->batch->positions[token];
     size_t end = ln_attention_end(p, position, (size_t)group->lengths[seq]);
-    if (p->indices != NULL && end > p->top_k)
-        end = p->top_k;
+    if (p->indices != NULL)
+        end = ln_attention_n_chosen(p, end);
     return (query_row){.q = p->q + item * p->kv->k_dim,
                        .out = p->out + item * p->kv->v_dim,
                        .head = head,

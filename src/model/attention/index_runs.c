@@ -1,0 +1,73 @@
+#include "model/attention/index_runs.h"
+
+enum { MAX_RUN = 1 << 16 };
+
+ln_status ln_spec_read_index_runs(const ln_config *config, ln_spec *spec,
+                                  ln_attention_spec *attention, ln_error *err) {
+    ln_indexer_spec *indexer = &attention->indexer;
+    size_t run = 16;
+    LN_TRY(ln_config_size(config, (ln_key){"index_kpool", ""}, 1, MAX_RUN, &run, err));
+    if (indexer->top_k % run != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: index_topk %zu is no multiple of index_kpool %zu",
+                       ln_checkpoint_path(config->checkpoint), indexer->top_k, run);
+    indexer->run_tokens = run;
+    indexer->top_k /= run;
+    if (indexer->top_k > spec->ctx_tokens / run + 1)
+        indexer->top_k = spec->ctx_tokens / run + 1;
+    if (indexer->shared)
+        return LINNET_OK;
+    attention->compressor = (ln_compressor_spec){.n_tokens = run, .kv_layer = spec->n_entry_caches};
+    spec->n_entry_caches += ln_compressor_caches(&attention->compressor);
+    return LINNET_OK;
+}
+
+ln_status ln_load_index_runs(ln_loader *l, size_t i, const ln_indexer_spec *indexer,
+                             ln_layer_weights *w) {
+    size_t width = indexer->head_dim;
+    w->index_compressor.norm = (ln_norm){.kind = LN_NORM_NONE, .dim = width};
+    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_GATE, i, width, l->spec->dim, &w->index_gate));
+    return ln_load_float_matrix(l, LN_ROLE_INDEX_BIAS, i, indexer->run_tokens, width,
+                                &w->index_compressor.bias);
+}
+
+/* rows[from column `begin` on] = norm(x) */
+static void norm_to_rows(recorder *r, const ln_norm *weights, const float *x, size_t begin) {
+    norm(r, weights, x, NULL, r->a->entry_rows);
+    r->ops[r->n_ops - 1].norm.out_stride = 2 * weights->dim;
+    r->ops[r->n_ops - 1].norm.out_begin = begin;
+}
+
+/* The keys of runs that the step completes, by way of rows of keys and gates in `kv`. */
+static void make_keys(recorder *r, const ln_layer_weights *w, const float *x,
+                      const ln_kv_layer *kv) {
+    const ln_activations *a = r->a;
+    const ln_compressor_weights *compressor = &w->index_compressor;
+    precise_linear(r, &w->index_k, x, a->index_k);
+    norm_to_rows(r, &w->index_k_norm, a->index_k, 0);
+    precise_linear(r, &w->index_gate, x, a->index_k);
+    norm_to_rows(r, &compressor->norm, a->index_k, compressor->norm.dim);
+    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.k = a->entry_rows, .kv = kv};
+    push(r, LN_OP_COMPRESS)->compress = (ln_op_compress){.rows = kv,
+                                                         .entries = kv + 1,
+                                                         .bias = compressor->bias,
+                                                         .norm = &compressor->norm,
+                                                         .rope = &r->weights->still_rope};
+}
+
+void ln_record_index_runs(recorder *r, const ln_attention_spec *attention,
+                          const ln_layer_weights *w, const float *x) {
+    const ln_activations *a = r->a;
+    const ln_indexer_spec *spec = &attention->indexer;
+    const ln_kv_layer *kv = &r->kv[attention->compressor.kv_layer];
+    make_keys(r, w, x, kv);
+    precise_linear(r, &w->index_q, a->latent_q, a->index_q);
+    precise_linear(r, &w->index_weights, x, a->index_weights);
+    push(r, LN_OP_INDEX)->index = (ln_op_index){.q = a->index_q,
+                                                .weights = a->index_weights,
+                                                .kv = kv + 1,
+                                                .n_heads = spec->n_heads,
+                                                .top_k = spec->top_k,
+                                                .in_tokens = true,
+                                                .positions = a->indices};
+}

@@ -291,6 +291,7 @@ static bool ends_in(const char *name, const char *ending) {
 static size_t packed_bits(const ln_checkpoint *checkpoint) {
     static const char *const keys[] = {
         "quantization_config.bits", "quantization_config.config_groups.group_0.weights.num_bits",
+        "text_config.quantization_config.bits",
         "text_config.quantization_config.config_groups.group_0.weights.num_bits"};
     ln_meta_value value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

@@ -139,7 +139,10 @@ ln_meta_value ln_json_meta(const json_t *value) {
         meta.array.count = json_array_size(value);
         meta.array.gguf_type = UINT32_MAX;
         break;
-    case JSON_OBJECT: meta.kind = LN_META_OBJECT; break;
+    case JSON_OBJECT:
+        meta.kind = LN_META_OBJECT;
+        meta.array.count = json_object_size(value);
+        break;
     case JSON_NULL: break;
     }
     return meta;

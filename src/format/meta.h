@@ -13,7 +13,7 @@ typedef enum ln_meta_kind {
     LN_META_FLOAT,
     LN_META_STRING,
     LN_META_ARRAY, /* items through ln_meta_item */
-    LN_META_OBJECT /* JSON only: reached by dotted keys */
+    LN_META_OBJECT /* JSON only: reached by dotted keys; array.count of them */
 } ln_meta_kind;
 
 /* Borrowed from its checkpoint. */

@@ -60,19 +60,18 @@ typedef struct ln_packed {
     size_t scale_rows, scale_cols;            /* of the grid of scales, as [rows][cols] or GPTQ's
                                                  and AWQ's [groups][rows] */
     size_t group_rows, group_cols;            /* rows and columns that share a scale */
-    unsigned n_bits;                          /* GPTQ, AWQ, INT: of a code */
+    unsigned n_bits;                          /* GPTQ, AWQ, INT, ROW_PAIRS, SMOOTHED: of a code */
     unsigned zero_offset;                     /* GPTQ: added to a stored zero */
     bool is_signed;                           /* AWQ: codes and zeros are two's complement */
     const ln_tensor *order; /* GPTQ and INT: the group of each column; NULL: ascending */
     const int32_t *columns; /* [n_cols] the caller's: stored column of each column of a row, from
                                ln_packed_columns; wanted where there is an order */
-    size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
-                                      stored rows from first_turned on */
-    ln_dtype on_load;              /* ON_LOAD, and kinds of values: what rows become */
-    float factor;                  /* INT8: multiplies scales; 0: nothing does */
-    const ln_tensor
-        *global_scale; /* NVFP4: one float32, which multiplies scales, or divides them */
-    bool divides;
+    size_t first_turned, n_turned;  /* FP8, INT8; n_turned > 0: row r holds column r of this many
+                                       stored rows from first_turned on */
+    ln_dtype on_load;               /* ON_LOAD, and kinds of values: what rows become */
+    float factor;                   /* INT8: multiplies scales; 0: nothing does */
+    const ln_tensor *global_scale;  /* NVFP4: a float32; ROW_PAIRS, SMOOTHED: not used */
+    bool divides;                   /* NVFP4: it divides scales, rather than multiplies them */
     const ln_tensor *column_scales; /* NVFP4, SMOOTHED: a factor for each column, or NULL */
     ln_packed_codebook codebook;    /* CODEBOOK */
     size_t first_col, n_part_cols;  /* rows have so many columns, from first_col on; 0: have all */

@@ -170,13 +170,14 @@ static ln_status find_8_bit(const finder *f, ln_packed *p) {
     return check_scales(f, suffix, p);
 }
 
-/* Columns that share a scale, from quantization_config.group_size; 0: all. */
-static ln_status find_groups(const finder *f, size_t fallback, ln_packed *p, size_t *n_groups) {
-    size_t group = setting(f, "group_size", fallback);
+/* Groups of `group` columns that share a scale; 0: all do. */
+static ln_status find_groups(const finder *f, size_t group, ln_packed *p, size_t *n_groups) {
     p->group_rows = 1;
     p->group_cols = group > 0 ? group : p->n_cols;
     if (p->group_cols % BLOCK != 0 || p->n_cols % p->group_cols != 0)
-        return wrong(f, ".weight", "has groups that are no multiple of 32 columns");
+        return ln_fail(f->err, LINNET_ERR_FORMAT,
+                       "%s: %s: group_size %zu is no multiple of 32 that divides %zu columns",
+                       ln_checkpoint_path(f->checkpoint), f->module, p->group_cols, p->n_cols);
     *n_groups = p->n_cols / p->group_cols;
     return LINNET_OK;
 }
@@ -230,7 +231,7 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
     p->n_bits = is_awq ? 4 : bits_of(p->values->dims[0], cols);
     p->kind = is_awq ? LN_PACKED_AWQ : LN_PACKED_GPTQ;
     p->zero_offset = is_awq || is_v2 ? 0 : 1;
-    LN_TRY(find_groups(f, 0, p, &n_groups));
+    LN_TRY(find_groups(f, setting(f, "group_size", 0), p, &n_groups));
     LN_TRY(need(f, ".scales", &p->scales));
     LN_TRY(need(f, ".qzeros", &p->zeros));
     if (!has_shape(p->values, LN_DTYPE_I32, is_awq ? cols : cols * p->n_bits / 32,
@@ -248,10 +249,30 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
     return find_order(f, ".g_idx", n_groups, p);
 }
 
+/* What config.json says of Quark's int4 that only one way of is read. */
+static ln_status check_quark(const finder *f) {
+    static const char order[] = "quantization_config.export.pack_method";
+    static const char *const others[] = {"quantization_config.layer_quant_config",
+                                         "quantization_config.layer_type_quant_config"};
+    ln_meta_value value;
+    const char *key = NULL;
+    if (find_key(f, order, &value) && !config_is(f, order, "reorder"))
+        key = order;
+    for (size_t i = 0; i < 2; i++)
+        if (find_key(f, others[i], &value) &&
+            (value.kind != LN_META_OBJECT || value.array.count > 0))
+            key = others[i];
+    return key == NULL ? LINNET_OK
+                       : ln_fail(f->err, LINNET_ERR_UNSUPPORTED,
+                                 "%s: key %s: this value is not supported with int4",
+                                 ln_checkpoint_path(f->checkpoint), key);
+}
+
 /* Quark's int4 and uint4 in groups: AWQ's layout under other names. */
 static ln_status find_quark_int4(const finder *f, ln_packed *p) {
     static const char type[] = "quantization_config.global_quant_config.weight.dtype";
     size_t rows = p->n_rows, n_groups;
+    LN_TRY(check_quark(f));
     LN_TRY(need(f, ".weight_scale", &p->scales));
     p->kind = LN_PACKED_AWQ;
     p->n_bits = 4;
@@ -267,6 +288,8 @@ static ln_status find_quark_int4(const finder *f, ln_packed *p) {
         !is_scale_type(p->scales->dtype) || p->group_cols * n_groups != p->n_cols ||
         p->group_cols % BLOCK != 0)
         return wrong(f, ".weight_scale", "has a wrong shape or type");
+    if (!p->is_signed)
+        LN_TRY(need(f, ".weight_zero_point", &p->zeros));
     if (p->zeros != NULL && !has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows / 8))
         return wrong(f, ".weight_zero_point", "has a wrong shape or type");
     p->scale_rows = n_groups;
@@ -274,14 +297,33 @@ static ln_status find_quark_int4(const finder *f, ln_packed *p) {
     return LINNET_OK;
 }
 
+/* Whether codes are whole in their words, which old versions of compressed-tensors wrote. */
+static bool has_unused_bits(const finder *f, const ln_packed *p) {
+    size_t n_bits = setting(f, "num_bits", 4), n_words = (size_t)p->values->dims[1];
+    if (n_bits < 2 || n_bits > 8 || 32 % n_bits == 0)
+        return false;
+    size_t per_word = 32 / n_bits;
+    return n_words == (p->n_cols + per_word - 1) / per_word && n_words * 32 != p->n_cols * n_bits;
+}
+
+/* Columns that share a scale: of one group of config.json its own; where there are others, or of
+ * other names than group_0, the scales say it. */
+static size_t group_size(const finder *f, const ln_packed *p) {
+    size_t n_scales = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
+    size_t own = n_scales > 0 ? p->n_cols / n_scales : 0;
+    ln_meta_value value;
+    bool has_others = find_key(f, "quantization_config.config_groups.group_1", &value);
+    return has_others ? own : setting(f, "group_size", own);
+}
+
 static ln_status find_int(const finder *f, ln_packed *p) {
     size_t n_groups;
     p->kind = LN_PACKED_INT;
     p->n_bits = p->values->n_dims == 2 ? bits_of(p->values->dims[1], p->n_cols) : 0;
     LN_TRY(need(f, ".weight_scale", &p->scales));
-    /* groups of config.json that have other names than group_0 are known by their scales */
-    size_t n_scales = p->scales->n_dims == 2 ? (size_t)p->scales->dims[1] : 0;
-    LN_TRY(find_groups(f, n_scales > 0 ? p->n_cols / n_scales : 0, p, &n_groups));
+    if (p->values->n_dims == 2 && has_unused_bits(f, p))
+        return wrong(f, ".weight_packed", "is packed with unused bits, which is not supported");
+    LN_TRY(find_groups(f, group_size(f, p), p, &n_groups));
     p->zeros = find(f, ".weight_zero_point");
     if (!has_shape(p->values, LN_DTYPE_I32, p->n_rows, p->n_cols * p->n_bits / 32) ||
         p->n_bits == 0)
@@ -338,6 +380,8 @@ static ln_status find_row_pairs(const finder *f, ln_packed *p) {
         !is_scale_type(p->scales->dtype) || p->group_cols * n_groups != p->n_cols ||
         p->group_cols % BLOCK != 0)
         return wrong(f, ".weight_scale", "has a wrong shape or type");
+    if (p->global_scale != NULL && p->global_scale->n_elems != 1)
+        return wrong(f, ".weight_scale_2", "has a wrong shape or type");
     return LINNET_OK;
 }
 

@@ -68,60 +68,73 @@ static ln_checkpoint *open_edited(const char *golden, const char *from, const ch
     return checkpoint;
 }
 
+static const struct {
+    const char *golden, *from, *to;
+    size_t n_rows, n_cols; /* of model.layers.0.self_attn.q_proj: 192 x 192 */
+    const char *message;   /* NULL: it is right */
+} forms[] = {
+    {"llama_gptq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
+    {"llama_gptq", "\"bits\": 4", "\"bits\": 3", 192, 192, NULL}, /* its shape says it */
+    {"llama_gptq8", "\"bits\"", "\"bits\"", 192, 192, NULL},
+    {"llama_gptq8", "\"bits\"", "\"bits\"", 192, 64, ".qweight has a wrong"},
+    {"llama_gptq8", "\"bits\"", "\"bits\"", 96, 192, ".qweight has a wrong"},
+    {"llama_int3", "\"num_bits\"", "\"num_bits\"", 192, 192, NULL},
+    {"llama_int3", "\"num_bits\"", "\"num_bits\"", 96, 192, ".weight_packed has a wrong"},
+    {"llama_int3", "\"num_bits\": 3", "\"num_bits\": 7", 192, 72, "packed with unused bits"},
+    {"llama_mxfp8", "MXFP8", "MXFP8", 192, 192, NULL},
+    {"llama_mxfp8", "MXFP8", "MXFP8", 96, 192, ".weight has a wrong shape"},
+    {"llama_modelopt_awq", "AWQ", "AWQ", 192, 192, NULL},
+    {"llama_modelopt_awq", "AWQ", "AWQ", 192, 96, ".weight has a wrong shape"},
+    {"llama_quark_int4", "\"int4\"", "\"int4\"", 192, 192, NULL},
+    {"llama_quark_int4", "\"int4\"", "\"int2\"", 192, 192, ".weight has a wrong shape"},
+    {"llama_quark_int4", "\"int4\"", "\"int4\"", 96, 192, ".weight has a wrong shape"},
+    {"llama_quark_int4", "\"quark\"", "\"quark\", \"export\": {\"pack_method\": \"reorder\"}", 192,
+     192, NULL},
+    {"llama_quark_int4", "\"quark\"", "\"quark\", \"export\": {\"pack_method\": \"order\"}", 192,
+     192, "key quantization_config.export.pack_method"},
+    {"llama_quark_int4", "\"quark\"", "\"quark\", \"layer_quant_config\": {}", 192, 192, NULL},
+    {"llama_quark_int4", "\"quark\"", "\"quark\", \"layer_quant_config\": {\"*.q_proj\": {}}", 192,
+     192, "key quantization_config.layer_quant_config"},
+    {"llama_gptq", "\"group_size\": 64", "\"group_size\": 48", 192, 192,
+     "group_size 48 is no multiple of 32"},
+    {"llama_gptq", "\"group_size\": 64", "\"group_size\": 32", 192, 192, ".qzeros has a wrong"},
+    {"llama_gptq", "\"group_size\": 64", "\"group_size\": 64", 192, 256, ".qzeros has a wrong"},
+    {"llama_gptq", "\"quant_method\": \"gptq\"", "\"quant_method\": \"awq\"", 192, 192,
+     ".qweight has a wrong shape"},
+    {"llama_awq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
+    {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 8", 192, 192, NULL},
+    {"llama_int4", "\"group_0\"", "\"config_group_0\"", 192, 192, NULL},
+    {"llama_int4", "\"group_0\"", "\"group_0\": {\"weights\": {\"group_size\": 192}}, \"group_1\"",
+     192, 192, NULL},
+    {"llama_int4", "\"group_0\"", "\"group_0\": {\"weights\": {\"group_size\": 192}}, \"nothing\"",
+     192, 192, ".weight_scale has a wrong"},
+    {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 4", 200, 192, ".weight_packed has a wrong"},
+    {"llama_int8", "\"num_bits\": 8", "\"num_bits\": 8", 192, 64, ".weight has a wrong shape"},
+    {"llama_fp8_tiles", "\"fp8\"", "\"fp8\"", 192, 192, NULL},
+    {"llama_fp8_tiles", "128", "64", 192, 192, "neither rows nor tiles of 64 x 128"},
+    {"llama_fp8_tiles", "128", "96", 192, 192, NULL},
+    {"llama_fp8_rows", "\"format\"", "\"format\"", 192, 192, NULL},
+    {"llama_nvfp4", "NVFP4", "NVFP4", 192, 192, NULL},
+    {"llama_nvfp4", "NVFP4", "NVFP4", 192, 96, ".weight has a wrong shape"},
+    {"llama_mxfp4", "mxfp4", "mxfp4", 192, 192, NULL},
+    {"llama_mxfp4", "mxfp4", "mxfp4", 200, 192, ".weight_packed has a wrong shape"},
+    {"llama_nf4", "nf4", "nf4", 192, 192, NULL},
+    {"llama_nf4", "nf4", "nf4", 192, 96, ".weight has a wrong shape"},
+    {"llama_nf4", "nf4", "nf4", 200, 192, ".weight has a wrong shape"},
+    {"llama_llm_int8", "bitsandbytes", "bitsandbytes", 192, 192, NULL},
+};
+
 static void wrong_forms_are_refused_by_name(void **state) {
     (void)state;
-    static const struct {
-        const char *golden, *from, *to;
-        size_t n_rows, n_cols; /* of model.layers.0.self_attn.q_proj: 192 x 192 */
-        const char *message;   /* NULL: it is right */
-    } cases[] = {
-        {"llama_gptq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
-        {"llama_gptq", "\"bits\": 4", "\"bits\": 3", 192, 192, NULL}, /* its shape says it */
-        {"llama_gptq8", "\"bits\"", "\"bits\"", 192, 192, NULL},
-        {"llama_gptq8", "\"bits\"", "\"bits\"", 192, 64, ".qweight has a wrong"},
-        {"llama_gptq8", "\"bits\"", "\"bits\"", 96, 192, ".qweight has a wrong"},
-        {"llama_int3", "\"num_bits\"", "\"num_bits\"", 192, 192, NULL},
-        {"llama_int3", "\"num_bits\"", "\"num_bits\"", 96, 192, ".weight_packed has a wrong"},
-        {"llama_mxfp8", "MXFP8", "MXFP8", 192, 192, NULL},
-        {"llama_mxfp8", "MXFP8", "MXFP8", 96, 192, ".weight has a wrong shape"},
-        {"llama_modelopt_awq", "AWQ", "AWQ", 192, 192, NULL},
-        {"llama_modelopt_awq", "AWQ", "AWQ", 192, 96, ".weight has a wrong shape"},
-        {"llama_quark_int4", "\"int4\"", "\"int4\"", 192, 192, NULL},
-        {"llama_quark_int4", "\"int4\"", "\"int2\"", 192, 192, ".weight has a wrong shape"},
-        {"llama_quark_int4", "\"int4\"", "\"int4\"", 96, 192, ".weight has a wrong shape"},
-        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 48", 192, 192, "multiple of 32"},
-        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 32", 192, 192, ".qzeros has a wrong"},
-        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 64", 192, 256, ".qzeros has a wrong"},
-        {"llama_gptq", "\"quant_method\": \"gptq\"", "\"quant_method\": \"awq\"", 192, 192,
-         ".qweight has a wrong shape"},
-        {"llama_awq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
-        {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 8", 192, 192, NULL},
-        {"llama_int4", "\"group_0\"", "\"config_group_0\"", 192, 192, NULL},
-        {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 4", 200, 192,
-         ".weight_packed has a wrong"},
-        {"llama_int8", "\"num_bits\": 8", "\"num_bits\": 8", 192, 64, ".weight has a wrong shape"},
-        {"llama_fp8_tiles", "\"fp8\"", "\"fp8\"", 192, 192, NULL},
-        {"llama_fp8_tiles", "128", "64", 192, 192, "neither rows nor tiles of 64 x 128"},
-        {"llama_fp8_tiles", "128", "96", 192, 192, NULL},
-        {"llama_fp8_rows", "\"format\"", "\"format\"", 192, 192, NULL},
-        {"llama_nvfp4", "NVFP4", "NVFP4", 192, 192, NULL},
-        {"llama_nvfp4", "NVFP4", "NVFP4", 192, 96, ".weight has a wrong shape"},
-        {"llama_mxfp4", "mxfp4", "mxfp4", 192, 192, NULL},
-        {"llama_mxfp4", "mxfp4", "mxfp4", 200, 192, ".weight_packed has a wrong shape"},
-        {"llama_nf4", "nf4", "nf4", 192, 192, NULL},
-        {"llama_nf4", "nf4", "nf4", 192, 96, ".weight has a wrong shape"},
-        {"llama_nf4", "nf4", "nf4", 200, 192, ".weight has a wrong shape"},
-        {"llama_llm_int8", "bitsandbytes", "bitsandbytes", 192, 192, NULL},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        ln_checkpoint *checkpoint = open_edited(forms[i].golden, forms[i].from, forms[i].to);
         ln_packed packed;
         ln_error err = {0};
         ln_status status = ln_packed_find(checkpoint, "model.layers.0.self_attn.q_proj", 1,
-                                          cases[i].n_rows, cases[i].n_cols, &packed, &err);
-        if (cases[i].message == NULL
+                                          forms[i].n_rows, forms[i].n_cols, &packed, &err);
+        if (forms[i].message == NULL
                 ? status != LINNET_OK || packed.kind == LN_PACKED_NONE
-                : status == LINNET_OK || strstr(err.message, cases[i].message) == NULL)
+                : status == LINNET_OK || strstr(err.message, forms[i].message) == NULL)
             fail_msg("case %zu: status %d, message: %s", i, (int)status, err.message);
         ln_checkpoint_close(checkpoint);
     }

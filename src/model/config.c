@@ -58,14 +58,14 @@ static bool find_row(const ln_config *config, const char *rows, const char *name
     *is_named = false;
     for (const char *end; rows != NULL && *rows != '\0'; rows = end + (*end == '|')) {
         end = rows + strcspn(rows, "|");
-        size_t n_type = strcspn(rows, ":="), n_key;
+        size_t n_type = strcspn(rows, ":=|"), n_key;
         if (rows[n_type] == ':') {
             if (strlen(config->arch) != n_type || memcmp(rows, config->arch, n_type) != 0)
                 continue;
             rows += n_type + 1;
         }
-        n_key = strcspn(rows, "=");
-        if (!ln_list_has(names, rows, n_key))
+        n_key = strcspn(rows, "=|");
+        if (rows + n_key == end || !ln_list_has(names, rows, n_key))
             continue;
         *is_named = true;
         snprintf(key, sizeof key, "%.*s", (int)n_key, rows);

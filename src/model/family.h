@@ -214,6 +214,7 @@ typedef struct ln_binding {
     const char *hf, *gguf;
     ln_part hf_part, gguf_part;
     bool optional;      /* norms and vectors: absent is fine */
+    bool sequential;    /* of layers that are not parallel, which need it */
     bool hf_bare;       /* the name is complete; a bias adds "_bias", or has it for "_weight" */
     bool gguf_bare;     /* the name is complete */
     bool hf_transposed; /* stored [in][out] */
@@ -385,9 +386,9 @@ struct ln_family {
     bool mixes_streams;    /* which mix by a doubly stochastic matrix */
     bool averages_streams; /* and whose mean the last norm reads */
     bool compressed_attention; /* layers see a window, and entries that compressors make by
-                            layer_types or compress_ratios (DeepSeek V4) */
+                                  layer_types or compress_ratios (DeepSeek V4) */
     bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or
-                                      num_hash_layers of them */
+                                  num_hash_layers of them */
     bool limits_before;     /* swiglu_limit is one of experts, of gates before their activation */
     bool limits_shared;     /* and of shared experts, and dense layers */
     bool limit_lists;       /* lists limit what gate and up give, layer by layer */

@@ -83,6 +83,25 @@ static ln_status norm_gates(ln_loader *l, const ln_layer_spec *layer, size_t i,
     return ln_load_matrix(l, LN_ROLE_FFN_NORM_GATE, i, dim, rank, &w->ffn_norm_gate);
 }
 
+/* Where layers that are not parallel have a norm of their own name, others have none of it. */
+static ln_status check_sequential(const ln_loader *l, const ln_layer_spec *layer, ln_tensor_id id) {
+    const ln_family *family = l->spec->family;
+    ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
+    bool is_sequential = layer->placement != LN_PLACE_PARALLEL;
+    const ln_binding *found, *own;
+    char name[LN_TENSOR_NAME_BYTES];
+    ln_family_find(family, l->checkpoint, id, &found);
+    size_t i = 0;
+    do
+        own = ln_family_binding(family, format, id, i++);
+    while (own != NULL && !own->sequential);
+    if (own == NULL || (found == own) == is_sequential)
+        return LINNET_OK;
+    ln_binding_name(own, format, id, name);
+    return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s %s", ln_checkpoint_path(l->checkpoint),
+                   name, is_sequential ? "is missing" : "is not one of parallel layers");
+}
+
 /* The norms before blocks and behind them; layers that have but one kind may have its names for the
  * other. */
 static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
@@ -97,8 +116,11 @@ static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
         LN_TRY(first_norms(l, layer, i, w));
     if (has_post)
         LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
-    if (has_first && has_ffn)
+    if (has_first && has_ffn) {
+        ln_tensor_id id = {.role = LN_ROLE_FFN_NORM, .layer = i, .stem = l->stem};
+        LN_TRY(check_sequential(l, layer, id));
         LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
+    }
     if (l->spec->family->averages_blocks) { /* x is the sum of all blocks, not divided by the root
                                                of their number */
         w->attention_norm.eps *= (float)(2 * i + 1);

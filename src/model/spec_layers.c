@@ -106,6 +106,12 @@ static ln_status read_placement(const ln_config *config, const ln_family *family
     bool parallel = *placement == LN_PLACE_PARALLEL;
     LN_TRY(ln_config_flag(config, key, &parallel, err));
     *placement = parallel ? LN_PLACE_PARALLEL : LN_PLACE_PRE;
+    bool is_new = false; /* Falcon's: the reference lacks norms of layers that are not parallel */
+    LN_TRY(ln_config_flag(config, (ln_key){"new_decoder_architecture", ""}, &is_new, err));
+    if (is_new && !parallel)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key %s: false is not supported with new_decoder_architecture",
+                       ln_checkpoint_path(config->checkpoint), key.hf);
     return LINNET_OK;
 }
 

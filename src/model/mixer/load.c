@@ -115,7 +115,11 @@ static float exponential(float x) {
     return expf(x);
 }
 
-/* GGUF has rates, of either sign. */
+static float negative(float x) {
+    return -x;
+}
+
+/* GGUF has rates of decays with a bound in either sign. */
 static float magnitude(float x) {
     return fabsf(x);
 }
@@ -124,8 +128,8 @@ static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spe
                             ln_mixer_weights *w) {
     bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF;
     size_t dim = l->spec->dim, n_decays = ln_mixer_state_shape(spec, dim, 0).n_decays;
-    LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->n_heads,
-                       is_gguf ? magnitude : exponential, &w->rate));
+    float (*change)(float) = !is_gguf ? exponential : spec->bound > 0 ? magnitude : negative;
+    LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->n_heads, change, &w->rate));
     LN_TRY(load_vector(l, LN_ROLE_MIXER_A_BIAS, layer, false, n_decays, NULL, &w->a_bias));
     LN_TRY(load_vector(l, LN_ROLE_MIXER_SKIP, layer, false, spec->n_heads, NULL, &w->skip));
     if (spec->low_rank > 0)

@@ -159,6 +159,10 @@ static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_erro
     if (!is_bounded)
         return LINNET_OK;
     LN_TRY(ln_config_real(config, bound_key, -1e9, -1e-9, &least, err));
+    if (least == 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s is missing",
+                       ln_checkpoint_path(config->checkpoint),
+                       config->is_gguf ? "kda.gate_lower_bound" : "kda_lower_bound");
     mixer->bound = -(float)least;
     return LINNET_OK;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "model/family.h"
 #include "model/rope.h"
 #include "model/skipped.h"
 #include "model/spec.h"
@@ -208,6 +209,12 @@ static const struct {
     {"llama3", "\"tie_word_embeddings\": true", "\"nothing\": true", NULL},
     {"falcon", "\"model_type\": \"falcon\"", "\"model_type\": \"RefinedWebModel\"", NULL},
     {"falcon", "\"new_decoder_architecture\": false", "\"nothing\": true", NULL},
+    {"falcon", "\"parallel_attn\": true", "\"parallel_attn\": false",
+     "tensor transformer.h.0.post_attention_layernorm.weight is missing"},
+    {"falcon_rw", "\"parallel_attn\": false", "\"parallel_attn\": true",
+     "tensor transformer.h.0.post_attention_layernorm.weight is not one of parallel layers"},
+    {"falcon_rw", "\"new_decoder_architecture\": false", "\"new_decoder_architecture\": true",
+     "key parallel_attn: false is not supported with new_decoder_architecture"},
     {"phi", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", NULL},
     {"bart", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
      "key tie_word_embeddings: false is not supported"},
@@ -1002,6 +1009,26 @@ static void rows_are_turned_as_their_own_layer_rotates(void **state) {
     }
 }
 
+/* "type:key=value unless other", the first and the last of which may lack. */
+static void rows_of_defaults_are_whole(void **state) {
+    (void)state;
+    for (size_t i = 0; ln_families[i] != NULL; i++) {
+        const char *end, *row = ln_families[i]->defaults;
+        for (; row != NULL && *row != '\0'; row = end + (*end == '|')) {
+            end = row + strcspn(row, "|");
+            const char *key = row + strcspn(row, ":=|"), *value;
+            key = *key == ':' ? key + 1 : row;
+            value = key + strcspn(key, ":=| ");
+            size_t n_value = *value == '=' ? strcspn(value + 1, " |") : 0;
+            const char *rest = value + 1 + n_value;
+            while (n_value > 0 && rest < end && strncmp(rest, " unless ", 8) == 0)
+                rest += 8 + strcspn(rest + 8, " |");
+            if (n_value == 0 || value == key || rest != end)
+                fail_msg("%s: %.*s", ln_families[i]->name, (int)(end - row), row);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_values_are_refused_by_name),
@@ -1032,6 +1059,7 @@ int main(void) {
         cmocka_unit_test(chunks_follow_positions),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
         cmocka_unit_test(rows_are_turned_as_their_own_layer_rotates),
+        cmocka_unit_test(rows_of_defaults_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -593,6 +593,39 @@ static void all_reduces_go_on_with_norms(void **state) {
     }
 }
 
+/* One rank profiles a step, the others do not: their kernels wait for one another, so that the same
+ * norms go to all-reduces. */
+static void profiles_leave_sums_as_they_are(void **state) {
+    (void)state;
+    static const plan_case cases[] = {
+        {.layout = LN_LAYOUT_BF16, .n_rows = 1},
+        {.layout = LN_LAYOUT_BF16, .n_rows = 4},
+        {.layout = LN_LAYOUT_BF16, .n_rows = 3, .dim = 256, .hidden = 768},
+        {.layout = LN_LAYOUT_BF16, .n_rows = 5},
+        {.layout = LN_LAYOUT_BF16, .n_rows = 24, .dim = 256, .hidden = 768},
+        {.layout = LN_LAYOUT_BF16, .n_rows = 64},
+        {.layout = LN_LAYOUT_BF16, .n_rows = 512, .is_prefill = true},
+        {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1},
+        {.layout = LN_LAYOUT_Q4, .v_layout = LN_LAYOUT_Q6, .n_rows = 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n_ops[2][MAX_OPS] = {{0}}; /* of a launch that begins with an all-reduce */
+        for (int profiles = 0; profiles < 2; profiles++) {
+            plan_case c = cases[i];
+            ln_cuda_plan plan = {0};
+            c.is_divided = c.fuses_sums = true;
+            c.one_by_one = profiles;
+            make_plan(&c, &plan);
+            for (size_t k = 0; k < plan.n_launches; k++)
+                if (model.ops[plan.launches[k].first].kind == LN_OP_ALL_REDUCE)
+                    n_ops[profiles][plan.launches[k].first] = plan.launches[k].n_ops;
+            ln_cuda_plan_free(&plan);
+        }
+        if (memcmp(n_ops[0], n_ops[1], sizeof *n_ops) != 0)
+            fail_msg("case %zu: ranks sum in different kernels", i);
+    }
+}
+
 static void what_the_step_or_device_forbids_is_apart(void **state) {
     (void)state;
     static const expected cases[] = {
@@ -646,6 +679,26 @@ static void reasons_are_given(void **state) {
             fail_msg("nobody says \"%s\"", cases[i].why);
         ln_cuda_plan_free(&plan);
     }
+}
+
+/* A kernel of several operations is not said to fuse none. */
+static void fused_sums_have_no_reason_to_be_apart(void **state) {
+    (void)state;
+    static const plan_case c = {
+        .layout = LN_LAYOUT_BF16, .n_rows = 5, .is_divided = true, .fuses_sums = true};
+    ln_cuda_plan plan = {0};
+    size_t n_sums = 0;
+    make_plan(&c, &plan);
+    for (size_t i = 0; i < plan.n_launches; i++) {
+        const ln_cuda_launch *launch = &plan.launches[i];
+        if (model.ops[launch->first].kind != LN_OP_ALL_REDUCE)
+            continue;
+        assert_int_equal(launch->n_ops, 2);
+        assert_null(launch->apart);
+        n_sums++;
+    }
+    assert_true(n_sums > 0);
+    ln_cuda_plan_free(&plan);
 }
 
 /* A value that something outside of a launch reads is written; what is handed off lies apart. */
@@ -741,8 +794,10 @@ int main(void) {
         cmocka_unit_test(latent_attention_stands_between_fused_kernels),
         cmocka_unit_test(all_reduces_stand_between_kernels),
         cmocka_unit_test(all_reduces_go_on_with_norms),
+        cmocka_unit_test(profiles_leave_sums_as_they_are),
         cmocka_unit_test(what_the_step_or_device_forbids_is_apart),
         cmocka_unit_test(reasons_are_given),
+        cmocka_unit_test(fused_sums_have_no_reason_to_be_apart),
         cmocka_unit_test(values_of_fused_decode_lie_apart),
         cmocka_unit_test(values_of_another_launch_are_read_where_they_lie),
         cmocka_unit_test(nothing_is_fused_that_has_no_values),

@@ -69,9 +69,9 @@ static __device__ __forceinline__ float2 normalize_two(const ln_norm &norm, cons
                        ln_norm_scale(norm, v.y, w.y, b.y, mean, inverse));
 }
 
-/* Normalises rows as norm_row of ops/norm.cu, once all blocks have stored the outputs of the linear
- * in front, and converts them to bf16 activation tiles. memory: TILE_OUT_BYTES and ROW_FLOATS
- * floats. shared [LN_MAX_WARPS] */
+/* Normalises rows as norm_rows of ops/norm_launch.cu, once all blocks have stored the outputs of
+ * the linear in front, and converts them to bf16 activation tiles. memory: TILE_OUT_BYTES and
+ * ROW_FLOATS floats. shared [LN_MAX_WARPS] */
 static __device__ __forceinline__ void normalize(const fused_args &c, unsigned number,
                                                  float *memory, float *shared) {
     const fused_linear &l = c.linears[number];

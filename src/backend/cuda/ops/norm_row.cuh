@@ -1,5 +1,5 @@
 /* Rows of a norm that a block holds in registers: constants, result, and its conversion for the
- * next linear. For ops/norm.cu, and for all-reduces that go on with a norm. */
+ * next linear. For ops/norm_launch.cu, and for all-reduces that go on with a norm. */
 #ifndef LN_BACKEND_CUDA_OPS_NORM_ROW_CUH
 #define LN_BACKEND_CUDA_OPS_NORM_ROW_CUH
 

@@ -245,17 +245,19 @@ static void plan_choice(ln_planner *p, size_t at, ln_cuda_launch *launch) {
         p->x = launch->x;
 }
 
-/* Whether fused decode begins with a norm. */
+/* Whether fused decode begins with a norm, in steps that run fused kernels. */
 static bool begins_decode(const ln_planner *p, size_t at) {
     const ln_op *next = &p->ops[at + 1];
-    if (p->step->fused_workspace == NULL || !p->target->has_sm90a ||
-        ln_plan_linears(p, at + 1, true) == 0 || next->linear.n_rows > LN_DECODE_MAX_ROWS)
+    if (!p->target->has_sm90a || ln_plan_linears(p, at + 1, true) == 0 ||
+        next->linear.n_rows > LN_DECODE_MAX_ROWS)
         return false;
     uint32_t layout = next->linear.weight->layout;
     return layout != LN_LAYOUT_INT8_ROW && layout != LN_LAYOUT_F8_ROW;
 }
 
-/* Whether the norm behind an all-reduce is made by the same kernel; NULL, or why not. */
+/* Whether the norm behind an all-reduce is made by the same kernel; NULL, or why not. All ranks of
+ * a group must answer alike, as the kernels' blocks wait for one another: so not by what a step
+ * does on one rank alone, as to run no fused kernels while it is profiled. */
 static const char *refuses_reduce_norm(const ln_planner *p, size_t at) {
     enum { NARROW = 512 }; /* shorter rows are in no registers: ranks/ipc_norm.cu */
     const ln_op *op = &p->ops[at], *next = op + 1;
@@ -367,7 +369,7 @@ static size_t plan_next(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     }
     launch->converts_x = false;
     plan_apart(p, at, launch);
-    if (launch->apart == NULL)
+    if (launch->apart == NULL && launch->n_ops == 1)
         launch->apart = why_alone(&p->ops[at]);
     return launch->n_ops;
 }

@@ -31,23 +31,31 @@ static __device__ __forceinline__ uint64_t ln_ipc_clock_ns() {
     return ns;
 }
 
+/* Whether to go on after n_polls for rank `other`; *begin is the time of the first look, 0 ahead of
+ * it. */
+static __device__ __forceinline__ bool ln_ipc_is_patient(unsigned n_polls, uint64_t *begin,
+                                                         unsigned other,
+                                                         const ln_ipc_patience &patience) {
+    if (n_polls % LN_IPC_LOOK_EVERY != 0)
+        return true;
+    if (*patience.trouble != LN_IPC_NO_TROUBLE)
+        return false;
+    uint64_t now = ln_ipc_clock_ns();
+    *begin = *begin == 0 ? now : *begin;
+    if (patience.timeout_ns == 0 || now - *begin <= patience.timeout_ns)
+        return true;
+    *patience.trouble = (int)other + 1;
+    __threadfence_system();
+    return false;
+}
+
 /* Until the flag has come to the number; false: in vain. */
 static __device__ bool ln_ipc_wait(const unsigned *flag, unsigned number, unsigned other,
                                    const ln_ipc_patience &patience) {
     uint64_t begin = 0;
-    for (unsigned n_polls = 1; !ln_ipc_has_come(ln_ipc_load_flag(flag), number); n_polls++) {
-        if (n_polls % LN_IPC_LOOK_EVERY != 0)
-            continue;
-        if (*patience.trouble != LN_IPC_NO_TROUBLE)
+    for (unsigned n_polls = 1; !ln_ipc_has_come(ln_ipc_load_flag(flag), number); n_polls++)
+        if (!ln_ipc_is_patient(n_polls, &begin, other, patience))
             return false;
-        uint64_t now = ln_ipc_clock_ns();
-        begin = begin == 0 ? now : begin;
-        if (patience.timeout_ns > 0 && now - begin > patience.timeout_ns) {
-            *patience.trouble = (int)other + 1;
-            __threadfence_system();
-            return false;
-        }
-    }
     return true;
 }
 
@@ -167,18 +175,16 @@ static __device__ __forceinline__ void ln_ipc_push_two(uint4 *to, float a, float
 static __device__ __forceinline__ float2 ln_ipc_pull_two(const ln_ipc_group &g, const uint4 *from,
                                                          unsigned number, unsigned other) {
     uint4 now;
+    uint64_t begin = 0;
     for (unsigned n_polls = 1;; n_polls++) {
         asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(now.x), "=r"(now.y), "=r"(now.z), "=r"(now.w)
                      : "l"(from)
                      : "memory");
-        if (now.y == number && now.w == number)
-            break;
-        if (n_polls % LN_IPC_LOOK_EVERY == 0 &&
-            !ln_ipc_wait(&from->y, number, g.first + other, g.patience))
-            break;
+        if ((now.y == number && now.w == number) ||
+            !ln_ipc_is_patient(n_polls, &begin, g.first + other, g.patience))
+            return make_float2(__uint_as_float(now.x), __uint_as_float(now.z));
     }
-    return make_float2(__uint_as_float(now.x), __uint_as_float(now.z));
 }
 
 static __device__ uint4 *ln_ipc_pushed(const ln_ipc_group &g, unsigned to, unsigned from,

@@ -1,9 +1,9 @@
+#include "backend/cuda/activations/form.h"
 #include "backend/cuda/ranks/link.h"
 #include "dist/collectives.h"
 
-/* Behind GEMMs of more rows steps were slower with PDL than without. */
-enum { OVERLAP_ROWS = 64 };
-
+/* Overlaps where plans let a norm go to a sum (plan.c): GEMMs of more rows need the SMs that a
+ * collective takes when it begins early. */
 static ln_ipc_group find_group(const ln_cuda_link *link, const ln_collectives *ranks,
                                size_t n_rows) {
     bool is_part = link->mesh.n_expert > 1 && ranks->n_ranks == link->mesh.n_tensor;
@@ -11,7 +11,7 @@ static ln_ipc_group find_group(const ln_cuda_link *link, const ln_collectives *r
                           .rank = (unsigned)ranks->rank,
                           .first = (unsigned)ranks->first,
                           .index = is_part ? 1 : 0,
-                          .overlaps = n_rows <= OVERLAP_ROWS,
+                          .overlaps = n_rows <= LN_SMALL_M_ROWS,
                           .patience = link->patience};
     for (size_t i = 0; i < ranks->n_ranks; i++)
         group.arenas[i] = link->arenas[ranks->first + i];

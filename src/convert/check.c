@@ -95,6 +95,8 @@ static ln_status check_attention(const ln_convert_plan *plan) {
         if (a->v_scale != 1.0f && !plan->target->gguf_folds_scales &&
             strcmp(plan->architecture, "mimo2") != 0)
             return refuse(plan, "a scale of values");
+        if (a->qk_norm == LN_QK_NORM_OWN && spec->ropes[0].style != plan->target->gguf_rope)
+            return refuse(plan, "norms of heads that rotate halves");
         if (a->clip > 0 && !plan->target->gguf_clips)
             return refuse(plan, "limits of queries, keys and values");
         bool is_listed = ln_convert_has_lists(plan);

@@ -141,6 +141,7 @@ ln_meta_value ln_json_meta(const json_t *value) {
         break;
     case JSON_OBJECT:
         meta.kind = LN_META_OBJECT;
+        meta.array.items = value;
         meta.array.count = json_object_size(value);
         break;
     case JSON_NULL: break;

@@ -13,7 +13,7 @@ typedef enum ln_meta_kind {
     LN_META_FLOAT,
     LN_META_STRING,
     LN_META_ARRAY, /* items through ln_meta_item */
-    LN_META_OBJECT /* JSON only: reached by dotted keys; array.count of them */
+    LN_META_OBJECT /* JSON only: reached by dotted keys, or ln_meta_entry; array.count of them */
 } ln_meta_kind;
 
 /* Borrowed from its checkpoint. */
@@ -39,5 +39,10 @@ typedef struct ln_meta_value {
 
 /* Item `index` of an array value; false when it is out of range or `array` is none. O(1). */
 bool ln_meta_item(const ln_meta_value *array, size_t index, ln_meta_value *item);
+
+/* The entries of an object in turn: *position is NULL before the first, and moves on; false past
+ * the last, or when `object` is none. */
+bool ln_meta_entry(const ln_meta_value *object, void **position, const char **key,
+                   ln_meta_value *value);
 
 #endif

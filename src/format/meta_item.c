@@ -19,3 +19,16 @@ bool ln_meta_item(const ln_meta_value *array, size_t index, ln_meta_value *item)
     }
     return true;
 }
+
+bool ln_meta_entry(const ln_meta_value *object, void **position, const char **key,
+                   ln_meta_value *value) {
+    if (object->kind != LN_META_OBJECT)
+        return false;
+    json_t *json = (json_t *)(uintptr_t)object->array.items; /* which is not changed */
+    *position = *position == NULL ? json_object_iter(json) : json_object_iter_next(json, *position);
+    if (*position == NULL)
+        return false;
+    *key = json_object_iter_key(*position);
+    *value = ln_json_meta(json_object_iter_value(*position));
+    return true;
+}

@@ -286,8 +286,11 @@ struct ln_family {
     const char *parallel_key;    /* a flag that says whether the residual is parallel, or NULL */
     const char *hf_parallel_key; /* the same, which GGUF has not */
     const char *norm_before_key; /* a flag: false where norms are behind the residual; or NULL */
+    const char *norm_post_key;   /* a flag: true where those before blocks are behind them instead;
+                                    or NULL */
     ln_qk_norm qk_norm;
-    const char *qk_norm_key;    /* a flag that says whether they are there; NULL: they are */
+    const char *qk_norm_key; /* a flag that says whether they are there; NULL: they are */
+    bool qk_layer_norm;      /* they are LayerNorms with an epsilon of 1e-5 whatever others are */
     size_t gguf_qk_norm_layers; /* GGUF's readers want them with so many layers, never with fewer */
     ln_activation activation;   /* when the checkpoint does not say; LN_ACT_NONE: SiLU */
     bool gelu_is_tanh;          /* config.json means the approximation by "gelu" */
@@ -450,6 +453,8 @@ struct ln_family {
     bool unit_scale;          /* attention scores are q.k as they are */
     bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
     bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    const char *silent_words; /* tokens whose names in vocabulary_map begin so are never written;
+                                 GGUF: tokens 4 to 8195 */
     size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
     bool gguf_clips;          /* GGUF has keys for limits of q, k and v, and for ALiBi's */
     size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */

@@ -1,7 +1,9 @@
 #include "model/load.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/attention/load.h"
 #include "model/attention/mixture.h"
@@ -107,7 +109,7 @@ static ln_status check_sequential(const ln_loader *l, const ln_layer_spec *layer
 static ln_status block_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
                              ln_layer_weights *w) {
     size_t dim = l->spec->dim;
-    bool differs = l->spec->family->mixers_normed_first;
+    bool differs = l->spec->family->mixers_normed_first || l->spec->family->norm_post_key != NULL;
     bool has_block = layer->attention.n_heads > 0 || layer->mixer.kind != LN_MIXER_NONE;
     bool has_ffn = layer->ffn.n_hidden > 0 || layer->ffn.moe.n_experts > 0;
     bool has_first = !differs || layer->placement == LN_PLACE_PRE;
@@ -315,6 +317,30 @@ static size_t vocab_rows(const ln_loader *l) {
     return l->spec->ranks.vocab.n > 0 ? l->spec->ranks.vocab.n : l->spec->n_vocab;
 }
 
+/* A bias that no logit of tokens which are never written stands against. */
+static ln_status silent_bias(ln_loader *l, const float **out) {
+    size_t n = vocab_rows(l), begin = l->spec->ranks.vocab.begin;
+    const char *words = l->spec->family->silent_words, *key;
+    ln_meta_value map, id;
+    void *position = NULL;
+    float *bias = calloc(n, sizeof *bias);
+    if (bias == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the output's bias");
+    if (ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF) {
+        for (size_t i = 4; i < 8196; i++)
+            if (i >= begin && i - begin < n)
+                bias[i - begin] = -FLT_MAX;
+    } else if (ln_checkpoint_meta(l->checkpoint, "vocabulary_map", &map)) {
+        while (ln_meta_entry(&map, &position, &key, &id))
+            if (strncmp(key, words, strlen(words)) == 0 && id.kind == LN_META_INT &&
+                id.integer >= (int64_t)begin && id.integer - (int64_t)begin < (int64_t)n)
+                bias[id.integer - (int64_t)begin] = -FLT_MAX;
+    }
+    ln_status status = ln_load_table(l, bias, n, out);
+    free(bias);
+    return status;
+}
+
 static ln_status output(ln_loader *l) {
     const ln_binding *binding;
     const ln_spec *spec = l->spec;
@@ -330,6 +356,8 @@ static ln_status output(ln_loader *l) {
         LN_TRY(ln_load_matrix(l, role, 0, vocab_rows(l), ln_embedded_dim(spec), &w->output));
     else
         ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, ln_embedded_dim(spec), &w->output);
+    if (spec->family->silent_words != NULL)
+        return silent_bias(l, &w->output.bias);
     id.role = LN_ROLE_OUTPUT_BIAS;
     if (spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         id = (ln_tensor_id){.role = LN_ROLE_OUTPUT, .is_bias = true};

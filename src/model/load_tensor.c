@@ -427,19 +427,29 @@ static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, siz
     return LINNET_OK;
 }
 
+/* One tensor that has a row for each head; a bias may be absent. */
+static ln_status heads_of_one(ln_loader *l, ln_tensor_id id, size_t n_heads, size_t dim,
+                              const float **out) {
+    const ln_binding *binding;
+    ln_cut cut = ln_shard_cut(l->spec, id);
+    ln_source_shape shape = {1, n_heads, dim}, whole = ln_cut_shape(&cut, &shape);
+    ln_weight_request request;
+    if (id.is_bias && ln_family_find(l->spec->family, l->checkpoint, id, &binding) == NULL)
+        return LINNET_OK;
+    LN_TRY(ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &whole, &request, l->err));
+    LN_TRY(ln_cut_request(&cut, &request, l->err));
+    request.as_f32 = true;
+    return ln_load_floats(l, &request, out);
+}
+
 ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
                                ln_norm *out) {
     ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem};
-    ln_cut cut = ln_shard_cut(l->spec, id);
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
     if (!ln_family_is_numbered(l->spec->family, l->checkpoint, id)) {
-        ln_source_shape shape = {1, n_heads, dim}, whole = ln_cut_shape(&cut, &shape);
-        ln_weight_request request;
-        LN_TRY(
-            ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &whole, &request, l->err));
-        LN_TRY(ln_cut_request(&cut, &request, l->err));
-        request.as_f32 = true;
-        return ln_load_floats(l, &request, &out->weight);
+        LN_TRY(heads_of_one(l, id, n_heads, dim, &out->weight));
+        id.is_bias = true;
+        return heads_of_one(l, id, n_heads, dim, &out->bias);
     }
     float *weights = calloc(n_heads * dim, sizeof *weights);
     if (weights == NULL)

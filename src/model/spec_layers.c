@@ -92,8 +92,13 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
 
 static ln_status read_placement(const ln_config *config, const ln_family *family,
                                 ln_placement *placement, ln_error *err) {
-    bool before = true;
+    bool before = true, post = false;
     *placement = family->placement;
+    if (family->norm_post_key != NULL)
+        LN_TRY(ln_config_flag(config, (ln_key){family->norm_post_key, family->norm_post_key}, &post,
+                              err));
+    if (post)
+        *placement = LN_PLACE_POST;
     if (family->norm_before_key != NULL)
         LN_TRY(ln_config_flag(config, (ln_key){family->norm_before_key, ""}, &before, err));
     if (!before)

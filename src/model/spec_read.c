@@ -19,7 +19,7 @@ enum { MAX_VOCAB = 1 << 24 };
 static const char wrappers[] =
     "aria|aya_vision|blip-2|cohere2_vision|cohere_compass|cosmos3_edge|deepseek_ocr2|deepseek_vl|"
     "deepseek_"
-    "vl_hybrid|dots3_note|emu3|"
+    "vl_hybrid|cosmos3_omni|dots3_note|emu3|"
     "ernie4_5_vl_moe|exaone4_5|fast_vlm|fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|"
     "glm46v|glm5_next|glm4v|glm4v_moe|glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_"
     "docling|"

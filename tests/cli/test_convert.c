@@ -28,6 +28,8 @@ static const struct {
     {"bart_scaled", "bart"},
     {"beam", "beam"},
     {"biogpt", "biogpt"},
+    {"chameleon", "norms of heads that rotate halves"},
+    {"chameleon_swin", "norms of heads that rotate halves"},
     {"codegen", "codegen"},
     {"cohere_compass", "cohere_compass"},
     {"cohere_qk_norm", "q/k norms in so few layers"},

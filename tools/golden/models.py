@@ -161,6 +161,8 @@ def make(name: str, out: pathlib.Path) -> None:
         auto = hf.AutoModelForImageTextToText
     if config.model_type in ("mllama_text_model", "emu3_text_model"):  # no AutoModel knows these
         auto = hf.MllamaForCausalLM if name == "mllama" else hf.Emu3ForCausalLM
+    if config.model_type == "chameleon":
+        auto = hf.ChameleonForConditionalGeneration
     if config.model_type == "qwen3_omni_moe_thinker":
         auto = hf.Qwen3OmniMoeThinkerForConditionalGeneration
     if config.model_type == "moss_transcribe_diarize":

@@ -22,6 +22,9 @@ LATENT = dict(SMALL, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=16, qk_
 LATENT_MOE = dict(LATENT, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
                   n_shared_experts=1, n_group=1, topk_group=1)
 
+CHAMELEON_PICTURES = dict(embed_dim=4, num_embeddings=4, latent_channels=4, resolution=8,
+                          base_channels=32, channel_multiplier=[1], num_res_blocks=1)
+
 VARIANTS = {
     "seed_oss": lambda: hf.SeedOssConfig(**HEADS),
     "ernie4_5": lambda: hf.Ernie4_5Config(**HEADS, use_bias=True, tie_word_embeddings=False),
@@ -436,6 +439,13 @@ VARIANTS = {
     "codegen": lambda: hf.CodeGenConfig(
         vocab_size=40, bos_token_id=1, eos_token_id=2, n_embd=32, n_layer=2, n_head=4, rotary_dim=4,
         n_inner=40, n_positions=512, n_ctx=512),
+    "chameleon": lambda: hf.ChameleonConfig(
+        **TINY, attention_bias=True, mlp_bias=True, vq_config=CHAMELEON_PICTURES,
+        vocabulary_map={"<image>": 3}),
+    # norms behind the blocks, and tokens that are never written
+    "chameleon_swin": lambda: hf.ChameleonConfig(
+        **TINY, swin_norm=True, vq_config=CHAMELEON_PICTURES,
+        vocabulary_map={"<image>": 3} | {f"IMGIMG{c}Z": 4 + i for i, c in enumerate("ABCDEF")}),
     "openai_gpt": lambda: hf.AutoConfig.for_model(
         "openai-gpt", vocab_size=40, n_embd=32, n_layer=2, n_head=4, n_positions=512),
     "lfm3": lambda: hf.AutoConfig.for_model(

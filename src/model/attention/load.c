@@ -21,8 +21,13 @@ static ln_status qk_norms(ln_loader *l, size_t layer, const ln_attention_spec *s
     if (spec->qk_norm == LN_QK_NORM_OWN) {
         LN_TRY(
             ln_load_norm_by_head(l, LN_ROLE_Q_NORM, layer, spec->n_heads, spec->k_dim, &w->q_norm));
-        return ln_load_norm_by_head(l, LN_ROLE_K_NORM, layer, spec->n_kv_heads, spec->k_dim,
-                                    &w->k_norm);
+        LN_TRY(ln_load_norm_by_head(l, LN_ROLE_K_NORM, layer, spec->n_kv_heads, spec->k_dim,
+                                    &w->k_norm));
+        if (l->spec->family->qk_layer_norm) {
+            w->q_norm.kind = w->k_norm.kind = LN_NORM_LAYER;
+            w->q_norm.eps = w->k_norm.eps = 1e-5f;
+        }
+        return LINNET_OK;
     }
     size_t q_heads = spec->qk_norm == LN_QK_NORM_FULL ? spec->n_heads : 1;
     size_t k_heads = spec->qk_norm == LN_QK_NORM_FULL ? spec->n_kv_heads : 1;

@@ -14,8 +14,11 @@ static void normalize_heads(ln_qk_norm kind, const ln_norm *norm, float *row, si
     ln_norm own = *norm;
     for (size_t head = 0; head < n_heads; head++) {
         ln_scalar_norm_row(&own, row + head * dim, row + head * dim);
-        if (kind == LN_QK_NORM_OWN)
-            own.weight += dim;
+        if (kind != LN_QK_NORM_OWN)
+            continue;
+        own.weight += dim;
+        if (own.bias != NULL)
+            own.bias += dim;
     }
 }
 

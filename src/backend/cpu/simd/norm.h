@@ -82,8 +82,11 @@ static void norm_heads(ln_qk_norm kind, const ln_norm *norm, float *row, size_t 
     ln_norm own = *norm;
     for (size_t head = 0; head < n_heads; head++) {
         norm_row(&own, row + head * dim, NULL, 1.0f, row + head * dim);
-        if (kind == LN_QK_NORM_OWN)
-            own.weight += dim;
+        if (kind != LN_QK_NORM_OWN)
+            continue;
+        own.weight += dim;
+        if (own.bias != NULL)
+            own.bias += dim;
     }
 }
 

@@ -43,6 +43,8 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
                                       int32_t position, unsigned dim, const float *x, float *out) {
     if (p.own_norms)
         norm.weight += (size_t)head * dim;
+    if (p.own_norms && norm.bias != NULL)
+        norm.bias += (size_t)head * dim;
     unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0;
     float mean = 0.0f, inverse = 1.0f;
     if (p.normalizes) {

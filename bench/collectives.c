@@ -3,9 +3,9 @@
  *   mpirun -n N bench_collectives [BACKEND [RUNS]]
  *
  * All-reduces of 8 KB to 16 MB, with a residual; the same with a norm behind, fused and not, whose
- * bits must be the same; columns gathered on rank 0; what rank 0 has, for all; rows passed from
- * stage to stage. Times are those of one among many queued together, as a step's are; on a GPU also
- * within a CUDA graph. The fastest of several.
+ * bits must be the same, and so what a linear makes of it; columns gathered on rank 0; what rank 0
+ * has, for all; rows passed from stage to stage. Times are those of one among many queued together,
+ * as a step's are; on a GPU also within a CUDA graph. The fastest of several.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +15,26 @@
 #include "backend/registry.h"
 #include "backend/values.h"
 #include "base/clock.h"
+#include "base/half.h"
 #include "dist/collectives.h"
 
 enum { MAX_FLOATS = 4 << 20, N_OPS = 64, MAX_DIM = 8192, MAX_RANKS = 64 };
+
+/* Rows and columns of norms: in registers or not, pushed, at once or in two, in several parts, and
+ * of no whole scale blocks. */
+static const size_t shapes[][2] = {{1, 4096},   {3, 256},   {24, 256},  {9, 2048}, {64, 4096},
+                                   {100, 1024}, {7, 8192},  {70, 5120}, {33, 768}, {512, 512},
+                                   {300, 4096}, {65, 7168}, {5, 300},   {9, 1000}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_OUT = 64, MAX_ROWS = 512 };
 
 typedef struct bench {
     ln_collectives all, group;
     ln_backend *backend;
     float *x, *residual, *out, *scratch; /* the backend's */
-    float *normed, *weight;              /* weight [MAX_DIM] */
-    float *host;                         /* [MAX_FLOATS] */
+    float *normed, *product;
+    float *weight, *bias;        /* [MAX_DIM] */
+    ln_weight linears[N_SHAPES]; /* [N_OUT][columns] */
+    float *host;                 /* [MAX_FLOATS] */
     ln_op ops[N_OPS];
     ln_batch batch;
     int n_runs; /* of which the fastest counts */
@@ -124,32 +134,59 @@ static void record_norm(bench *b, size_t at, const ln_norm *norm, size_t n_rows,
     b->ops[at].batch = b->ops[at + 1].batch = &b->batch;
 }
 
-static void count_fused(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_use *use) {
-    size_t *n_fused = context;
-    (void)ops;
-    *n_fused += n_ops == 2 && use->n_ops == 2;
+/* The kernel that makes both an all-reduce, which is the first operation, and a norm. */
+static void find_fused(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_use *use) {
+    const char **kernel = context;
+    (void)ops, (void)n_ops;
+    if (use->first == 0 && use->n_ops == 2)
+        *kernel = use->kernel;
 }
 
-/* Sums and norms into b->host; whether one kernel made both. */
-static bool run_norm(bench *b, const ln_norm *norm, size_t n_rows, norm_place place, bool fuses) {
-    size_t n = n_rows * norm->dim, n_fused = 0;
-    ln_explainer explainer = {.tell = count_fused, .context = &n_fused};
+/* Runs ops[n_ops], an all-reduce first, of which the norm's kernel is to take over the sum or not;
+ * that kernel, or NULL. */
+static const char *run_sum(bench *b, size_t n_ops, size_t n, bool fuses) {
+    const char *kernel = NULL;
+    ln_explainer explainer = {.tell = find_fused, .context = &kernel};
     fill(b, b->x, b->all.rank, n);
     fill(b, b->residual, 3, n);
     b->batch = (ln_batch){.n_tokens = 1};
-    record_norm(b, 0, norm, n_rows, place);
-    if (fuses)
-        ln_values_number(b->ops, 2);
-    b->ops[0].kept = 1; /* which is read below */
+    ln_values_number(b->ops, n_ops);
+    if (!fuses)
+        memset(b->ops[0].out, 0, sizeof b->ops[0].out);
     b->backend->explainer = &explainer;
-    run(b, 2);
+    run(b, n_ops);
     b->backend->explainer = NULL;
-    memcpy(b->host, read_back(b, b->ops[1].norm.out, n), n * sizeof *b->host);
-    memcpy(b->host + n, read_back(b, b->ops[0].all_reduce.out, n), n * sizeof *b->host);
-    return n_fused > 0;
+    return kernel;
 }
 
-/* Ranks that differ in this wait for one another for ever, or are only by chance right. */
+/* Sums and norms into b->host. */
+static const char *run_norm(bench *b, const ln_norm *norm, size_t n_rows, norm_place place,
+                            bool fuses) {
+    size_t n = n_rows * norm->dim;
+    record_norm(b, 0, norm, n_rows, place);
+    b->ops[0].kept = fuses; /* which is read below */
+    const char *kernel = run_sum(b, 2, n, fuses);
+    memcpy(b->host, read_back(b, b->ops[1].norm.out, n), n * sizeof *b->host);
+    memcpy(b->host + n, read_back(b, b->ops[0].all_reduce.out, n), n * sizeof *b->host);
+    return kernel;
+}
+
+/* What a linear makes of the norms into b->host; nobody else reads these, nor perhaps the sums. */
+static const char *run_linear(bench *b, const ln_norm *norm, const ln_weight *weight, size_t n_rows,
+                              norm_place place, bool fuses) {
+    record_norm(b, 0, norm, n_rows, place);
+    b->ops[2] = (ln_op){
+        .kind = LN_OP_LINEAR,
+        .layer = -1,
+        .batch = &b->batch,
+        .linear = {
+            .weight = weight, .n_rows = n_rows, .x = b->normed, .scale = 1.0f, .out = b->product}};
+    const char *kernel = run_sum(b, 3, n_rows * norm->dim, fuses);
+    memcpy(b->host, read_back(b, b->product, n_rows * N_OUT), n_rows * N_OUT * sizeof *b->host);
+    return kernel;
+}
+
+/* Ranks that sum in another kernel than this one, which is wrong even where they end. */
 static size_t count_others(bench *b, bool is_fused) {
     ln_error err = {0};
     unsigned char own = is_fused, all[MAX_RANKS];
@@ -164,38 +201,83 @@ static size_t count_others(bench *b, bool is_fused) {
     return n_others;
 }
 
-static void check_norm(bench *b, size_t n_rows, size_t dim, ln_norm_kind kind, norm_place place) {
-    const ln_norm norm = {.kind = kind, .eps = 1e-5f, .dim = dim, .weight = b->weight};
-    size_t n = 2 * n_rows * dim, n_wrong = 0;
+/* How many of b->host[n] differ. */
+static size_t count_wrong(const bench *b, const float *want, size_t n) {
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < n; i++)
+        n_wrong += memcmp(&want[i], &b->host[i], sizeof *want) != 0;
+    if (n_wrong > 0)
+        printf("rank %zu: %zu of %zu sums, norms or products differ when fused\n", b->all.rank,
+               n_wrong, n);
+    return n_wrong;
+}
+
+static void check_norm(bench *b, size_t shape, ln_norm_kind kind, norm_place place) {
+    size_t n_rows = shapes[shape][0], dim = shapes[shape][1], n = 2 * n_rows * dim;
+    const ln_norm norm = {.kind = kind,
+                          .eps = 1e-5f,
+                          .dim = dim,
+                          .weight = b->weight,
+                          .bias = kind == LN_NORM_LAYER ? b->bias : NULL};
+    const ln_weight *weight = &b->linears[shape];
     float *apart = malloc(n * sizeof *apart);
     if (apart == NULL)
         exit(1);
     (void)run_norm(b, &norm, n_rows, place, false);
     memcpy(apart, b->host, n * sizeof *apart);
-    bool is_fused = run_norm(b, &norm, n_rows, place, true);
-    for (size_t i = 0; i < n; i++)
-        n_wrong += memcmp(&apart[i], &b->host[i], sizeof *apart) != 0;
+    const char *kernel = run_norm(b, &norm, n_rows, place, true);
+    b->n_wrong += count_wrong(b, apart, n) + count_others(b, kernel != NULL);
+    (void)run_linear(b, &norm, weight, n_rows, place, false);
+    memcpy(apart, b->host, n_rows * N_OUT * sizeof *apart);
+    const char *ahead = run_linear(b, &norm, weight, n_rows, place, true);
+    b->n_wrong += count_wrong(b, apart, n_rows * N_OUT) + count_others(b, ahead != NULL);
     free(apart);
     if (b->all.rank == 0)
-        printf("%4zu rows of %4zu, norm %d, %s: %s\n", n_rows, dim, (int)kind,
+        printf("%4zu rows of %4zu, norm %d, %s: %s; ahead of a linear %s\n", n_rows, dim, (int)kind,
                place == AHEAD_OF_BLOCK ? "behind a residual" : "ahead of one",
-               is_fused ? "one kernel" : "apart");
-    if (n_wrong > 0)
-        printf("rank %zu: %zu of %zu sums and norms differ when fused\n", b->all.rank, n_wrong, n);
-    b->n_wrong += n_wrong + count_others(b, is_fused);
+               kernel != NULL ? kernel : "apart", ahead != NULL ? ahead : "apart");
+}
+
+static void upload(bench *b, float *to, float begin, float step) {
+    for (size_t i = 0; i < MAX_DIM; i++)
+        b->host[i] = begin + step * (float)(i % 13);
+    b->backend->vtable->upload(b->backend, to, b->host, MAX_DIM * sizeof *b->host);
 }
 
 static void check_norms(bench *b) {
-    static const size_t shapes[][2] = {{1, 4096},  {3, 256},    {24, 256},   {9, 2048},
-                                       {64, 4096}, {100, 1024}, {7, 8192},   {70, 5120},
-                                       {33, 768},  {512, 512},  {300, 4096}, {65, 7168}};
-    for (size_t i = 0; i < MAX_DIM; i++)
-        b->host[i] = 1.0f + 0.01f * (float)(i % 13);
-    b->backend->vtable->upload(b->backend, b->weight, b->host, MAX_DIM * sizeof *b->host);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        check_norm(b, shapes[i][0], shapes[i][1], LN_NORM_RMS, AHEAD_OF_BLOCK);
-        check_norm(b, shapes[i][0], shapes[i][1], LN_NORM_RMS_PLUS_ONE, BEHIND_BLOCK);
-        check_norm(b, shapes[i][0], shapes[i][1], LN_NORM_LAYER, AHEAD_OF_BLOCK);
+    upload(b, b->weight, 1.0f, 0.01f);
+    upload(b, b->bias, -0.5f, 0.125f);
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        check_norm(b, i, LN_NORM_RMS, AHEAD_OF_BLOCK);
+        check_norm(b, i, LN_NORM_RMS_PLUS_ONE, BEHIND_BLOCK);
+        check_norm(b, i, LN_NORM_LAYER, AHEAD_OF_BLOCK);
+    }
+}
+
+/* Linears of bf16 for all shapes. */
+static void prepare_linears(bench *b) {
+    static uint16_t numbers[N_OUT * MAX_DIM]; /* a backend may use them where they lie */
+    ln_error err = {0};
+    for (size_t i = 0; i < N_OUT * MAX_DIM; i++)
+        numbers[i] = ln_bf16_from_f32(number(0, i));
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        size_t n_cols = shapes[i][1], bytes;
+        const ln_tensor tensor = {.name = "w",
+                                  .dtype = LN_DTYPE_BF16,
+                                  .n_dims = 2,
+                                  .dims = {N_OUT, n_cols},
+                                  .n_elems = N_OUT * n_cols,
+                                  .bytes = N_OUT * n_cols * sizeof *numbers,
+                                  .data = (const uint8_t *)numbers};
+        const ln_weight_request request = {
+            .n_sources = 1,
+            .sources = {{.tensor = &tensor, .n_rows = N_OUT, .run_rows = N_OUT}},
+            .n_cols = n_cols};
+        check(b->backend->vtable->plan_weight(b->backend, &request, &bytes, &err), &err);
+        void *memory = bytes > 0 ? reserve(b, bytes / sizeof(float) + 1) : NULL;
+        check(
+            b->backend->vtable->prepare_weight(b->backend, &request, memory, &b->linears[i], &err),
+            &err);
     }
 }
 
@@ -312,11 +394,11 @@ static double measure_norm(bench *b, size_t n_rows, size_t dim, bool fuses) {
 }
 
 static void join(bench *b, const ln_mesh *mesh) {
-    ln_step_limits limits = {.max_tokens = 1,
+    ln_step_limits limits = {.max_tokens = MAX_ROWS,
                              .max_seqs = 1,
                              .max_ctx = 1,
                              .max_blocks = 1,
-                             .max_width = 1,
+                             .max_width = MAX_DIM,
                              .max_heads = 1,
                              .max_head_dim = 1,
                              .max_read_bytes = MAX_FLOATS * sizeof(float),
@@ -348,15 +430,15 @@ static void show_times(bench *b) {
 }
 
 static void show_norm_times(bench *b) {
-    static const size_t shapes[][2] = {{1, 4096},   {8, 4096},   {16, 2048},  {64, 2048},
-                                       {64, 4096},  {64, 8192},  {128, 4096}, {256, 4096},
-                                       {512, 4096}, {1024, 4096}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        double apart = measure_norm(b, shapes[i][0], shapes[i][1], false);
-        double fused = measure_norm(b, shapes[i][0], shapes[i][1], true);
+    static const size_t timed[][2] = {{1, 4096},   {8, 4096},   {16, 2048},  {64, 2048},
+                                      {64, 4096},  {64, 8192},  {128, 4096}, {256, 4096},
+                                      {512, 4096}, {1024, 4096}};
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
+        double apart = measure_norm(b, timed[i][0], timed[i][1], false);
+        double fused = measure_norm(b, timed[i][0], timed[i][1], true);
         if (b->all.rank == 0)
             printf("all-reduce and norm of %4zu rows of %4zu: %9.1f us apart, %9.1f us fused\n",
-                   shapes[i][0], shapes[i][1], apart, fused);
+                   timed[i][0], timed[i][1], apart, fused);
         fflush(stdout);
     }
 }
@@ -378,10 +460,13 @@ int main(int argc, char **argv) {
     b.out = reserve(&b, MAX_FLOATS);
     b.scratch = reserve(&b, ln_collectives_scratch(n, MAX_FLOATS));
     b.normed = reserve(&b, MAX_FLOATS);
+    b.product = reserve(&b, MAX_ROWS * N_OUT);
     b.weight = reserve(&b, MAX_DIM);
+    b.bias = reserve(&b, MAX_DIM);
     b.host = malloc(MAX_FLOATS * sizeof(float));
     if (b.host == NULL)
         return 1;
+    prepare_linears(&b);
     join(&b, &(ln_mesh){.n_tensor = n, .n_expert = 1, .n_stages = 1});
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         check_sum(&b, sizes[i], true);

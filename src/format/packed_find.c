@@ -13,6 +13,7 @@ typedef struct finder {
     const ln_checkpoint *checkpoint;
     const char *module;
     ln_error *err;
+    bool may_share; /* tiles may begin anew with each eighth or fourth of the rows */
 } finder;
 
 static const ln_tensor *find(const finder *f, const char *suffix) {
@@ -119,6 +120,14 @@ static void tile_of(const finder *f, size_t tile[2]) {
                 tile[j] = (size_t)item.integer;
 }
 
+/* In how many parts the rows are, where each has tiles of its own: the scales tell. */
+static size_t count_shares(const ln_packed *p) {
+    for (size_t n = 8; n >= 4; n /= 2)
+        if (p->n_rows % n == 0 && p->scale_rows == n * ((p->n_rows / n - 1) / p->group_rows + 1))
+            return n;
+    return 0;
+}
+
 /* Scales of 8-bit values: one, one per row, or one per tile. */
 static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p) {
     const ln_tensor *scales = p->scales;
@@ -145,7 +154,9 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
         p->group_cols = BLOCK;
         return LINNET_OK;
     }
-    if (scales->n_dims != 2 || p->scale_rows != (p->n_rows - 1) / tile[0] + 1 ||
+    p->n_shares = f->may_share && scales->n_dims == 2 ? count_shares(p) : 0;
+    if (scales->n_dims != 2 ||
+        (p->n_shares == 0 && p->scale_rows != (p->n_rows - 1) / tile[0] + 1) ||
         p->scale_cols != (p->n_cols - 1) / tile[1] + 1)
         return ln_fail(f->err, LINNET_ERR_FORMAT,
                        "%s: tensor %s%s has a shape that fits neither rows nor tiles of %zu x %zu",
@@ -524,14 +535,13 @@ static ln_status find_form(const finder *f, size_t n_experts, ln_packed *p) {
     return LINNET_OK;
 }
 
-ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
-                         size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err) {
-    finder f = {checkpoint, name, err};
+static ln_status find_packed(const finder *f, size_t n_experts, size_t n_rows, size_t n_cols,
+                             ln_packed *packed) {
     ln_packed p = {.n_rows = n_rows, .n_cols = n_cols};
     *packed = (ln_packed){0};
-    if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
+    if (ln_checkpoint_get_format(f->checkpoint) != LN_FORMAT_HF)
         return LINNET_OK;
-    LN_TRY(find_form(&f, n_experts, &p));
+    LN_TRY(find_form(f, n_experts, &p));
     if (p.kind == LN_PACKED_NONE)
         return LINNET_OK;
     bool is_8_bit = p.kind == LN_PACKED_FP8 || p.kind == LN_PACKED_INT8;
@@ -539,9 +549,21 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
     p.as_floats |= is_8_bit && !fits;
     p.meets_8_bits &= fits;
     if (n_cols % BLOCK != 0 && !is_8_bit && !ln_packed_has_values(p.kind))
-        return wrong(&f, "", "has a number of columns that is no multiple of 32");
+        return wrong(f, "", "has a number of columns that is no multiple of 32");
     *packed = p;
     return LINNET_OK;
+}
+
+ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
+                         size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err) {
+    finder f = {.checkpoint = checkpoint, .module = name, .err = err};
+    return find_packed(&f, n_experts, n_rows, n_cols, packed);
+}
+
+ln_status ln_packed_find_shares(const ln_checkpoint *checkpoint, const char *name, size_t n_rows,
+                                size_t n_cols, ln_packed *packed, ln_error *err) {
+    finder f = {.checkpoint = checkpoint, .module = name, .err = err, .may_share = true};
+    return find_packed(&f, 1, n_rows, n_cols, packed);
 }
 
 void ln_packed_columns(const ln_packed *packed, int32_t *out) {

@@ -227,10 +227,18 @@ static void int_row(const ln_packed *p, size_t row, uint8_t *out) {
         int8_row(p, row, out);
 }
 
+/* Which row of the scales counts for a row of 8-bit values. */
+static size_t scale_row(const ln_packed *p, size_t row) {
+    if (p->n_shares == 0)
+        return row / p->group_rows;
+    size_t n = p->n_rows / p->n_shares;
+    return row / n * (p->scale_rows / p->n_shares) + row % n / p->group_rows;
+}
+
 static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
     const uint8_t *values = p->values->data + row * p->n_cols;
     for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
-        float scale = scale_at(p, row / p->group_rows, col / p->group_cols);
+        float scale = scale_at(p, scale_row(p, row), col / p->group_cols);
         memcpy(out, &scale, sizeof scale);
         memcpy(out + sizeof scale, values + col, BLOCK);
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
@@ -252,7 +260,7 @@ static void turned_row(const ln_packed *p, size_t row, uint8_t *out) {
 static float byte_value(const ln_packed *p, size_t row, size_t col) {
     uint8_t byte = p->values->data[row * p->n_cols + col];
     float value = p->kind == LN_PACKED_FP8 ? ln_f32_from_e4m3(byte) : (float)(int8_t)byte;
-    return value * scale_at(p, row / p->group_rows, col / p->group_cols);
+    return value * scale_at(p, scale_row(p, row), col / p->group_cols);
 }
 
 static void float_row(const ln_packed *p, size_t row, uint8_t *out) {

@@ -181,6 +181,8 @@ typedef enum ln_part {
     LN_PART_ALL = 0,
     LN_PART_QKV,                /* all of q, then all of k, then all of v */
     LN_PART_GATED_QKV,          /* the same, q as LN_PART_Q_GATE_BY_HEAD */
+    LN_PART_QKV_BY_SHARE,       /* the same, or where FP8's scales tell it for each eighth or fourth
+                                   of the heads */
     LN_PART_QVK_BY_FOURTH,      /* for each fourth of the heads: all of q, then v, then k */
     LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
     LN_PART_GATE_UP,            /* all of gate, then all of up; or of k, then v */

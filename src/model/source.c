@@ -186,6 +186,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     case LN_PART_KV_BY_HEAD: break; /* see latent_part */
     case LN_PART_BEFORE_EMBEDDED: *stored_rows = n_rows + spec->family->n_only_embedded; break;
     case LN_PART_QKV:
+    case LN_PART_QKV_BY_SHARE:
         source.row_begin = id.role == LN_ROLE_Q ? 0 : id.role == LN_ROLE_K ? q : q + k;
         *stored_rows = q + k + v;
         break;
@@ -257,6 +258,21 @@ static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_sha
     return shape->n_packed > 1 && strstr(name, "%e") == NULL && part != LN_PART_VALUE_PAIRS;
 }
 
+/* Rows of a part of all rows become those of the same part of each share. */
+static ln_status take_shares(const ln_checkpoint *checkpoint, size_t rows, ln_weight_source *source,
+                             ln_error *err) {
+    size_t n = source->packed.n_shares;
+    if (source->n_rows % n != 0 || source->row_begin % n != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: tensor %s: %zu shares do not divide rows %zu to %zu",
+                       ln_checkpoint_path(checkpoint), source->tensor->name, n, source->row_begin,
+                       source->row_begin + source->n_rows);
+    source->row_begin /= n;
+    source->run_rows = source->n_rows / n;
+    source->run_stride = rows / n;
+    return LINNET_OK;
+}
+
 /* A binding's tensor in one of the quantised forms of Hugging Face folders. */
 static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_spec *spec,
                                      const ln_binding *binding, ln_tensor_id id,
@@ -277,12 +293,17 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
         *source = part_of(spec, binding->hf_part, id, shape->n_rows, &rows);
         source->row_begin += index * rows;
     }
+    bool may_share = binding->hf_part == LN_PART_QKV_BY_SHARE;
     for (size_t i = 0;
          source->packed.kind == LN_PACKED_NONE && ln_family_place(spec->family, name, i, placed);
          i++)
-        LN_TRY(ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
-                              &source->packed, err));
+        LN_TRY(may_share
+                   ? ln_packed_find_shares(checkpoint, placed, rows, n_cols, &source->packed, err)
+                   : ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
+                                    &source->packed, err));
     source->tensor = source->packed.values;
+    if (source->packed.n_shares > 0)
+        LN_TRY(take_shares(checkpoint, rows, source, err));
     if (source->packed.kind == LN_PACKED_NONE || !source->transpose)
         return LINNET_OK;
     source->transpose = false;

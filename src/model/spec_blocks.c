@@ -195,6 +195,12 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         moe->n_experts = 0;
     if (moe->n_experts == 0)
         return LINNET_OK;
+    ln_tensor_id id = {.role = LN_ROLE_EXPERT_DOWN};
+    ln_checkpoint_format format = config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF;
+    if (ln_family_binding(family, format, id, 0) == NULL)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: a mixture of %zu experts is not supported in models of the type \"%s\"",
+                       ln_checkpoint_path(config->checkpoint), moe->n_experts, config->arch);
     LN_TRY(read_used(config, family, moe, err));
     LN_TRY(read_expert_size(config, family, moe, err));
     LN_TRY(read_normalize(config, family, moe, err));

@@ -426,10 +426,46 @@ def deepseek_v4():
     return model, tensors
 
 
+def mimo():
+    """MiMo V2.5 as it is published: q, k and v in one matrix, of which each of four ranks has its
+    heads, and tiles that begin anew with each."""
+    model = hf.AutoModelForCausalLM.from_config(hf.AutoConfig.for_model(
+        "mimo_v2_flash", **dict(models.COMMON, vocab_size=256), hidden_size=32,
+        intermediate_size=32, moe_intermediate_size=32, num_hidden_layers=2, num_attention_heads=8,
+        num_key_value_heads=4, head_dim=96, v_head_dim=72, n_routed_experts=2,
+        num_experts_per_tok=1, sliding_window=17, n_group=1, topk_group=1,
+        max_position_embeddings=512), attn_implementation="eager").float().eval()
+    models.randomize(model)
+    pack, tensors, n_ranks = fp8(tile_scales), {}, 4
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        file = pathlib.Path(folder) / "model.safetensors"
+        plain = {k: v.to(torch.bfloat16).float() for k, v in load_file(file).items()}
+        for layer in range(model.config.num_hidden_layers):
+            module = f"model.layers.{layer}.self_attn."
+            names = [f"{module}{part}_proj.weight" for part in "qkv"]
+            shares = [torch.cat(share) for share in
+                      zip(*(plain[name].chunk(n_ranks) for name in names))]
+            packed, values = zip(*(pack(share.numpy()) for share in shares))
+            for key in packed[0]:
+                tensors[module + "qkv_proj" + key] = torch.cat([p[key] for p in packed])
+            rows = [plain[name].shape[0] // n_ranks for name in names]
+            parts = zip(*(torch.tensor(value).split(rows) for value in values))
+            plain |= {name: torch.cat(part) for name, part in zip(names, parts)}
+        tensors |= {k: v.to(torch.bfloat16) for k, v in plain.items()
+                    if not k.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight"))}
+        save_file(plain, file, {"format": "pt"})
+        model = hf.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return model, tensors
+
+
 def make(name: str, out: pathlib.Path) -> None:
     torch.manual_seed(sum(name.encode()))
     if name == "deepseek_v3_fp8":
         (model, tensors), settings = deepseek(), FORMS["llama_fp8_tiles"][1]
+    elif name == "mimo_v2_fp8":
+        (model, tensors), settings = mimo(), FORMS["llama_fp8_tiles"][1]
     elif name == "deepseek_v4_fp4":
         (model, tensors), settings = deepseek_v4(), FORMS["llama_fp8_tiles"][1]
     elif name == "gpt_oss_mxfp4":
@@ -455,5 +491,6 @@ def make(name: str, out: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8", "deepseek_v4_fp4"]:
+    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8", "deepseek_v4_fp4",
+                                 "mimo_v2_fp8"]:
         make(each, pathlib.Path(sys.argv[1]))

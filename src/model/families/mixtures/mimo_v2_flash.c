@@ -1,9 +1,11 @@
 /* MiMo V2 Flash: windowed layers with sinks, twice the KV heads and a rotation of their own; values
- * narrower than keys; DeepSeek V3's mixture of experts without shared ones. */
+ * narrower than keys; DeepSeek V3's mixture of experts without shared ones. V2.5 has q, k and v in
+ * one matrix. */
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
     LN_LLAMA,
+    LN_QKV("model.layers.%d.self_attn.qkv_proj", .hf_part = LN_PART_QKV_BY_SHARE),
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.attention_sink_bias", .hf_bare = true},
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
     LN_LLAMA_EXPERTS,
@@ -12,6 +14,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_mimo_v2_flash = {
     .name = "mimo_v2_flash",
+    .hf_types = "mimo_v2_flash|mimo_v2",
     .gguf = "mimo2",
     .defaults = "num_key_value_heads=4|head_dim=192|v_head_dim=128|rope_theta=5e6|"
                 "rms_norm_eps=1e-5|attention_value_scale=0.707|moe_intermediate_size=2048|"

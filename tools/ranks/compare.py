@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 BOUND = 1e-5
+EXCLUDED = 1e30  # beyond which a logit says that its token is not to be chosen
 SECONDS = 60
 # too few layers or experts, or an embedding of another width
 REFUSALS = ("stages cannot share", "share keys and values", "experts", "ranks cannot divide")
@@ -86,11 +87,11 @@ def compare_mesh(args, model, word, own, one, out):
         return "refused", f"{word} refused"
     if several is None or len(several) != len(one):
         return "differs", f"{word}: {why or 'another number of logits'}  FAILED"
-    size = max(1.0, max(abs(x) for x in one))
-    worst = max(abs(x - y) for x, y in zip(one, several)) / size
-    if not worst <= BOUND:  # nor where one is not a number
-        return "differs", f"{word} ranks {worst:.1e}  FAILED"
-    return "agrees", f"{word} ranks {worst:.1e}"
+    size = max([1.0] + [abs(x) for x in one if abs(x) < EXCLUDED])
+    parts = [0.0 if x == y else abs(x - y) / size for x, y in zip(one, several)]
+    if not all(part <= BOUND for part in parts):  # nor where one is not a number
+        return "differs", f"{word} ranks {max(parts):.1e}  FAILED"
+    return "agrees", f"{word} ranks {max(parts):.1e}"
 
 
 def compare(args, model):

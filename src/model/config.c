@@ -167,13 +167,17 @@ ln_status ln_config_size(const ln_config *config, ln_key key, size_t min, size_t
 ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, size_t max,
                               size_t *out, ln_error *err) {
     ln_meta_value value;
-    char name[NAME_BYTES];
+    char names[2 * NAME_BYTES]; /* all that it may have */
     ln_config strict = *config; /* a size of a model that nothing wraps is always written */
     if (*config->nest == '\0')
         strict.class_defaults = NULL;
-    if (!ln_config_find(&strict, key, &value, name))
-        return wrong(config, name, "is missing", err);
-    return ln_config_size(config, key, min, max, out, err);
+    if (ln_config_find(&strict, key, &value, NULL))
+        return ln_config_size(config, key, min, max, out, err);
+    if (config->is_gguf)
+        snprintf(names, sizeof names, "%s.%s", config->arch, key.gguf);
+    else
+        snprintf(names, sizeof names, "%s%s", config->nest, key.hf);
+    return wrong(config, names, "is missing", err);
 }
 
 ln_status ln_config_real(const ln_config *config, ln_key key, double min, double max, double *out,

@@ -213,10 +213,8 @@ static void says_the_same_however_it_comes(void **state) {
 }
 
 /* The answer of a model, whole, as text and calls: "text|name{arguments};". */
-static void expect_whole(const char *text, const char *custom, bool is_cut, const char *expected) {
-    ln_generation_request request = {.kind = LN_API_CHAT,
-                                     .syntax = ln_call_syntax_find("hermes"),
-                                     .custom_tools = json_pack("[s*]", custom)};
+static void expect_parts(ln_generation_request request, const char *text, bool is_cut,
+                         const char *expected) {
     ln_chat_answer answer;
     ln_strbuf said;
     ln_strbuf_init(&said);
@@ -233,6 +231,13 @@ static void expect_whole(const char *text, const char *custom, bool is_cut, cons
     assert_int_equal(strchr(expected, '|') != NULL, answer.n_calls > 0);
     ln_chat_answer_free(&answer);
     ln_strbuf_free(&said);
+}
+
+static void expect_whole(const char *text, const char *custom, bool is_cut, const char *expected) {
+    ln_generation_request request = {.kind = LN_API_CHAT,
+                                     .syntax = ln_call_syntax_find("hermes"),
+                                     .custom_tools = json_pack("[s*]", custom)};
+    expect_parts(request, text, is_cut, expected);
     json_decref(request.custom_tools);
 }
 
@@ -262,6 +267,23 @@ static void takes_malformed_calls_as_text(void **state) {
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"inp", "f", true, "|f{\"inp");
     expect_whole(SAYS_CALL("f", "{\"output\": \"y\"}"), "f", false,
                  SAYS_CALL("f", "{\"output\": \"y\"}"));
+}
+
+/* Where a grammar demands calls, what was cut ahead of a name is neither text nor a call. */
+static void drops_marks_of_cut_calls(void **state) {
+    (void)state;
+    static const char *const cut[] = {"<tool", "<tool_call>", "<tool_call>{\"name\": \"f"};
+    ln_generation_request request = {
+        .kind = LN_API_CHAT, .syntax = ln_call_syntax_find("hermes"), .must_call = true};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        char text[128];
+        expect_parts(request, cut[i], true, "");
+        snprintf(text, sizeof text, "%s%s", SAYS_CALL("g", "{}"), cut[i]);
+        expect_parts(request, text, true, "|g{}");
+    }
+    expect_parts(request, SAYS_CALL("f", "{1}"), false, SAYS_CALL("f", "{1}"));
+    request.must_call = false;
+    expect_parts(request, cut[0], true, cut[0]);
 }
 
 /* What APIs that show arguments as an object take for one. */
@@ -366,9 +388,11 @@ static void ollama_sends_whole_calls(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_the_same_however_it_comes),
-        cmocka_unit_test(takes_malformed_calls_as_text), cmocka_unit_test(knows_whole_objects),
-        cmocka_unit_test(numbers_calls_as_the_model), cmocka_unit_test(ollama_sends_whole_calls)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
+                                       cmocka_unit_test(takes_malformed_calls_as_text),
+                                       cmocka_unit_test(drops_marks_of_cut_calls),
+                                       cmocka_unit_test(knows_whole_objects),
+                                       cmocka_unit_test(numbers_calls_as_the_model),
+                                       cmocka_unit_test(ollama_sends_whole_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,13 +179,3 @@ void ln_schema_match_name(ln_schema *s, json_t *schema, const char *name,
     if (!is_named && additional != NULL)
         take(context, additional);
 }
-
-bool ln_schema_requires(json_t *schema, const char *name) {
-    size_t i;
-    json_t *required;
-    json_array_foreach(json_object_get(schema, "required"), i, required) {
-        if (json_is_string(required) && strcmp(json_string_value(required), name) == 0)
-            return true;
-    }
-    return false;
-}

@@ -137,7 +137,6 @@ json_t *ln_schema_additional(ln_schema *s, json_t *schema);
 /* Calls `take` for each schema of additionalProperties' kind that the name falls to. */
 void ln_schema_match_name(ln_schema *s, json_t *schema, const char *name,
                           void (*take)(void *context, json_t *child), void *context);
-bool ln_schema_requires(json_t *schema, const char *name);
 
 void ln_schema_unsupported(ln_schema *s, const char *what);
 void ln_schema_malformed(ln_schema *s, const char *keyword, const char *what);

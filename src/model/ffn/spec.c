@@ -26,9 +26,14 @@ static bool find_activation(const char *name, size_t n_bytes, ln_activation *act
     return false;
 }
 
-static ln_status unknown_activation(const ln_config *config, const char *name, ln_error *err) {
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: this activation is not supported",
-                   ln_checkpoint_path(config->checkpoint), name);
+static ln_status unknown_activation(const ln_config *config, const char *name,
+                                    const ln_meta_value *value, ln_error *err) {
+    bool is_text = value->kind == LN_META_STRING;
+    size_t n_bytes = is_text && value->string.bytes < 64 ? value->string.bytes : 0;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: key %s: the activation \"%.*s\" is not supported",
+                   ln_checkpoint_path(config->checkpoint), name, (int)n_bytes,
+                   is_text ? value->string.data : "");
 }
 
 ln_status ln_spec_read_activation(const ln_config *config, ln_key key, ln_activation *activation,
@@ -40,7 +45,7 @@ ln_status ln_spec_read_activation(const ln_config *config, ln_key key, ln_activa
     if (value.kind == LN_META_STRING &&
         find_activation(value.string.data, value.string.bytes, activation))
         return LINNET_OK;
-    return unknown_activation(config, name, err);
+    return unknown_activation(config, name, &value, err);
 }
 
 /* gpt-oss clamps its gate with two numbers; kernels know the usual ones. */
@@ -92,7 +97,7 @@ static ln_status read_projection(const ln_config *config, ln_ffn_spec *ffn, ln_e
     if (!ln_config_find(config, key, &value, name))
         return LINNET_OK;
     if (value.kind != LN_META_STRING)
-        return unknown_activation(config, name, err);
+        return unknown_activation(config, name, &value, err);
     const char *word = value.string.data;
     size_t n = value.string.bytes, skipped = sizeof gated - 1;
     ffn->gated = n > skipped && memcmp(word, gated, skipped) == 0;
@@ -101,7 +106,7 @@ static ln_status read_projection(const ln_config *config, ln_ffn_spec *ffn, ln_e
         n -= skipped;
     }
     if (!find_activation(word, n, &ffn->activation))
-        return unknown_activation(config, name, err);
+        return unknown_activation(config, name, &value, err);
     if (ffn->gated && ffn->activation == LN_ACT_GELU)
         ffn->activation = LN_ACT_GELU_TANH;
     return LINNET_OK;
@@ -194,7 +199,9 @@ static ln_status read_limit_before(const ln_config *config, const ln_family *fam
         return LINNET_OK;
     LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
     if (ffn->activation != LN_ACT_SILU)
-        return unknown_activation(config, "hidden_act", err);
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key hidden_act: experts that swiglu_limit limits are known with silu",
+                       ln_checkpoint_path(config->checkpoint));
     ffn->moe.limit = (float)limit;
     ffn->moe.limits_before = true;
     if (family->limits_shared)

@@ -85,6 +85,9 @@ static void take(void *user, const ln_chat_piece *piece) {
         return; /* not wanted */
     if (piece->kind == LN_PIECE_REASONING && answer->request->hides_reasoning)
         return;
+    if (piece->kind == LN_PIECE_CONTENT && answer->request->must_call &&
+        answer->parser.syntax != NULL)
+        return; /* marks of a call that was cut ahead of its name */
     switch (piece->kind) {
     case LN_PIECE_CONTENT:
     case LN_PIECE_REASONING:

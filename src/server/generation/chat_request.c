@@ -148,6 +148,7 @@ static void choose_parts(const linnet_model *model, const char *source, ln_api_t
         if (request->syntax == NULL)
             request->syntax = ln_call_syntax_find("hermes");
         request->calls_once = !tools->many || tools->name != NULL;
+        request->must_call = tools->must_call;
         request->tools = json_incref((json_t *)(uintptr_t)tools->list);
         show_calls(model, request);
     }

@@ -66,6 +66,7 @@ typedef struct ln_generation_request {
     bool continues_answer;                 /* that a message begins */
     bool hides_reasoning;                  /* the client wants none */
     bool calls_once;                       /* calls after the first are left out */
+    bool must_call;                        /* a grammar sees to it: there is no content */
     bool calls_function;                   /* a call is shown as OpenAI's older function_call */
     bool hides_markers;                    /* of calls: they are special tokens */
     bool hides_special;                    /* special tokens, but for those that mark the parts */

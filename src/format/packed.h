@@ -60,10 +60,10 @@ typedef struct ln_packed {
     size_t scale_rows, scale_cols;            /* of the grid of scales, as [rows][cols] or GPTQ's
                                                  and AWQ's [groups][rows] */
     size_t group_rows, group_cols;            /* rows and columns that share a scale */
-    size_t n_shares; /* FP8: rows are in so many parts, and tiles begin anew with each; 0: in one */
-    unsigned n_bits; /* GPTQ, AWQ, INT, ROW_PAIRS, SMOOTHED: of a code */
-    unsigned zero_offset;   /* GPTQ: added to a stored zero */
-    bool is_signed;         /* AWQ: codes and zeros are two's complement */
+    size_t n_shards;      /* FP8: rows are in so many, and tiles begin anew with each; 0: in one */
+    unsigned n_bits;      /* GPTQ, AWQ, INT, ROW_PAIRS, SMOOTHED: of a code */
+    unsigned zero_offset; /* GPTQ: added to a stored zero */
+    bool is_signed;       /* AWQ: codes and zeros are two's complement */
     const ln_tensor *order; /* GPTQ and INT: the group of each column; NULL: ascending */
     const int32_t *columns; /* [n_cols] the caller's: stored column of each column of a row, from
                                ln_packed_columns; wanted where there is an order */
@@ -94,9 +94,11 @@ ln_dtype ln_packed_dtype(const ln_packed *packed);
 ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
                          size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err);
 
-/* The same of a matrix whose tiles may begin anew with each eighth or fourth of its rows. */
-ln_status ln_packed_find_shares(const ln_checkpoint *checkpoint, const char *name, size_t n_rows,
-                                size_t n_cols, ln_packed *packed, ln_error *err);
+/* The same of q, k and v in one matrix, whose tiles may begin anew with each of eight or four
+ * shards that divide the KV heads. */
+ln_status ln_packed_find_shards(const ln_checkpoint *checkpoint, const char *name,
+                                size_t n_kv_heads, size_t n_rows, size_t n_cols, ln_packed *packed,
+                                ln_error *err);
 
 /* The type that a name given to "quantise on load" stands for: any that ln_can_quantize, "int8" or
  * "fp8" (one scale per row), or "int4" (scale and zero for 32 columns). False: there is none. */

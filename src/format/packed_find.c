@@ -13,7 +13,7 @@ typedef struct finder {
     const ln_checkpoint *checkpoint;
     const char *module;
     ln_error *err;
-    bool may_share; /* tiles may begin anew with each eighth or fourth of the rows */
+    size_t n_kv_heads; /* that shards of the rows divide, whose tiles begin anew; 0: rows are one */
 } finder;
 
 static const ln_tensor *find(const finder *f, const char *suffix) {
@@ -120,10 +120,11 @@ static void tile_of(const finder *f, size_t tile[2]) {
                 tile[j] = (size_t)item.integer;
 }
 
-/* In how many parts the rows are, where each has tiles of its own: the scales tell. */
-static size_t count_shares(const ln_packed *p) {
+/* In how many shards the rows are, where each has tiles of its own: the scales tell. */
+static size_t count_shards(const ln_packed *p, size_t n_kv_heads) {
     for (size_t n = 8; n >= 4; n /= 2)
-        if (p->n_rows % n == 0 && p->scale_rows == n * ((p->n_rows / n - 1) / p->group_rows + 1))
+        if (n_kv_heads % n == 0 && p->n_rows % n == 0 &&
+            p->scale_rows == n * ((p->n_rows / n - 1) / p->group_rows + 1))
             return n;
     return 0;
 }
@@ -154,9 +155,9 @@ static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p)
         p->group_cols = BLOCK;
         return LINNET_OK;
     }
-    p->n_shares = f->may_share && scales->n_dims == 2 ? count_shares(p) : 0;
+    p->n_shards = f->n_kv_heads > 0 && scales->n_dims == 2 ? count_shards(p, f->n_kv_heads) : 0;
     if (scales->n_dims != 2 ||
-        (p->n_shares == 0 && p->scale_rows != (p->n_rows - 1) / tile[0] + 1) ||
+        (p->n_shards == 0 && p->scale_rows != (p->n_rows - 1) / tile[0] + 1) ||
         p->scale_cols != (p->n_cols - 1) / tile[1] + 1)
         return ln_fail(f->err, LINNET_ERR_FORMAT,
                        "%s: tensor %s%s has a shape that fits neither rows nor tiles of %zu x %zu",
@@ -560,9 +561,10 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
     return find_packed(&f, n_experts, n_rows, n_cols, packed);
 }
 
-ln_status ln_packed_find_shares(const ln_checkpoint *checkpoint, const char *name, size_t n_rows,
-                                size_t n_cols, ln_packed *packed, ln_error *err) {
-    finder f = {.checkpoint = checkpoint, .module = name, .err = err, .may_share = true};
+ln_status ln_packed_find_shards(const ln_checkpoint *checkpoint, const char *name,
+                                size_t n_kv_heads, size_t n_rows, size_t n_cols, ln_packed *packed,
+                                ln_error *err) {
+    finder f = {.checkpoint = checkpoint, .module = name, .err = err, .n_kv_heads = n_kv_heads};
     return find_packed(&f, 1, n_rows, n_cols, packed);
 }
 

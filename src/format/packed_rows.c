@@ -229,10 +229,10 @@ static void int_row(const ln_packed *p, size_t row, uint8_t *out) {
 
 /* Which row of the scales counts for a row of 8-bit values. */
 static size_t scale_row(const ln_packed *p, size_t row) {
-    if (p->n_shares == 0)
+    if (p->n_shards == 0)
         return row / p->group_rows;
-    size_t n = p->n_rows / p->n_shares;
-    return row / n * (p->scale_rows / p->n_shares) + row % n / p->group_rows;
+    size_t n = p->n_rows / p->n_shards;
+    return row / n * (p->scale_rows / p->n_shards) + row % n / p->group_rows;
 }
 
 static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
@@ -249,7 +249,7 @@ static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
 static void turned_row(const ln_packed *p, size_t row, uint8_t *out) {
     for (size_t col = 0; col < p->n_turned; col += BLOCK) {
         size_t first = p->first_turned + col;
-        float scale = scale_at(p, first / p->group_rows, row / p->group_cols);
+        float scale = scale_at(p, scale_row(p, first), row / p->group_cols);
         memcpy(out, &scale, sizeof scale);
         for (size_t i = 0; i < BLOCK; i++)
             out[sizeof scale + i] = p->values->data[(first + i) * p->n_cols + row];

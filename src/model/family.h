@@ -181,8 +181,8 @@ typedef enum ln_part {
     LN_PART_ALL = 0,
     LN_PART_QKV,                /* all of q, then all of k, then all of v */
     LN_PART_GATED_QKV,          /* the same, q as LN_PART_Q_GATE_BY_HEAD */
-    LN_PART_QKV_BY_SHARE,       /* the same, or where FP8's scales tell it for each eighth or fourth
-                                   of the heads */
+    LN_PART_QKV_BY_SHARD,       /* the same, or where FP8's scales tell it for each of eight or four
+                                   shards of the heads */
     LN_PART_QVK_BY_FOURTH,      /* for each fourth of the heads: all of q, then v, then k */
     LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
     LN_PART_GATE_UP,            /* all of gate, then all of up; or of k, then v */
@@ -455,8 +455,8 @@ struct ln_family {
     bool unit_scale;          /* attention scores are q.k as they are */
     bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
     bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    const char *silent_words; /* tokens whose names in vocabulary_map begin so are never written;
-                                 GGUF: tokens 4 to 8195 */
+    const char *suppressed_prefix; /* of suppressed tokens' names in vocabulary_map: images, that
+                                      a text has none of; GGUF: tokens 4 to 8195 */
     size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
     bool gguf_clips;          /* GGUF has keys for limits of q, k and v, and for ALiBi's */
     size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */

@@ -317,10 +317,11 @@ static size_t vocab_rows(const ln_loader *l) {
     return l->spec->ranks.vocab.n > 0 ? l->spec->ranks.vocab.n : l->spec->n_vocab;
 }
 
-/* A bias that no logit of tokens which are never written stands against. */
-static ln_status silent_bias(ln_loader *l, const float **out) {
+/* The output's bias that suppresses tokens: -FLT_MAX, as in the reference, for those; 0 for others.
+ */
+static ln_status suppression_bias(ln_loader *l, const float **out) {
     size_t n = vocab_rows(l), begin = l->spec->ranks.vocab.begin;
-    const char *words = l->spec->family->silent_words, *key;
+    const char *words = l->spec->family->suppressed_prefix, *key;
     ln_meta_value map, id;
     void *position = NULL;
     float *bias = calloc(n, sizeof *bias);
@@ -356,8 +357,8 @@ static ln_status output(ln_loader *l) {
         LN_TRY(ln_load_matrix(l, role, 0, vocab_rows(l), ln_embedded_dim(spec), &w->output));
     else
         ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, ln_embedded_dim(spec), &w->output);
-    if (spec->family->silent_words != NULL)
-        return silent_bias(l, &w->output.bias);
+    if (spec->family->suppressed_prefix != NULL)
+        return suppression_bias(l, &w->output.bias);
     id.role = LN_ROLE_OUTPUT_BIAS;
     if (spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         id = (ln_tensor_id){.role = LN_ROLE_OUTPUT, .is_bias = true};

@@ -186,7 +186,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     case LN_PART_KV_BY_HEAD: break; /* see latent_part */
     case LN_PART_BEFORE_EMBEDDED: *stored_rows = n_rows + spec->family->n_only_embedded; break;
     case LN_PART_QKV:
-    case LN_PART_QKV_BY_SHARE:
+    case LN_PART_QKV_BY_SHARD:
         source.row_begin = id.role == LN_ROLE_Q ? 0 : id.role == LN_ROLE_K ? q : q + k;
         *stored_rows = q + k + v;
         break;
@@ -258,13 +258,13 @@ static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_sha
     return shape->n_packed > 1 && strstr(name, "%e") == NULL && part != LN_PART_VALUE_PAIRS;
 }
 
-/* Rows of a part of all rows become those of the same part of each share. */
-static ln_status take_shares(const ln_checkpoint *checkpoint, size_t rows, ln_weight_source *source,
+/* Rows of a part of all rows become those of the same part of each shard. */
+static ln_status take_shards(const ln_checkpoint *checkpoint, size_t rows, ln_weight_source *source,
                              ln_error *err) {
-    size_t n = source->packed.n_shares;
+    size_t n = source->packed.n_shards;
     if (source->n_rows % n != 0 || source->row_begin % n != 0)
         return ln_fail(err, LINNET_ERR_FORMAT,
-                       "%s: tensor %s: %zu shares do not divide rows %zu to %zu",
+                       "%s: tensor %s: %zu shards do not divide rows %zu to %zu",
                        ln_checkpoint_path(checkpoint), source->tensor->name, n, source->row_begin,
                        source->row_begin + source->n_rows);
     source->row_begin /= n;
@@ -293,17 +293,18 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
         *source = part_of(spec, binding->hf_part, id, shape->n_rows, &rows);
         source->row_begin += index * rows;
     }
-    bool may_share = binding->hf_part == LN_PART_QKV_BY_SHARE;
+    bool by_shard = binding->hf_part == LN_PART_QKV_BY_SHARD;
+    size_t n_kv_heads = by_shard ? spec->layers[id.layer].attention.n_kv_heads : 0;
     for (size_t i = 0;
          source->packed.kind == LN_PACKED_NONE && ln_family_place(spec->family, name, i, placed);
          i++)
-        LN_TRY(may_share
-                   ? ln_packed_find_shares(checkpoint, placed, rows, n_cols, &source->packed, err)
-                   : ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
-                                    &source->packed, err));
+        LN_TRY(by_shard ? ln_packed_find_shards(checkpoint, placed, n_kv_heads, rows, n_cols,
+                                                &source->packed, err)
+                        : ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
+                                         &source->packed, err));
     source->tensor = source->packed.values;
-    if (source->packed.n_shares > 0)
-        LN_TRY(take_shares(checkpoint, rows, source, err));
+    if (source->packed.n_shards > 0)
+        LN_TRY(take_shards(checkpoint, rows, source, err));
     if (source->packed.kind == LN_PACKED_NONE || !source->transpose)
         return LINNET_OK;
     source->transpose = false;
@@ -338,7 +339,7 @@ ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec,
                            ln_error *err) {
     bool is_hf = ln_checkpoint_get_format(checkpoint) == LN_FORMAT_HF;
     ln_weight_source source;
-    if (is_hf) {
+    if (is_hf && !id.is_bias) {
         LN_TRY(find_packed(checkpoint, spec, id, shape, &source, err));
         *request =
             (ln_weight_request){.n_sources = 1, .sources = {source}, .n_cols = shape->n_cols};
@@ -383,6 +384,10 @@ ln_status ln_source_bias(const ln_checkpoint *checkpoint, const ln_spec *spec, l
     const ln_tensor *tensor = ln_family_find(spec->family, checkpoint, id, &binding);
     if (tensor == NULL)
         return LINNET_OK;
+    if (is_hf && binding->hf_part == LN_PART_QKV_BY_SHARD)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s: which rows of a bias are q, k and v is not known",
+                       ln_checkpoint_path(checkpoint), tensor->name);
     size_t rows;
     ln_weight_source source =
         part_of(spec, is_hf ? binding->hf_part : binding->gguf_part, id, shape->n_rows, &rows);

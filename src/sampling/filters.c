@@ -1,5 +1,6 @@
 #include "sampling/filters.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "sampling/select.h"
@@ -26,21 +27,26 @@ size_t ln_filter_min(ln_candidate *candidates, size_t n, double share) {
     return ln_filter_weight(candidates, n, share * greatest);
 }
 
+/* Not suppressed: suppressed tokens have -INFINITY, or -FLT_MAX from the model. */
+static bool is_possible(double logit) {
+    return isfinite(logit) && logit > -FLT_MAX;
+}
+
 size_t ln_filter_sigma(ln_candidate *candidates, size_t n, double n_sigma) {
     double best = -INFINITY, sum = 0, squares = 0;
-    size_t n_finite = 0;
+    size_t n_possible = 0;
     for (size_t i = 0; i < n; i++) {
         double logit = (double)candidates[i].logit;
         best = logit > best ? logit : best;
-        sum += isfinite(logit) ? logit : 0;
-        n_finite += isfinite(logit) ? 1 : 0;
+        sum += is_possible(logit) ? logit : 0;
+        n_possible += is_possible(logit) ? 1 : 0;
     }
-    double mean = n_finite > 0 ? sum / (double)n_finite : 0;
+    double mean = n_possible > 0 ? sum / (double)n_possible : 0;
     for (size_t i = 0; i < n; i++) {
-        double below = (double)candidates[i].logit - mean;
-        squares += isfinite(below) ? below * below : 0;
+        double logit = (double)candidates[i].logit, below = logit - mean;
+        squares += is_possible(logit) ? below * below : 0;
     }
-    double sigma = n_finite > 0 ? sqrt(squares / (double)n_finite) : 0;
+    double sigma = n_possible > 0 ? sqrt(squares / (double)n_possible) : 0;
     size_t n_kept = 0;
     for (size_t i = 0; i < n; i++)
         if ((double)candidates[i].logit >= best - n_sigma * sigma)

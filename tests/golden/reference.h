@@ -31,6 +31,9 @@ void reference_use(reference *golden, const linnet_engine_options *options);
 /* The ids of prompts[index] or greedy[index]; malloc'd. */
 int32_t *reference_take_ids(const reference *golden, const char *key, size_t index, size_t *count);
 
+/* Whether a logit is of a token that the model never gives; it must be so of both, and is not part
+ * of errors. */
+bool reference_is_suppressed(float logit);
 /* The relative error of the logits of its engine, over all prompts. */
 double reference_logits_error(const reference *golden);
 

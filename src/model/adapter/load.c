@@ -288,6 +288,8 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
     bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
     if (is_latent && (!is_by_head || part->vector != NULL))
         return LINNET_OK; /* nobody takes it: refused by name */
+    if (binding->hf_part == LN_PART_QKV_BY_SHARD && l->file->format == LN_FORMAT_HF)
+        return LINNET_OK; /* the order of its rows is the checkpoint's: refused by name */
     if (part->is_embedding != (id.role == LN_ROLE_EMBEDDING))
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is %s embedding", l->file->path,
                        part->module, part->is_embedding ? "no" : "an");

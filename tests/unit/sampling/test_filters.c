@@ -1,5 +1,7 @@
 /* sampling/: typical, top-n-sigma, XTC, mirostat, DRY, rules for tokens, logprobs, and the
  * mathematics below them. */
+#include <float.h>
+
 #include "sampling_test.h"
 
 #include "base/portable_math.h"
@@ -72,6 +74,9 @@ static void sigma_cuts_by_deviation(void **state) {
     assert_int_equal(support(logits, 9, &s), 0xf0);
     s.top_n_sigma = 0.99f;
     assert_int_equal(support(logits, 9, &s), 1u << 7);
+    s.top_n_sigma = 1; /* nor do tokens count that the model suppresses */
+    assert_int_equal(support((float[]){2, 4, 4, 4, 5, 5, 7, 9, -FLT_MAX}, 9, &s),
+                     1u << 6 | 1u << 7);
     s.top_n_sigma = 100;
     assert_int_equal(support(logits, 9, &s), 0xff);
     assert_int_equal(support((float[]){1, 1, 1}, 3, &s), 7);

@@ -1,5 +1,5 @@
-/* Chameleon: llama whose q and k have a LayerNorm for each head, and that never writes tokens of
- * pictures. The larger model has norms behind its blocks, by the names of those before them. */
+/* Chameleon: llama whose q and k have a LayerNorm for each head, and whose image tokens are
+ * suppressed. The larger model has norms behind its blocks, by the names of those before them. */
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
@@ -21,6 +21,6 @@ const ln_family ln_family_chameleon = {
     .qk_norm = LN_QK_NORM_OWN,
     .qk_layer_norm = true,
     .gguf_rope = LN_ROPE_INTERLEAVED,
-    .silent_words = "IMGIMG",
+    .suppressed_prefix = "IMGIMG",
     LN_BINDINGS(bindings),
 };

@@ -5,7 +5,7 @@
 
 static const ln_binding bindings[] = {
     LN_LLAMA,
-    LN_QKV("model.layers.%d.self_attn.qkv_proj", .hf_part = LN_PART_QKV_BY_SHARE),
+    LN_QKV("model.layers.%d.self_attn.qkv_proj", .hf_part = LN_PART_QKV_BY_SHARD),
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.attention_sink_bias", .hf_bare = true},
     {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
     LN_LLAMA_EXPERTS,

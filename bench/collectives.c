@@ -18,14 +18,14 @@
 #include "base/half.h"
 #include "dist/collectives.h"
 
-enum { MAX_FLOATS = 4 << 20, N_OPS = 64, MAX_DIM = 8192, MAX_RANKS = 64 };
+enum { MAX_FLOATS = 4 << 20, N_OPS = 64, MAX_DIM = 8192, MAX_RANKS = 64, MAX_NAME = 64 };
 
 /* Rows and columns of norms: in registers or not, pushed, at once or in two, in several parts, and
  * of no whole scale blocks. */
 static const size_t shapes[][2] = {{1, 4096},   {3, 256},   {24, 256},  {9, 2048}, {64, 4096},
                                    {100, 1024}, {7, 8192},  {70, 5120}, {33, 768}, {512, 512},
                                    {300, 4096}, {65, 7168}, {5, 300},   {9, 1000}};
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_OUT = 64, MAX_ROWS = 512 };
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_OUT = 64, MAX_ROWS = 1024 };
 
 typedef struct bench {
     ln_collectives all, group;
@@ -65,6 +65,12 @@ static float number(size_t rank, size_t i) {
 static void fill(bench *b, float *memory, size_t rank, size_t n) {
     for (size_t i = 0; i < n; i++)
         b->host[i] = number(rank, i);
+    b->backend->vtable->upload(b->backend, memory, b->host, n * sizeof *memory);
+}
+
+/* With what is not a number: what a kernel leaves out is not taken for right. */
+static void spoil(bench *b, float *memory, size_t n) {
+    memset(b->host, 0xff, n * sizeof *memory);
     b->backend->vtable->upload(b->backend, memory, b->host, n * sizeof *memory);
 }
 
@@ -149,6 +155,9 @@ static const char *run_sum(bench *b, size_t n_ops, size_t n, bool fuses) {
     ln_explainer explainer = {.tell = find_fused, .context = &kernel};
     fill(b, b->x, b->all.rank, n);
     fill(b, b->residual, 3, n);
+    spoil(b, b->out, n);
+    spoil(b, b->normed, n);
+    spoil(b, b->product, MAX_ROWS * N_OUT);
     b->batch = (ln_batch){.n_tokens = 1};
     ln_values_number(b->ops, n_ops);
     if (!fuses)
@@ -186,16 +195,18 @@ static const char *run_linear(bench *b, const ln_norm *norm, const ln_weight *we
     return kernel;
 }
 
-/* Ranks that sum in another kernel than this one, which is wrong even where they end. */
-static size_t count_others(bench *b, bool is_fused) {
+/* Ranks that sum in another kernel (NULL: apart) than this one: wrong even where they end. */
+static size_t count_others(bench *b, const char *kernel) {
     ln_error err = {0};
-    unsigned char own = is_fused, all[MAX_RANKS];
+    char own[MAX_NAME] = "", all[MAX_RANKS][MAX_NAME];
     size_t n_others = 0;
     if (b->all.n_ranks > MAX_RANKS)
         exit(1);
-    check(ln_all_gather(&b->all, &own, sizeof own, all, &err), &err);
+    if (kernel != NULL)
+        (void)snprintf(own, sizeof own, "%s", kernel);
+    check(ln_all_gather(&b->all, own, sizeof own, all, &err), &err);
     for (size_t rank = 0; rank < b->all.n_ranks; rank++)
-        n_others += all[rank] != own;
+        n_others += memcmp(all[rank], own, sizeof own) != 0;
     if (n_others > 0)
         printf("rank %zu: %zu ranks sum in other kernels\n", b->all.rank, n_others);
     return n_others;
@@ -226,11 +237,11 @@ static void check_norm(bench *b, size_t shape, ln_norm_kind kind, norm_place pla
     (void)run_norm(b, &norm, n_rows, place, false);
     memcpy(apart, b->host, n * sizeof *apart);
     const char *kernel = run_norm(b, &norm, n_rows, place, true);
-    b->n_wrong += count_wrong(b, apart, n) + count_others(b, kernel != NULL);
+    b->n_wrong += count_wrong(b, apart, n) + count_others(b, kernel);
     (void)run_linear(b, &norm, weight, n_rows, place, false);
     memcpy(apart, b->host, n_rows * N_OUT * sizeof *apart);
     const char *ahead = run_linear(b, &norm, weight, n_rows, place, true);
-    b->n_wrong += count_wrong(b, apart, n_rows * N_OUT) + count_others(b, ahead != NULL);
+    b->n_wrong += count_wrong(b, apart, n_rows * N_OUT) + count_others(b, ahead);
     free(apart);
     if (b->all.rank == 0)
         printf("%4zu rows of %4zu, norm %d, %s: %s; ahead of a linear %s\n", n_rows, dim, (int)kind,
@@ -256,10 +267,10 @@ static void check_norms(bench *b) {
 
 /* Linears of bf16 for all shapes. */
 static void prepare_linears(bench *b) {
-    static uint16_t numbers[N_OUT * MAX_DIM]; /* a backend may use them where they lie */
+    static uint16_t values[N_OUT * MAX_DIM]; /* a backend may use them where they lie */
     ln_error err = {0};
     for (size_t i = 0; i < N_OUT * MAX_DIM; i++)
-        numbers[i] = ln_bf16_from_f32(number(0, i));
+        values[i] = ln_bf16_from_f32(number(0, i));
     for (size_t i = 0; i < N_SHAPES; i++) {
         size_t n_cols = shapes[i][1], bytes;
         const ln_tensor tensor = {.name = "w",
@@ -267,8 +278,8 @@ static void prepare_linears(bench *b) {
                                   .n_dims = 2,
                                   .dims = {N_OUT, n_cols},
                                   .n_elems = N_OUT * n_cols,
-                                  .bytes = N_OUT * n_cols * sizeof *numbers,
-                                  .data = (const uint8_t *)numbers};
+                                  .bytes = N_OUT * n_cols * sizeof *values,
+                                  .data = (const uint8_t *)values};
         const ln_weight_request request = {
             .n_sources = 1,
             .sources = {{.tensor = &tensor, .n_rows = N_OUT, .run_rows = N_OUT}},

@@ -62,7 +62,7 @@ test-hostile: all
 # Every reference model on two and four MPI ranks beside one, ranks that are killed or stopped, and as root two
 # hosts that are cut off from each other; for some ten minutes.
 test-ranks: tests
-	python3 -B tools/ranks/compare.py --linnet $(BUILD)/linnet --ranks 2,4 tests/golden/models/*
+	python3 -B tools/ranks/compare.py --linnet $(BUILD)/linnet --options "--backend cpu" --ranks 2,4 tests/golden/models/*
 	python3 -B tools/ranks/faults.py --linnet $(BUILD)/linnet models/demo.gguf
 	python3 -B tools/ranks/hosts.py --linnet $(BUILD)/linnet models/demo.gguf
 

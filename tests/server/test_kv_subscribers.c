@@ -132,9 +132,13 @@ static void ask_from(uint64_t number) {
     zmq_send(dealer, bytes, sizeof bytes, 0);
 }
 
-/* Both have heard something: their subscriptions are there. Returns the next batch's number. */
+/* Both have heard something: their subscriptions are there, and what a publisher says first is told
+ * already. Returns the next batch's number. */
 static uint64_t begin(void) {
+    static const struct timespec pause = {.tv_nsec = 1000000};
     heard_batch heard = {0};
+    while (ln_kv_publisher_count(publisher).n_events == 0)
+        nanosleep(&pause, NULL);
     bool has_slow = false, has_quick = false;
     uint64_t end = 0;
     for (int i = 0; !has_slow || !has_quick; i++) {

@@ -276,7 +276,9 @@ const char *ln_kv_publisher_endpoint(const ln_kv_publisher *p) {
 }
 
 ln_kv_publisher_counts ln_kv_publisher_count(const ln_kv_publisher *p) {
-    return (ln_kv_publisher_counts){atomic_load(&p->n_batches), atomic_load(&p->n_events),
+    unsigned long long n_events =
+        atomic_load(&p->n_events); /* first: their batch is counted before */
+    return (ln_kv_publisher_counts){atomic_load(&p->n_batches), n_events,
                                     atomic_load(&p->queue.n_dropped), atomic_load(&p->n_stalls)};
 }
 

@@ -45,7 +45,7 @@ typedef struct ln_kv_publisher_counts {
     unsigned long long n_batches, n_events, n_dropped;
     unsigned long long n_stalls; /* batches at which a subscriber began to miss some */
 } ln_kv_publisher_counts;
-/* Any thread. */
+/* Any thread. Batches are at least those of the events. */
 ln_kv_publisher_counts ln_kv_publisher_count(const ln_kv_publisher *publisher);
 
 #endif

@@ -245,8 +245,9 @@ static ln_status find_place(const finder *f, const ln_adapter_part *part, ln_ten
     ln_part theirs = f->file->format == LN_FORMAT_HF ? named->hf_part : named->gguf_part;
     ln_part ours = is_hf ? binding->hf_part : binding->gguf_part;
     find_turns(f, id, at);
-    if (theirs != ours || ours == LN_PART_QKV_BY_SHARD ||
-        (at->head_dim > 0 && ours != LN_PART_ALL) ||
+    if (ours == LN_PART_QKV_BY_SHARD)
+        return refuse(f, part, "the order of its rows is told by the checkpoint's scales alone");
+    if (theirs != ours || (at->head_dim > 0 && ours != LN_PART_ALL) ||
         (!is_same && is_scaled(plan->spec->family, id.role)))
         return refuse(f, part,
                       "the model keeps its rows in another way; merge into the folder that the "

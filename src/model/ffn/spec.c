@@ -29,7 +29,7 @@ static bool find_activation(const char *name, size_t n_bytes, ln_activation *act
 static ln_status unknown_activation(const ln_config *config, const char *name,
                                     const ln_meta_value *value, ln_error *err) {
     bool is_text = value->kind == LN_META_STRING;
-    size_t n_bytes = is_text && value->string.bytes < 64 ? value->string.bytes : 0;
+    size_t n_bytes = !is_text ? 0 : value->string.bytes < 64 ? value->string.bytes : 64;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                    "%s: key %s: the activation \"%.*s\" is not supported",
                    ln_checkpoint_path(config->checkpoint), name, (int)n_bytes,
@@ -200,7 +200,7 @@ static ln_status read_limit_before(const ln_config *config, const ln_family *fam
     LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));
     if (ffn->activation != LN_ACT_SILU)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: key hidden_act: experts that swiglu_limit limits are known with silu",
+                       "%s: key hidden_act: swiglu_limit is supported with silu alone",
                        ln_checkpoint_path(config->checkpoint));
     ffn->moe.limit = (float)limit;
     ffn->moe.limits_before = true;

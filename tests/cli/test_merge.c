@@ -24,6 +24,7 @@
 #define HYBRID  TEST_SOURCE_DIR "/tests/golden/adapter_hybrid"
 #define JAMBA   TEST_SOURCE_DIR "/tests/golden/models/jamba"
 #define MAMBA   TEST_SOURCE_DIR "/tests/golden/adapter_mamba"
+#define FUSED   TEST_SOURCE_DIR "/tests/golden/models/mimo_v2_fp8"
 #define FALCON  TEST_SOURCE_DIR "/tests/golden/models/falcon"
 
 static char *folder;
@@ -202,6 +203,8 @@ static void test_mamba(void **state) {
 
 /* ---- experts ------------------------------------------------------------------------------- */
 
+#define EXPERTS "1.mlp.experts"
+
 enum { DIM = 64, HIDDEN = 48, N_EXPERTS = 6, RANK = 2, N_VALUES = 1 << 16 };
 
 /* A folder of PEFT's, while it is written. */
@@ -219,8 +222,7 @@ static float value_of(size_t which, size_t expert, size_t row, size_t k) {
 
 static void put(adapter *a, const char *module, const char *end, size_t rows, size_t cols) {
     char name[160];
-    snprintf(name, sizeof name, "base_model.model.model.layers.1.mlp.experts%s.%s.weight", module,
-             end);
+    snprintf(name, sizeof name, "base_model.model.model.layers.%s.%s.weight", module, end);
     size_t n = rows * cols, at = 4 * (a->n_values - n);
     json_object_set_new(a->header, name,
                         json_pack("{s:s,s:[I,I],s:[I,I]}", "dtype", "F32", "shape",
@@ -256,7 +258,7 @@ static void write_singles(const char *to) {
     for (size_t which = 0; which < 3; which++) {
         size_t n_in = which < 2 ? DIM : HIDDEN, n_out = which < 2 ? HIDDEN : DIM;
         for (size_t e = 0; e < N_EXPERTS; e++) {
-            snprintf(module, sizeof module, ".%zu.%s", e, names[which]);
+            snprintf(module, sizeof module, EXPERTS ".%zu.%s", e, names[which]);
             for (size_t i = 0; i < RANK * n_in; i++)
                 add(&a, value_of(which < 2 ? 3 : 4, e, i % n_in, i / n_in));
             put(&a, module, "lora_A", RANK, n_in);
@@ -275,18 +277,18 @@ static void write_stacks(const char *to) {
     a = (adapter){.folder = to, .header = json_object()};
     for (size_t i = 0; i < N_EXPERTS * RANK * DIM; i++)
         add(&a, value_of(3, i / DIM / RANK, i % DIM, i / DIM % RANK));
-    put(&a, ".base_layer", "lora_A", N_EXPERTS * RANK, DIM);
+    put(&a, EXPERTS ".base_layer", "lora_A", N_EXPERTS * RANK, DIM);
     for (size_t i = 0; i < 2 * HIDDEN * RANK * N_EXPERTS; i++) {
         size_t row = i / N_EXPERTS / RANK;
         add(&a, value_of(row / HIDDEN, i % N_EXPERTS, row % HIDDEN, i / N_EXPERTS % RANK));
     }
-    put(&a, ".base_layer", "lora_B", (size_t)2 * HIDDEN, RANK * N_EXPERTS);
+    put(&a, EXPERTS ".base_layer", "lora_B", (size_t)2 * HIDDEN, RANK * N_EXPERTS);
     for (size_t i = 0; i < N_EXPERTS * RANK * HIDDEN; i++)
         add(&a, value_of(4, i / HIDDEN / RANK, i % HIDDEN, i / HIDDEN % RANK));
-    put(&a, "", "lora_A", N_EXPERTS * RANK, HIDDEN);
+    put(&a, EXPERTS, "lora_A", N_EXPERTS * RANK, HIDDEN);
     for (size_t i = 0; i < DIM * RANK * N_EXPERTS; i++)
         add(&a, value_of(2, i % N_EXPERTS, i / N_EXPERTS / RANK, i / N_EXPERTS % RANK));
-    put(&a, "", "lora_B", DIM, RANK * N_EXPERTS);
+    put(&a, EXPERTS, "lora_B", DIM, RANK * N_EXPERTS);
     write_adapter(&a, "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, "
                       "\"target_parameters\": [\"gate_up_proj\", \"down_proj\"]}");
 }
@@ -313,6 +315,33 @@ static void test_experts(void **state) {
     free(from_singles), free(from_stacks), free(of_singles), free(of_stacks);
 }
 
+/* Rows of q, k and v that lie by shares of the heads, which the scales alone tell. */
+static void test_shards(void **state) {
+    (void)state;
+    enum { IN = 32, OUT = 8 * 96 + 4 * (96 + 72) };
+    static const char module[] = "0.self_attn.qkv_proj";
+    static adapter a;
+    char *lora = strdup(path_in(folder, "lora"));
+    const char *out = path_in(folder, "out");
+    a = (adapter){.folder = lora, .header = json_object()};
+    for (size_t i = 0; i < RANK * IN; i++)
+        add(&a, value_of(0, 0, i % IN, i / IN));
+    put(&a, module, "lora_A", RANK, IN);
+    for (size_t i = 0; i < OUT * RANK; i++)
+        add(&a, value_of(1, 0, i / RANK, i % RANK));
+    put(&a, module, "lora_B", OUT, RANK);
+    write_adapter(&a, "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4}");
+    assert_status(LINNET("merge", FUSED, "--lora", lora, "--requantize", "--out", out), 1,
+                  "module model.layers.0.self_attn.qkv_proj: the order of its rows is told by the "
+                  "checkpoint's scales alone");
+    assert_int_not_equal(access(out, F_OK), 0);
+    assert_status(
+        LINNET("logits", FUSED, "--lora", lora, "--ids", "5", "--backend", backend, "--out", out),
+        1, "qkv_proj");
+    assert_int_not_equal(access(out, F_OK), 0);
+    free(lora);
+}
+
 int main(int argc, char **argv) {
     backend = argc > 1 ? argv[1] : backend;
     spawn_result plan = LINNET("plan", LLAMA, "--backend", backend);
@@ -331,6 +360,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_hybrid, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mamba, setup, teardown),
         cmocka_unit_test_setup_teardown(test_experts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_shards, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

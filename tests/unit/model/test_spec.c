@@ -315,6 +315,11 @@ static const struct {
     {"minimax", "\"layer_types\"", "\"nothing\"", "layers.0.self_attn.q_proj.weight"},
     {"falcon_mamba", "\"conv_kernel\": 3", "\"conv_kernel\": 33", "key conv_kernel"},
     {"codegen", "\"n_head\": 4", "\"n_head\": 2", "2 KV heads are no multiple of 4"},
+    {"../embeddings/nomic_bert", "\"vocab_size\": 64", "\"vocab_size\": 64, \"num_experts\": 8",
+     "a mixture of 8 experts is not supported in models of the type \"nomic_bert\""},
+    {"../embeddings/nomic_bert", "\"vocab_size\": 64", "\"vocab_size\": 64, \"num_experts\": 0",
+     NULL},
+    {"qwen3_vl", "\"model_type\": \"qwen3_vl\"", "\"model_type\": \"cosmos3_omni\"", NULL},
 };
 
 static void bad_values_are_refused_by_name(void **state) {

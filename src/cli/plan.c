@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/registry.h"
 #include "cli/commands.h"
 #include "cli/hub/resolve.h"
 #include "cli/load.h"
@@ -133,9 +134,26 @@ static void print_plan(const linnet_memory_plan *plan, size_t disk_rate) {
     print_row("libraries (estimate)", plan->libraries_bytes, "and stacks of threads");
 }
 
+/* Warns when a backend has less free memory than is to be reserved of it. */
+static void check_memory(const linnet_memory_plan *plan, const char *backend_name, size_t bytes) {
+    const ln_backend_options how = {.isa = "auto", .n_threads = 1};
+    ln_backend *backend;
+    if (bytes == 0 || ln_backend_create(backend_name, &how, &backend, NULL) != LINNET_OK)
+        return;
+    size_t available = backend->vtable->available_bytes(backend);
+    if (bytes > available)
+        ln_cli_warn("with a context of %zu tokens the model does not fit the %smemory: it needs "
+                    "%s, and %s are free",
+                    plan->ctx_tokens, backend->vtable->on_device ? "GPU's " : "",
+                    ln_cli_size_text(bytes).text, ln_cli_size_text(available).text);
+    backend->vtable->destroy(backend);
+}
+
 static int print(const linnet_model *model, const linnet_memory_plan *plan, size_t disk_rate,
                  bool as_json) {
     ln_cli_check_ctx(model, plan->ctx_tokens);
+    check_memory(plan, "cpu", plan->total_bytes - plan->device_bytes);
+    check_memory(plan, "cuda", plan->device_bytes);
     if (as_json)
         return ln_cli_print_memory(stdout, plan);
     print_plan(plan, disk_rate);

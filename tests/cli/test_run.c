@@ -391,6 +391,23 @@ static void test_long_contexts_are_warned_of(void **state) {
     }
 }
 
+/* Whether a plan says that it takes more memory than is free, on the CPU. */
+static void test_plans_that_do_not_fit_are_warned_of(void **state) {
+    (void)state;
+    static const char warning[] = " tokens the model does not fit the memory: it needs ";
+    spawn_result results[] = {
+        LINNET("plan", LLAMA, "--backend=cpu", "--ctx=128", "--max-batch-tokens=2147483647"),
+        LINNET("plan", LLAMA, "--backend=cpu", "--ctx=128", "--max-batch-tokens=2147483647",
+               "--json"),
+        LINNET("plan", LLAMA, "--backend=cpu", "--ctx=128"),
+    };
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        assert_int_equal(results[i].status, 0);
+        assert_int_equal(strstr(results[i].err, warning) != NULL, i < 2);
+        spawn_free(&results[i]);
+    }
+}
+
 /* Every command that opens a model refuses `path` with exit status 1. */
 static void assert_broken(const char *path, const char *cause) {
     assert_refused(LINNET("run", path, "-q", "--ids", "5", "--print-ids"), 1, cause);
@@ -462,6 +479,7 @@ int main(void) {
         cmocka_unit_test(test_plan_of_beams),
         cmocka_unit_test(test_plan_explains_arenas),
         cmocka_unit_test(test_long_contexts_are_warned_of),
+        cmocka_unit_test(test_plans_that_do_not_fit_are_warned_of),
         cmocka_unit_test(test_broken_models),
         cmocka_unit_test(test_options_of_llama_cpp),
     };

@@ -18,6 +18,9 @@ import transformers as hf
 COMMON = dict(vocab_size=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 LLAMA_LIKE = dict(COMMON, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
                   num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
+SEQ2SEQ = dict(COMMON, d_model=48, encoder_layers=1, decoder_layers=2, encoder_attention_heads=2,
+               decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=96,
+               max_position_embeddings=160, decoder_start_token_id=0, forced_eos_token_id=None)
 
 VARIANTS = {
     # RoPE whose base would grow beyond the trained context; within it nothing changes
@@ -91,6 +94,8 @@ VARIANTS = {
         decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=128,
         max_position_embeddings=512, scale_embedding=True, decoder_start_token_id=2,
         forced_eos_token_id=None),
+    "mbart": lambda: hf.MBartConfig(**SEQ2SEQ, scale_embedding=True),
+    "pegasus": lambda: hf.PegasusConfig(**SEQ2SEQ, activation_function="relu"),
 }
 
 
@@ -107,6 +112,8 @@ def randomize(model: torch.nn.Module) -> None:
     usual = 0.0 if any(n in model_type for n in adds_one) and model_type != "nemotron_h" else 1.0
     with torch.no_grad():
         for name, p in model.named_parameters():
+            if model_type == "pegasus" and "embed_positions" in name:
+                continue  # sines and cosines
             name = name.replace("norm_attn_norm.attn", "attn")
             spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1
             if (p.ndim == 1 and "ln_" in name) or "norm" in name.lower():
@@ -121,6 +128,8 @@ def randomize(model: torch.nn.Module) -> None:
         for name, b in model.named_buffers():
             if name.endswith("rotary_emb.alpha"):  # learned frequencies
                 b.copy_((torch.randn_like(b) * 0.5).to(torch.bfloat16).float())
+            if name == "final_logits_bias" and model_type != "bart":
+                b.copy_((torch.randn_like(b) * 0.2).to(torch.bfloat16).float())
             if name.endswith("tid2eid"):  # different experts for each token
                 n = model.config.n_routed_experts
                 b.copy_(torch.stack([torch.randperm(n)[:b.shape[1]] for _ in range(b.shape[0])]))

@@ -1,48 +1,86 @@
-/* BART: encoder and decoder, learned positions that begin at row 2, norms behind the residual. */
+/* BART: encoder and decoder, learned positions that begin at row 2, norms behind the residual.
+ * mBART has norms before blocks and at the end of each stack, Marian positions of sines and cosines
+ * and no norm of embeddings, Pegasus both. */
 #include "model/families/bindings.h"
 
-#define STACK(stack, enc)                                                                          \
-    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "model." stack ".embed_positions", .encoder = enc},  \
-        {.role = LN_ROLE_EMBEDDING_NORM,                                                           \
-         .hf = "model." stack ".layernorm_embedding",                                              \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_Q, .hf = "model." stack ".layers.%d.self_attn.q_proj", .encoder = enc},   \
-        {.role = LN_ROLE_K, .hf = "model." stack ".layers.%d.self_attn.k_proj", .encoder = enc},   \
-        {.role = LN_ROLE_V, .hf = "model." stack ".layers.%d.self_attn.v_proj", .encoder = enc},   \
-        {.role = LN_ROLE_O, .hf = "model." stack ".layers.%d.self_attn.out_proj", .encoder = enc}, \
-        {.role = LN_ROLE_ATTENTION_NORM,                                                           \
-         .hf = "model." stack ".layers.%d.self_attn_layer_norm",                                   \
-         .encoder = enc},                                                                          \
-        {.role = LN_ROLE_UP, .hf = "model." stack ".layers.%d.fc1", .encoder = enc},               \
-        {.role = LN_ROLE_DOWN, .hf = "model." stack ".layers.%d.fc2", .encoder = enc}, {           \
-        .role = LN_ROLE_FFN_NORM, .hf = "model." stack ".layers.%d.final_layer_norm",              \
-        .encoder = enc                                                                             \
-    }
+#define ROW(r, stack, name, enc)                                                                   \
+    { .role = r, .hf = "model." stack "." name, .encoder = enc }
 
-static const ln_binding bindings[] = {
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.shared"},
-    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
-    {.role = LN_ROLE_OUTPUT_BIAS, .hf = "final_logits_bias", .hf_bare = true, .optional = true},
-    STACK("encoder", true),
-    STACK("decoder", false),
-    {.role = LN_ROLE_CROSS_NORM, .hf = "model.decoder.layers.%d.encoder_attn_layer_norm"},
-    {.role = LN_ROLE_CROSS_Q, .hf = "model.decoder.layers.%d.encoder_attn.q_proj"},
-    {.role = LN_ROLE_CROSS_K, .hf = "model.decoder.layers.%d.encoder_attn.k_proj"},
-    {.role = LN_ROLE_CROSS_V, .hf = "model.decoder.layers.%d.encoder_attn.v_proj"},
-    {.role = LN_ROLE_CROSS_O, .hf = "model.decoder.layers.%d.encoder_attn.out_proj"},
+#define LAYERS(stack, enc)                                                                         \
+    ROW(LN_ROLE_Q, stack, "layers.%d.self_attn.q_proj", enc),                                      \
+        ROW(LN_ROLE_K, stack, "layers.%d.self_attn.k_proj", enc),                                  \
+        ROW(LN_ROLE_V, stack, "layers.%d.self_attn.v_proj", enc),                                  \
+        ROW(LN_ROLE_O, stack, "layers.%d.self_attn.out_proj", enc),                                \
+        ROW(LN_ROLE_ATTENTION_NORM, stack, "layers.%d.self_attn_layer_norm", enc),                 \
+        ROW(LN_ROLE_UP, stack, "layers.%d.fc1", enc),                                              \
+        ROW(LN_ROLE_DOWN, stack, "layers.%d.fc2", enc),                                            \
+        ROW(LN_ROLE_FFN_NORM, stack, "layers.%d.final_layer_norm", enc)
+
+/* What models of these families have alike: the ends, and layers of both stacks. */
+#define ALIKE                                                                                      \
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.shared"}, {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},  \
+        {.role = LN_ROLE_OUTPUT_BIAS,                                                              \
+         .hf = "final_logits_bias",                                                                \
+         .hf_bare = true,                                                                          \
+         .optional = true},                                                                        \
+        LAYERS("encoder", true), LAYERS("decoder", false),                                         \
+        ROW(LN_ROLE_CROSS_NORM, "decoder", "layers.%d.encoder_attn_layer_norm", false),            \
+        ROW(LN_ROLE_CROSS_Q, "decoder", "layers.%d.encoder_attn.q_proj", false),                   \
+        ROW(LN_ROLE_CROSS_K, "decoder", "layers.%d.encoder_attn.k_proj", false),                   \
+        ROW(LN_ROLE_CROSS_V, "decoder", "layers.%d.encoder_attn.v_proj", false),                   \
+        ROW(LN_ROLE_CROSS_O, "decoder", "layers.%d.encoder_attn.out_proj", false)
+
+#define OF_BOTH(r, name) ROW(r, "encoder", name, true), ROW(r, "decoder", name, false)
+
+static const ln_binding bart_bindings[] = {
+    ALIKE,
+    OF_BOTH(LN_ROLE_LEARNED_POSITIONS, "embed_positions"),
+    OF_BOTH(LN_ROLE_EMBEDDING_NORM, "layernorm_embedding"),
 };
+
+static const ln_binding mbart_bindings[] = {
+    ALIKE,
+    OF_BOTH(LN_ROLE_LEARNED_POSITIONS, "embed_positions"),
+    OF_BOTH(LN_ROLE_EMBEDDING_NORM, "layernorm_embedding"),
+    OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
+};
+
+static const ln_binding pegasus_bindings[] = {
+    ALIKE,
+    OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
+};
+
+#define EMBEDDINGS "model.encoder.embed_tokens.weight|model.decoder.embed_tokens.weight"
+
+/* Untied, either stack has an embedding of its own. */
+#define BOTH_STACKS                                                                                \
+    .refused = "!tie_word_embeddings", .norm = LN_NORM_LAYER, LN_NO_GATE(LN_ACT_GELU),             \
+    .positions = LN_POSITIONS_LEARNED, .has_encoder = true, .tied_by_default = true
 
 const ln_family ln_family_bart = {
     .name = "bart",
-    .ignored = "model.encoder.embed_tokens.weight|model.decoder.embed_tokens.weight",
+    .ignored = EMBEDDINGS,
     .defaults = "decoder_start_token_id=2",
-    .refused = "!tie_word_embeddings", /* then either stack has an embedding of its own */
-    .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,
-    LN_NO_GATE(LN_ACT_GELU),
-    .positions = LN_POSITIONS_LEARNED,
     .learned_offset = 2,
-    .has_encoder = true,
-    .tied_by_default = true,
-    LN_BINDINGS(bindings),
+    BOTH_STACKS,
+    LN_BINDINGS(bart_bindings),
+};
+
+const ln_family ln_family_mbart = {
+    .name = "mbart",
+    .ignored = EMBEDDINGS,
+    .learned_offset = 2,
+    BOTH_STACKS,
+    LN_BINDINGS(mbart_bindings),
+};
+
+const ln_family ln_family_pegasus = {
+    .name = "pegasus",
+    .ignored =
+        EMBEDDINGS "|model.encoder.embed_positions.weight|model.decoder.embed_positions.weight",
+    .computed_positions = true,
+    .even_sinusoids = true,
+    BOTH_STACKS,
+    LN_BINDINGS(pegasus_bindings),
 };

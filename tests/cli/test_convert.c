@@ -60,6 +60,7 @@ static const struct {
     {"jetmoe", "jetmoe"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
+    {"m2m_100", "m2m_100"},
     {"mllama", "mllama"},
     {"mistral_large4", "mistral_large4"},
     {"modernbert_decoder", "modernbert_decoder"},

@@ -94,6 +94,9 @@ VARIANTS = {
         decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=128,
         max_position_embeddings=512, scale_embedding=True, decoder_start_token_id=2,
         forced_eos_token_id=None),
+    "m2m_100": lambda: hf.M2M100Config(
+        **dict(SEQ2SEQ, bos_token_id=0, pad_token_id=1, decoder_start_token_id=2),
+        scale_embedding=True),
     "mbart": lambda: hf.MBartConfig(**SEQ2SEQ, scale_embedding=True),
     "pegasus": lambda: hf.PegasusConfig(**SEQ2SEQ, activation_function="relu"),
 }

@@ -1,6 +1,7 @@
 /* BART: encoder and decoder, learned positions that begin at row 2, norms behind the residual.
- * mBART has norms before blocks and at the end of each stack, Marian positions of sines and cosines
- * and no norm of embeddings, Pegasus both. */
+ * mBART has norms before blocks and at the end of each stack. So have Pegasus and M2M 100 (NLLB),
+ * with sines and cosines as positions and no norm of embeddings; M2M's positions begin behind the
+ * padding token's number. */
 #include "model/families/bindings.h"
 
 #define ROW(r, stack, name, enc)                                                                   \
@@ -45,7 +46,7 @@ static const ln_binding mbart_bindings[] = {
     OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
 };
 
-static const ln_binding pegasus_bindings[] = {
+static const ln_binding sinusoid_bindings[] = {
     ALIKE,
     OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
 };
@@ -82,5 +83,16 @@ const ln_family ln_family_pegasus = {
     .computed_positions = true,
     .even_sinusoids = true,
     BOTH_STACKS,
-    LN_BINDINGS(pegasus_bindings),
+    LN_BINDINGS(sinusoid_bindings),
+};
+
+const ln_family ln_family_m2m_100 = {
+    .name = "m2m_100",
+    .ignored =
+        EMBEDDINGS "|model.encoder.embed_positions.weights|model.decoder.embed_positions.weights",
+    .computed_positions = true,
+    .learned_offset = 2,
+    .learned_after_pad = true,
+    BOTH_STACKS,
+    LN_BINDINGS(sinusoid_bindings),
 };

@@ -293,6 +293,24 @@ static void linear_multiplies_bytes_with_a_scale_per_row(void **state) {
                                     .scale = 1.0f});
 }
 
+/* So few columns that a GPU's blocks take 64 of them at a time, then more. */
+static void linear_multiplies_narrow_tiles(void **state) {
+    (void)state;
+    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_Q4_K, LN_DTYPE_F32};
+    for (size_t i = 0; i < 12; i++) {
+        ln_dtype dtype = types[i % 3];
+        check_linear(&(linear_case){.dtype = dtype,
+                                    .byte_dtype = i % 3 == 2 ? LN_DTYPE_I8 : LN_DTYPE_F32,
+                                    .n_rows = 250,
+                                    .n_in = i % 3 == 2 ? 992 : 512,
+                                    .n_out = (i / 3 % 2 ? 9000 : 4000) / LESS,
+                                    .has_bias = i / 6,
+                                    .has_residual = i / 6 == 0,
+                                    .activation = i / 6 ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 0.5f});
+    }
+}
+
 /* As prompts meet them, with all that may come behind the sums. */
 static void linear_multiplies_long_prompts(void **state) {
     (void)state;
@@ -444,6 +462,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_bands_of_tiles),
     cmocka_unit_test(linear_multiplies_shared_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
+    cmocka_unit_test(linear_multiplies_narrow_tiles),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),
     cmocka_unit_test(linear_multiplies_layer_after_layer),

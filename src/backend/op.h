@@ -379,7 +379,7 @@ typedef enum ln_router {
     LN_ROUTER_SOFTMAX_CHOSEN, /* the best, then softmax over these */
     LN_ROUTER_SIGMOID,
     LN_ROUTER_SIGMOID_CHOSEN, /* the best, then the sigmoid of each */
-    LN_ROUTER_ROOT_SOFTPLUS,  /* sqrt(softplus(x)); the CPU's alone */
+    LN_ROUTER_ROOT_SOFTPLUS,  /* sqrt(softplus(x)) */
     /* The best two, each after a softmax over those that come near it: those behind it by no more
      * than 2 jitter of the larger magnitude; the second of what the first leaves (SparseMixer) */
     LN_ROUTER_SPARSEMIXER
@@ -387,7 +387,7 @@ typedef enum ln_router {
 
 /* Chooses n_used experts for each token: scores from the router's logits; with groups, only
  * experts of the n_groups_used best groups compete. `bias` counts for the choice alone. With
- * `by_token` a token's experts are its row there, whatever the scores (the CPU's alone). */
+ * `by_token` a token's experts are its row there, whatever the scores. */
 typedef struct ln_op_route {
     const float *logits;       /* [n_tokens][n_experts] */
     const float *bias;         /* [n_experts] or NULL */

@@ -57,7 +57,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_head_dim = 640,
                              .max_heads = 128,
                              .max_indexed = 2048,
-                             .max_experts = 512,
+                             .max_experts = 600,
                              .max_state_dim = 160,
                              .n_adapters = 5};
     LN_TRY(ln_backend_create(name, options, &s->backend, err));

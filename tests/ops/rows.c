@@ -563,6 +563,119 @@ static void rowwise_is_that_of_scalar(void **state) {
     }
 }
 
+/* ---- streams that mix ------------------------------------------------------------------------ */
+
+/* Streams of n_rows rows after they have mixed by a matrix of x; malloc'd. */
+static float *run_mix(side *s, size_t n_rows, size_t n, const float *mixes, const float *x,
+                      const float *streams) {
+    const size_t dim = ROWWISE_DIM, width = (2 + n) * n;
+    ln_batch batch = {.n_tokens = n_rows};
+    ln_op ops[2] = {{.kind = LN_OP_ROWWISE, .batch = &batch},
+                    {.kind = LN_OP_ROWWISE, .batch = &batch}};
+    ops[0].rowwise = (ln_op_rowwise){.function = LN_ROWWISE_SINKHORN,
+                                     .n_rows = n_rows,
+                                     .dim = width,
+                                     .n_streams = n,
+                                     .eps = 1e-6f,
+                                     .n_rounds = 20,
+                                     .x = put(s, mixes, n_rows * width),
+                                     .out = put(s, NULL, n_rows * n * n)};
+    ops[1].rowwise = (ln_op_rowwise){.function = LN_ROWWISE_MIX,
+                                     .n_rows = n_rows,
+                                     .dim = dim,
+                                     .n_streams = n,
+                                     .x = put(s, x, n_rows * dim),
+                                     .y = put(s, mixes, n_rows * n),
+                                     .coefs = ops[0].rowwise.out,
+                                     .streams = put(s, streams, n_rows * n * dim)};
+    run_ops(s, ops, 2);
+    float *result = get(s, ops[1].rowwise.streams, n_rows * n * dim);
+    free_placed(s);
+    return result;
+}
+
+static void streams_mix_as_those_of_scalar(void **state) {
+    (void)state;
+    static const size_t counts[] = {2, 3, 4, LN_MAX_MIXED};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (!ops_takes_case())
+            continue;
+        size_t n = counts[i], of_row = n * ROWWISE_DIM;
+        float *mixes = noise_rows(N_TOKENS * (2 + n) * n), *x = noise_rows(N_TOKENS * ROWWISE_DIM);
+        float *streams = noise_rows(N_TOKENS * of_row);
+        float *want = run_mix(&oracle, N_TOKENS, n, mixes, x, streams);
+        float *got = run_mix(&subject, N_TOKENS, n, mixes, x, streams);
+        float *one = run_mix(&subject, 1, n, mixes, x, streams);
+        assert_near("streams", got, want, N_TOKENS * of_row, 1e-5);
+        assert_memory_equal(one, got, of_row * sizeof *one);
+        free(mixes), free(x), free(streams), free(want), free(got), free(one);
+    }
+}
+
+/* ---- experts of a table ---------------------------------------------------------------------- */
+
+enum { TABLE_USED = 6 };
+
+/* Experts and their weights by roots of softplus: those of a table, or the best; malloc'd. */
+static route_result run_roots(side *s, size_t n_tokens, size_t n_experts, const float *logits,
+                              const int32_t *table, const int32_t *tokens) {
+    size_t n_rows = n_tokens * TABLE_USED;
+    ln_batch batch = {.n_tokens = n_tokens, .tokens = tokens};
+    ln_op ops[2] = {{.kind = LN_OP_ROUTE, .batch = &batch}, {.kind = LN_OP_GROUP, .batch = &batch}};
+    ops[0].route =
+        (ln_op_route){.logits = put(s, logits, n_tokens * n_experts),
+                      .by_token = table != NULL ? put_ids(s, table, VOCAB * TABLE_USED) : NULL,
+                      .router = LN_ROUTER_ROOT_SOFTPLUS,
+                      .n_experts = n_experts,
+                      .n_used = TABLE_USED,
+                      .normalize = true,
+                      .scale = 1.5f,
+                      .experts = put_ids(s, NULL, n_rows),
+                      .weights = put(s, NULL, n_rows)};
+    ops[1].group = (ln_op_group){.experts = ops[0].route.experts,
+                                 .n_rows = n_rows,
+                                 .n_experts = n_experts,
+                                 .order = put_ids(s, NULL, n_rows),
+                                 .starts = put_ids(s, NULL, n_experts + 1)};
+    run_ops(s, ops, 2);
+    route_result r = {.weights = get(s, ops[0].route.weights, n_rows)};
+    r.experts = (int32_t *)(void *)get(s, (float *)(void *)ops[0].route.experts, n_rows);
+    r.order = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.order, n_rows);
+    free_placed(s);
+    return r;
+}
+
+/* More experts than a warp's lanes hold choose by another path. */
+static void roots_of_softplus_and_tables_choose_experts(void **state) {
+    (void)state;
+    static const size_t n_experts[] = {8, 256, 600};
+    for (size_t i = 0; i < 2 * sizeof n_experts / sizeof *n_experts; i++) {
+        if (!ops_takes_case())
+            continue;
+        size_t n = n_experts[i / 2], n_rows = (size_t)TOKENS * TABLE_USED;
+        float *logits = noise_rows(TOKENS * n);
+        int32_t table[VOCAB * TABLE_USED], tokens[TOKENS];
+        for (size_t id = 0; id < VOCAB; id++)
+            for (size_t j = 0, first = draw(n); j < TABLE_USED; j++)
+                table[id * TABLE_USED + j] = (int32_t)((first + j) % n);
+        for (size_t token = 0; token < TOKENS; token++)
+            tokens[token] = (int32_t)draw(VOCAB);
+        for (size_t j = 0; j < n; j++)
+            logits[j] *= 90.0f; /* of a token: softplus of what is far from 0 */
+        const int32_t *rows = i % 2 == 1 ? table : NULL;
+        route_result want = run_roots(&oracle, TOKENS, n, logits, rows, tokens);
+        route_result got = run_roots(&subject, TOKENS, n, logits, rows, tokens);
+        route_result one = run_roots(&subject, 1, n, logits, rows, tokens);
+        assert_memory_equal(got.experts, want.experts, n_rows * sizeof *got.experts);
+        assert_memory_equal(got.order, want.order, n_rows * sizeof *got.order);
+        assert_near("weights of experts", got.weights, want.weights, n_rows, 2e-6);
+        assert_memory_equal(one.experts, got.experts, TABLE_USED * sizeof *one.experts);
+        assert_memory_equal(one.weights, got.weights, TABLE_USED * sizeof *one.weights);
+        free_route(&want), free_route(&got), free_route(&one);
+        free(logits);
+    }
+}
+
 /* ---- few rows -------------------------------------------------------------------------------- */
 
 /* Experts of up to four tokens, which a block chooses or sorts at once. */
@@ -681,5 +794,7 @@ const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(few_tokens_find_their_experts),
     cmocka_unit_test(narrow_linears_go_with_wide_ones),
     cmocka_unit_test(experts_of_other_groups_compete),
+    cmocka_unit_test(streams_mix_as_those_of_scalar),
+    cmocka_unit_test(roots_of_softplus_and_tables_choose_experts),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -62,7 +62,7 @@ int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
     case LN_CUDA_ATTENTION: return ln_cuda_attention_convert(launch, ops, step, stream);
     case LN_CUDA_LINEAR_PAIR: return ln_cuda_linear_pair(first, step, stream);
     case LN_CUDA_ROUTE_GROUP:
-        return launch->converts_x ? ln_cuda_route_group_convert(first, &launch->x, stream)
+        return launch->converts_x ? ln_cuda_route_group_convert(first, &launch->x, step, stream)
                                   : ln_cuda_route_group(first, step, stream);
     case LN_CUDA_OP:
     case LN_CUDA_LAUNCH_KINDS: break;

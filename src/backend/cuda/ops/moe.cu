@@ -56,6 +56,8 @@ static __device__ void score_experts(const ln_op_route &p, const float *logits, 
         largest = fmaxf(largest, scores[i]);
         if (p.router == LN_ROUTER_SIGMOID)
             scores[i] = 1.0f / (1.0f + expf(-scores[i]));
+        if (p.router == LN_ROUTER_ROOT_SOFTPLUS)
+            scores[i] = sqrtf(fmaxf(scores[i], 0.0f) + log1pf(expf(-fabsf(scores[i]))));
     }
     if (p.router != LN_ROUTER_SOFTMAX)
         return;
@@ -110,7 +112,7 @@ static __device__ void expert_weights(const ln_op_route &p, const int32_t *exper
             weights[i] = 1.0f / (1.0f + expf(-weights[i]));
     for (size_t i = 0; i < p.n_used; i++)
         total += weights[i];
-    if (p.router == LN_ROUTER_SIGMOID)
+    if (p.router == LN_ROUTER_SIGMOID || p.router == LN_ROUTER_ROOT_SOFTPLUS)
         total += 1e-20f;
     bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
     for (size_t i = 0; i < p.n_used; i++)
@@ -176,7 +178,7 @@ static __device__ float lane_weight(const ln_op_route &p, int expert, float weig
         weight = 1.0f / (1.0f + expf(-weight));
     for (size_t i = 0; i < p.n_used; i++)
         total += __shfl_sync(all, weight, (int)i);
-    if (p.router == LN_ROUTER_SIGMOID)
+    if (p.router == LN_ROUTER_SIGMOID || p.router == LN_ROUTER_ROOT_SOFTPLUS)
         total += 1e-20f;
     bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
     weight = (normalize ? weight / total : weight) * p.scale;
@@ -186,16 +188,17 @@ static __device__ float lane_weight(const ln_op_route &p, int expert, float weig
 
 enum { EXPERTS_OF_LANES = 16 * LN_WARP }; /* whose keys are in registers */
 
-/* Up to 32 choices of up to EXPERTS_OF_LANES experts. */
+/* Up to 32 choices of up to EXPERTS_OF_LANES experts; `own` are the token's by a table, or NULL. */
 static __device__ void route_by_lanes(const ln_op_route &p, const float *contest,
-                                      const float *scores, int32_t *experts, float *weights) {
-    int expert = 0;
-    float weight = 0.0f;
-    if (p.n_experts <= 4 * LN_WARP)
+                                      const float *scores, const int32_t *own, int32_t *experts,
+                                      float *weights) {
+    int expert = own != NULL && threadIdx.x < p.n_used ? own[threadIdx.x] : 0;
+    float weight = scores[expert];
+    if (own == NULL && p.n_experts <= 4 * LN_WARP)
         choose<4>(p, contest, scores, &expert, &weight);
-    else if (p.n_experts <= 8 * LN_WARP)
+    else if (own == NULL && p.n_experts <= 8 * LN_WARP)
         choose<8>(p, contest, scores, &expert, &weight);
-    else
+    else if (own == NULL)
         choose<16>(p, contest, scores, &expert, &weight);
     weight = lane_weight(p, expert, weight);
     if (threadIdx.x < p.n_used) {
@@ -204,10 +207,18 @@ static __device__ void route_by_lanes(const ln_op_route &p, const float *contest
     }
 }
 
+typedef struct route_args {
+    ln_op_route op;
+    const int32_t *tokens; /* [n_tokens] ids */
+} route_args;
+
 /* A token's experts, by a warp; scores: of the warp, with contest and group scores, 3 n_experts
  * floats. */
-static __device__ __forceinline__ void route_token(const ln_op_route &p, size_t token,
+static __device__ __forceinline__ void route_token(const route_args &args, size_t token,
                                                    float *scores) {
+    const ln_op_route &p = args.op;
+    const int32_t *own =
+        p.by_token != NULL ? p.by_token + (size_t)args.tokens[token] * p.n_used : NULL;
     float *contest = scores + p.n_experts;
     int32_t *experts = p.experts + token * p.n_used;
     float *weights = p.weights + token * p.n_used;
@@ -219,11 +230,11 @@ static __device__ __forceinline__ void route_token(const ln_op_route &p, size_t 
         drop_groups(p, contest, contest + p.n_experts);
     if (p.router != LN_ROUTER_SPARSEMIXER && p.n_experts <= EXPERTS_OF_LANES &&
         p.n_used <= min((size_t)LN_WARP, p.n_experts)) {
-        route_by_lanes(p, contest, scores, experts, weights);
+        route_by_lanes(p, contest, scores, own, experts, weights);
         return;
     }
     for (size_t i = 0; i < p.n_used; i++) {
-        size_t best = best_of(contest, p.n_experts);
+        size_t best = own != NULL ? (size_t)own[i] : best_of(contest, p.n_experts);
         float weight = scores[best];
         if (p.router == LN_ROUTER_SPARSEMIXER)
             weight = mix_sparsely(p, scores, contest, best);
@@ -240,7 +251,7 @@ static __device__ __forceinline__ void route_token(const ln_op_route &p, size_t 
 }
 
 /* Grid: a warp per token. Shared memory: 3 n_experts floats. */
-static __global__ void route(const __grid_constant__ ln_op_route p) {
+static __global__ void route(const __grid_constant__ route_args p) {
     extern __shared__ float scores[];
     ln_pdl_launch_and_wait();
     route_token(p, blockIdx.x, scores);
@@ -248,8 +259,9 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     size_t shared = 3 * op->route.n_experts * sizeof(float);
+    route_args args = {op->route, step->batch.tokens};
     return ln_pdl_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
-                         op->route);
+                         args);
 }
 
 /* ---- group ----------------------------------------------------------------------------------- */
@@ -387,7 +399,7 @@ int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
 /* ---- route and group ------------------------------------------------------------------------- */
 
 typedef struct choice {
-    ln_op_route route;
+    route_args route;
     ln_op_group group;
 } choice;
 
@@ -401,10 +413,9 @@ static __global__ void route_and_group(const __grid_constant__ choice p) {
 }
 
 int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream) {
-    (void)step;
-    choice args = {ops[0].route, ops[1].group};
+    choice args = {{ops[0].route, step->batch.tokens}, ops[1].group};
     return ln_pdl_launch(route_and_group, dim3(1), LN_WARP,
-                         3 * args.route.n_experts * sizeof(float), stream, args);
+                         3 * args.route.op.n_experts * sizeof(float), stream, args);
 }
 
 /* What else the launch converts: rows of float32. */
@@ -440,9 +451,9 @@ static __global__ void route_group_convert(const __grid_constant__ choice_and_ro
 }
 
 int ln_cuda_route_group_convert(const ln_op *ops, const ln_converted_act *x,
-                                ln_cuda_stream stream) {
+                                const ln_cuda_step *step, ln_cuda_stream stream) {
     choice_and_rows args = {};
-    args.both.route = ops[0].route;
+    args.both.route = {ops[0].route, step->batch.tokens};
     args.both.group = ops[1].group;
     args.x = x->of;
     args.stride = x->stride;

@@ -11,7 +11,8 @@ extern "C" {
 
 /* An LN_OP_ROUTE of one token and its LN_OP_GROUP, and beside them x to its form, which is not by
  * row. */
-int ln_cuda_route_group_convert(const ln_op *ops, const ln_converted_act *x, ln_cuda_stream stream);
+int ln_cuda_route_group_convert(const ln_op *ops, const ln_converted_act *x,
+                                const ln_cuda_step *step, ln_cuda_stream stream);
 
 #ifdef __cplusplus
 }

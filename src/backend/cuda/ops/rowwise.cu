@@ -1,12 +1,12 @@
-/* LN_OP_ROWWISE: AltUp's streams, rows brought to the size of others, and gates of which few elements
- * stay. Grid n_rows, block 256: a block has a row. Bytes moved: rows with sums are read twice, others
- * once; one is written, or one for each stream. */
+/* LN_OP_ROWWISE: AltUp's streams, streams that mix and their coefficients, rows brought to the size
+ * of others, and gates of which few elements stay. Grid n_rows, block 256: a block has a row. Bytes
+ * moved: rows with sums are read twice, others once; one is written, or one for each stream. */
 #include "backend/cuda/activations/function.cuh"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
-enum { ROWWISE_THREADS = 256 };
+enum { ROWWISE_THREADS = LN_MAX_MIXED * LN_MAX_MIXED };
 
 /* The mean of (x[i] - middle)^2, in every thread. */
 static __device__ float mean_square(const float *x, size_t n, float middle, float *shared) {
@@ -65,8 +65,50 @@ static __device__ void correct(const ln_op_rowwise &p, size_t row) {
     }
 }
 
+/* A thread has a coefficient; coefs [n_streams][n_streams] is shared. */
+static __device__ void balance(const ln_op_rowwise &p, size_t row, float *coefs) {
+    size_t n = p.n_streams, from = threadIdx.x / n, to = threadIdx.x % n;
+    const float *x = p.x + (row + 1) * p.dim - n * n + from * n;
+    float largest = -INFINITY, total = 0.0f, own = 0.0f;
+    if (from < n) {
+        for (size_t i = 0; i < n; i++)
+            largest = fmaxf(largest, x[i]);
+        for (size_t i = 0; i < n; i++)
+            total += expf(x[i] - largest);
+        own = expf(x[to] - largest) / total + p.eps;
+    }
+    for (size_t pass = 0; pass + 1 < 2 * p.n_rounds; pass++) { /* columns first, and last */
+        coefs[threadIdx.x] = own;
+        __syncthreads();
+        float sum = p.eps;
+        for (size_t i = 0; i < n && from < n; i++)
+            sum += pass % 2 == 0 ? coefs[i * n + to] : coefs[from * n + i];
+        own /= sum;
+        __syncthreads();
+    }
+    if (from < n)
+        p.out[row * n * n + threadIdx.x] = own;
+}
+
+static __device__ void mix(const ln_op_rowwise &p, size_t row) {
+    size_t n = p.n_streams;
+    const float *x = p.x + row * p.dim, *y = p.y + row * n, *coefs = p.coefs + row * n * n;
+    float *streams = p.streams + row * n * p.dim;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x) {
+        float old[LN_MAX_MIXED];
+        for (size_t from = 0; from < n; from++)
+            old[from] = streams[from * p.dim + i];
+        for (size_t to = 0; to < n; to++) {
+            float sum = y[to] * x[i];
+            for (size_t from = 0; from < n; from++)
+                sum += coefs[from * n + to] * old[from];
+            streams[to * p.dim + i] = sum;
+        }
+    }
+}
+
 static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
-    __shared__ float shared[LN_MAX_WARPS];
+    __shared__ float shared[ROWWISE_THREADS]; /* of sums, or coefficients */
     ln_pdl_launch_and_wait();
     size_t row = blockIdx.x;
     switch (p.function) {
@@ -74,8 +116,8 @@ static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     case LN_ROWWISE_MATCH: match_size(p, row, shared); return;
     case LN_ROWWISE_PREDICT: predict(p, row); return;
     case LN_ROWWISE_CORRECT: correct(p, row); return;
-    case LN_ROWWISE_SINKHORN:
-    case LN_ROWWISE_MIX: return; /* the CPU's alone */
+    case LN_ROWWISE_SINKHORN: balance(p, row, shared); return;
+    case LN_ROWWISE_MIX: mix(p, row); return;
     }
 }
 

@@ -87,6 +87,15 @@ static void init_stages(linnet_engine *engine, ln_layout *layout) {
     executor->part_seqs = PART_SEQS;
 }
 
+/* Whether no stage but the first reads ids of tokens, which others are not sent while steps run
+ * ahead. */
+static bool can_follow_tokens(const linnet_engine *engine) {
+    const ln_spec *spec = &engine->plan.spec;
+    return !ln_spec_leads(spec) ||
+           !ln_spec_reads_tokens(&engine->model->spec,
+                                 spec->ranks.layers.begin + spec->ranks.layers.n);
+}
+
 /* Binds what records and runs steps. */
 static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_engine_plan *plan = &engine->plan;
@@ -110,7 +119,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
         .layers = {ln_kv_layer_index(spec, plan->cpu_layers.n_layers), all.end},
         .ops = (ln_op *)(void *)(base + at->ops),
         .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->cpu_experts.n_layers == 0 &&
-                           plan->draft_tokens == 0,
+                           plan->draft_tokens == 0 && can_follow_tokens(engine),
     };
     ln_engine_plan_lay_out_kv(spec, plan, executor->layers, plan->kv_shape.n_blocks, &kv,
                               executor->kv.layers, engine->kv.memory);

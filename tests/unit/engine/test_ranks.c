@@ -15,7 +15,7 @@ typedef struct mesh {
 
 static const mesh meshes[] = {
     {2, 1, 1, "llama"},  {3, 1, 1, "gemma2"},  {1, 1, 2, "llama"},       {2, 1, 2, "llama"},
-    {1, 1, 2, "mamba2"}, {1, 1, 2, "gemma3n"}, {1, 2, 1, "deepseek_v3"},
+    {1, 1, 2, "mamba2"}, {1, 1, 2, "gemma3n"}, {1, 2, 1, "deepseek_v3"}, {1, 1, 2, "deepseek_v4"},
 };
 
 static size_t count(const mesh *m) {
@@ -111,6 +111,16 @@ static void steps_ahead_give_the_tokens_of_those_that_wait(void **state) {
         assert_true(backends[0]->n_ahead > GOLDEN_OUTPUT);
         linnet_model_close(g.model);
     }
+}
+
+/* Its first layer alone chooses experts by a table, so that a second stage may run ahead. */
+static void layers_that_read_tokens_are_known(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "deepseek_v4");
+    assert_true(ln_spec_reads_tokens(&g.model->spec, 0));
+    assert_false(ln_spec_reads_tokens(&g.model->spec, 1));
+    linnet_model_close(g.model);
 }
 
 /* All steps of one sequence but the first, which has its prompt, are told ahead. */
@@ -287,6 +297,7 @@ static void a_start_that_fails_ends_all_ranks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_that_read_tokens_are_known),
         cmocka_unit_test(only_the_first_token_waits_for_rank_0),
         cmocka_unit_test(steps_ahead_give_the_tokens_of_those_that_wait),
         cmocka_unit_test(parts_are_started_behind_one_another),

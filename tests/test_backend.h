@@ -27,14 +27,4 @@ static inline bool test_has_backend(const char *backend) {
     return !is_missing;
 }
 
-/* Whether a backend runs a golden model; CUDA refuses two by name, as it has no compressed
- * entries. */
-static inline bool test_backend_runs(const char *backend, const char *model) {
-    static const char *const refused[] = {"deepseek_v4", "glm5_next"};
-    bool is_refused = false;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        is_refused |= strncmp(model, refused[i], strlen(refused[i])) == 0;
-    return strcmp(backend, "cuda") != 0 || !is_refused;
-}
-
 #endif

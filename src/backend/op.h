@@ -286,7 +286,7 @@ typedef struct ln_op_latent {
  * value * softmax(gate + bias), then norm and RoPE at the run's first position. Rows of tokens are
  * in the cache, float32, of one head: [values | gates], of `dim` each. With overlaps they are of 2
  * dim: an entry takes the first halves of the rows of the run before, too, if there is one, and the
- * second halves of its own. The CPU's alone. */
+ * second halves of its own. */
 typedef struct ln_op_compress {
     const ln_kv_layer *rows, *entries; /* entries: one head of keys, and no values */
     bool overlaps;
@@ -304,7 +304,7 @@ typedef struct ln_op_index {
     const float *weights;  /* [n_tokens][n_heads] */
     const ln_kv_layer *kv; /* one head of keys, and no values */
     size_t n_heads, top_k;
-    bool in_tokens;     /* of entries; the CPU's alone */
+    bool in_tokens;     /* of entries */
     int32_t *positions; /* [n_tokens][ln_index_width] */
 } ln_op_index;
 
@@ -348,8 +348,8 @@ typedef struct ln_op_attention {
     const int32_t *indices;
     size_t top_k, run_tokens;
     /* compressed entries, keys and values in one, that a token sees beside its positions: all that
-     * are complete, in splits of their own behind those of positions; NULL: none. The CPU's alone
-     */
+     * are complete, in splits of their own behind those of positions; NULL: it sees its positions
+     * alone */
     const ln_kv_layer *entries;
     float *out; /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;

@@ -118,6 +118,7 @@ int main(int argc, char **argv) {
     failed |= run_group("rows", row_tests, n_row_tests);
     failed |= run_group("attention", attention_tests, n_attention_tests);
     failed |= run_group("index", index_tests, n_index_tests);
+    failed |= run_group("entries", entry_tests, n_entry_tests);
     failed |= run_group("recurrent", recurrent_tests, n_recurrent_tests);
     failed |= run_group("chain", chain_tests, n_chain_tests);
     failed |= run_group("adapters", adapter_tests, n_adapter_tests);

@@ -413,8 +413,18 @@ static const ln_kv_layer *cache_of(const ln_op *op) {
     switch (op->kind) {
     case LN_OP_QKV: return op->qkv.kv;
     case LN_OP_LATENT: return op->latent.kv;
+    case LN_OP_COMPRESS: return op->compress.rows;
     case LN_OP_INDEX: return op->index.kv;
     case LN_OP_ATTENTION: return op->attention.kv;
+    default: return NULL;
+    }
+}
+
+/* What it reads or writes beside it, perhaps in another group. */
+static const ln_kv_layer *entries_of(const ln_op *op) {
+    switch (op->kind) {
+    case LN_OP_COMPRESS: return op->compress.entries;
+    case LN_OP_ATTENTION: return op->attention.entries;
     default: return NULL;
     }
 }
@@ -427,6 +437,11 @@ static const ln_state_cache *states_of(const ln_op *op) {
     }
 }
 
+static void use_table(ln_cuda_table_use *uses, const ln_kv_layer *kv) {
+    if (kv != NULL)
+        uses[kv->group].block_tokens = kv->entry_tokens > 0 ? kv->table_tokens : kv->block_tokens;
+}
+
 /* Sends the batch that all operations share; operations without a batch read nothing of it. */
 static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cuda_step *step) {
     ln_cuda_table_use uses[LN_MAX_KV_GROUPS] = {{0}};
@@ -435,9 +450,8 @@ static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cud
     if (batch == NULL)
         return 0;
     for (size_t i = 0; i < n_ops; i++) {
-        const ln_kv_layer *kv = cache_of(&ops[i]);
-        if (kv != NULL)
-            uses[kv->group].block_tokens = kv->block_tokens;
+        use_table(uses, cache_of(&ops[i]));
+        use_table(uses, entries_of(&ops[i]));
         const ln_state_cache *cache = states_of(&ops[i]);
         if (cache != NULL) {
             uses[cache->states->group].has_states = true;

@@ -1,5 +1,6 @@
 #include "backend/cuda/launch.h"
 
+#include "backend/cuda/ops/compress.h"
 #include "backend/cuda/ops/route.h"
 #include "backend/cuda/ranks/launch.h"
 #include "backend/cuda/ranks/link.h"
@@ -11,6 +12,7 @@ static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_LINEAR] = ln_cuda_linear,
     [LN_OP_QKV] = ln_cuda_qkv,
     [LN_OP_LATENT] = ln_cuda_latent,
+    [LN_OP_COMPRESS] = ln_cuda_compress,
     [LN_OP_INDEX] = ln_cuda_index,
     [LN_OP_ATTENTION] = ln_cuda_attention,
     [LN_OP_ROUTE] = ln_cuda_route,

@@ -120,34 +120,11 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
-/* What of a model only the CPU runs, or NULL. */
-static const char *part_for_cpu(const ln_spec *spec) {
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
-        if (spec->layers[i].attention.compressed.q_latent > 0)
-            return "attention whose values are its keys (DeepSeek V4)";
-        if (spec->layers[i].attention.indexer.run_tokens > 0)
-            return "indexer that chooses runs of tokens (GLM 5 Next)";
-        if (moe->n_experts > 0 && (moe->router == LN_ROUTER_ROOT_SOFTPLUS || moe->hash_routed))
-            return "router of square roots of softplus, or by a table of tokens";
-    }
-    return spec->hyper.n_rounds > 0 ? "residual streams that mix" : NULL;
-}
-
-/* The backend of the last layers. Where "auto" finds no GPU, or the layers are not for one, the CPU
- * runs all. */
-static ln_status create_backend(const linnet_model *model, linnet_engine_options *options,
+/* The backend of the last layers. Where "auto" finds no GPU, the CPU runs all. */
+static ln_status create_backend(linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    const char *part = part_for_cpu(&model->spec);
-    bool is_auto = strcmp(options->backend, "auto") == 0;
-    bool on_cpu = options->gpu_layers == 0 || strcmp(options->backend, "cpu") == 0;
-    if (part != NULL && !is_auto && !on_cpu)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: the CUDA backend has no %s: gpu_layers 0 or backend cpu leaves it to "
-                       "the CPU",
-                       ln_checkpoint_path(model->checkpoint), part);
-    on_cpu |= part != NULL;
+    bool is_auto = strcmp(options->backend, "auto") == 0, on_cpu = options->gpu_layers == 0;
     LN_TRY(ln_backend_create(on_cpu ? "cpu" : options->backend, backend_options, backend, err));
     if (is_auto && !(*backend)->vtable->on_device)
         options->gpu_layers = 0;
@@ -231,7 +208,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_ranks = ln_mesh_count(&mesh);
     backend_options.n_local = place != NULL ? place->n_local : plan->n_ranks;
     backend_options.local_rank = place != NULL ? place->local_rank : mesh.rank;
-    LN_TRY(create_backend(model, &own, &backend_options, backend, err));
+    LN_TRY(create_backend(&own, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;

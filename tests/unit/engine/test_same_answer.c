@@ -152,8 +152,6 @@ static void positions_that_an_indexer_chooses(void **state) {
 }
 static void entries_that_sum_up_runs(void **state) {
     (void)state;
-    if (!test_backend_runs(engine_test_backend, "deepseek_v4"))
-        skip();
     check_model("deepseek_v4", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);

@@ -186,8 +186,6 @@ static void bits_do_not_depend_on_drafts(void **state) {
 
 static void entries_take_drafts_back(void **state) {
     (void)state;
-    if (!test_backend_runs(engine_test_backend, "deepseek_v4"))
-        skip();
     compare("deepseek_v4", exact_options(256, 6, 64, 1), NULL, 0);
     compare("deepseek_v4", exact_options(256, 4, 9, 1), NULL, 0);
     compare("glm5_next", exact_options(256, 6, 64, 1), NULL, 0);

@@ -7,8 +7,11 @@
  *
  * Choice: grid tokens, block CHOOSE_THREADS. A radix select over the bits of the scores, in the
  * order of floats, finds the least score that is chosen; then positions that reach it are written
- * in ascending order, of equal ones the first. Scores are read five times. */
+ * in ascending order, of equal ones the first. Scores are read five times.
+ *
+ * Of entries it is these that have keys and scores, by their number. */
 #include "backend/cuda/attention/select.h"
+#include "backend/cuda/ops/entries.cuh"
 #include "backend/cuda/ops/kv_cache.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/shared_bytes.cuh"
@@ -24,8 +27,9 @@ typedef struct index_args {
     const int32_t *block_tables, *positions, *token_seqs;
     size_t max_blocks;
     size_t first_token;
-    size_t stride; /* of the scores of a token */
-    float *scores; /* [INDEX_AT_ONCE][stride] */
+    size_t stride;            /* of the scores of a token */
+    float *scores;            /* [INDEX_AT_ONCE][stride] */
+    size_t run_tokens, width; /* of a choice, 1 or an entry's; of a token's choices */
     unsigned n_keys, row_fours;
 } index_args;
 
@@ -46,11 +50,9 @@ static __device__ void load_keys(const index_args &args, const int32_t *table, s
                                  size_t n, float4 *tile) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
     unsigned n_warps = (blockDim.x + LN_WARP - 1) / LN_WARP;
-    unsigned width = (unsigned)args.kv.k_dim, block_tokens = (unsigned)args.kv.block_tokens;
+    unsigned width = (unsigned)args.kv.k_dim;
     for (size_t i = warp; i < n; i += n_warps) {
-        unsigned position = (unsigned)(begin + i);
-        size_t row =
-            (size_t)table[position / block_tokens] * block_tokens + position % block_tokens;
+        size_t row = ln_single_row(args.kv, table, begin + i);
         float *key = (float *)(tile + i * args.row_fours);
         for (unsigned k = lane; k < 4 * args.row_fours; k += LN_WARP)
             key[k] = k < width ? ln_kv_load(args.keys, row, k) : 0.0f;
@@ -83,7 +85,8 @@ static __global__ void score_keys(const __grid_constant__ index_args args) {
     extern __shared__ float4 tile[];
     const ln_op_index &p = args.p;
     ln_pdl_launch_and_wait();
-    size_t token = args.first_token + blockIdx.y, n = (size_t)args.positions[token] + 1;
+    size_t token = args.first_token + blockIdx.y;
+    size_t n = ln_count_keys(args.kv, (size_t)args.positions[token]);
     size_t begin = (size_t)blockIdx.x * args.n_keys;
     if (n <= p.top_k || begin >= n)
         return;
@@ -159,16 +162,34 @@ static __device__ __forceinline__ unsigned rank_of(bool yes, unsigned *counts, u
     return rank;
 }
 
+/* Choice number `at`, of key i: its tokens, where they are asked for in place of entries. */
+static __device__ __forceinline__ void write_choice(const index_args &args, size_t at, size_t i,
+                                                    int32_t *positions) {
+    for (size_t j = 0; j < args.run_tokens; j++)
+        positions[at * args.run_tokens + j] = (int32_t)(i * args.run_tokens + j);
+}
+
+/* Tokens behind the last entry, which follow those of n choices. */
+static __device__ void write_rest(const index_args &args, size_t position, size_t n,
+                                  int32_t *positions) {
+    size_t n_behind = (position + 1) % args.run_tokens;
+    for (size_t j = threadIdx.x; j < n_behind; j += CHOOSE_THREADS)
+        positions[n * args.run_tokens + j] = (int32_t)(position + 1 - n_behind + j);
+}
+
 static __global__ void __launch_bounds__(CHOOSE_THREADS)
     choose_positions(const __grid_constant__ index_args args) {
     __shared__ unsigned counts[CHOOSE_WARPS];
     const ln_op_index &p = args.p;
     ln_pdl_launch_and_wait();
-    size_t token = args.first_token + blockIdx.x, n = (size_t)args.positions[token] + 1;
-    int32_t *positions = p.positions + token * p.top_k;
+    size_t token = args.first_token + blockIdx.x, position = (size_t)args.positions[token];
+    size_t n = ln_count_keys(args.kv, position);
+    int32_t *positions = p.positions + token * args.width;
+    if (args.run_tokens > 1)
+        write_rest(args, position, n < p.top_k ? n : p.top_k, positions);
     if (n <= p.top_k) {
         for (size_t i = threadIdx.x; i < n; i += CHOOSE_THREADS)
-            positions[i] = (int32_t)i;
+            write_choice(args, i, i, positions);
         return;
     }
     const float *scores = args.scores + blockIdx.x * args.stride;
@@ -185,7 +206,7 @@ static __global__ void __launch_bounds__(CHOOSE_THREADS)
         unsigned at = n_chosen + rank_of(is_chosen, counts, &n_new);
         n_chosen += n_new;
         if (is_chosen)
-            positions[at] = (int32_t)i;
+            write_choice(args, at, i, positions);
     }
 }
 
@@ -223,6 +244,8 @@ int ln_cuda_index(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     args.p = *p;
     args.kv = *p->kv;
     args.keys = ln_kv_keys(p->kv);
+    args.run_tokens = p->in_tokens ? p->kv->entry_tokens : 1;
+    args.width = ln_index_width(p->top_k, p->in_tokens ? p->kv->entry_tokens : 0);
     args.block_tables = group->block_tables;
     args.max_blocks = group->max_blocks;
     args.positions = step->batch.positions;

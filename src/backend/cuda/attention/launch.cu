@@ -69,5 +69,5 @@ int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream 
         return ln_mma_attention(&args, NULL, step, NULL, stream);
     if (ln_takes_sm90_mla(p, step, ln_has_sm90a_code()))
         return ln_attention_sm90_mla(&args, step, stream);
-    return ln_attention_reference(&args, step->batch.n_tokens, stream);
+    return ln_attention_reference(p, &args, step, stream);
 }

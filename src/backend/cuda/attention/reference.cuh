@@ -4,6 +4,7 @@
 
 #include "backend/cuda/attention/args.cuh"
 
-int ln_attention_reference(const ln_attention_args *args, size_t n_tokens, cudaStream_t stream);
+int ln_attention_reference(const ln_op_attention *op, const ln_attention_args *args,
+                           const ln_cuda_step *step, cudaStream_t stream);
 
 #endif

@@ -16,9 +16,9 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
     bool has_whole_rows =
         !ln_kv_has_scales(kv->dtype) || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
-    return !step->exact && op->indices == NULL && is_power && op->scale > 0.0f &&
-           kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d && kv->v != kv->k &&
-           is_size(d) && addresses % 16 == 0 && has_whole_rows;
+    return !step->exact && op->indices == NULL && op->entries == NULL && is_power &&
+           op->scale > 0.0f && kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d &&
+           kv->v != kv->k && is_size(d) && addresses % 16 == 0 && has_whole_rows;
 }
 
 bool ln_takes_sm90_mla(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
@@ -26,7 +26,7 @@ bool ln_takes_sm90_mla(const ln_op_attention *op, const ln_cuda_step *step, bool
     const ln_kv_layer *kv = op->kv;
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
     bool is_plain = op->softcap <= 0.0f && op->alibi_slopes == NULL && op->relative.table == NULL &&
-                    op->indices == NULL;
+                    op->indices == NULL && op->entries == NULL;
     return has_sm90a && !step->exact && is_plain && is_power &&
            kv->block_tokens >= (size_t)1 << MIN_SHIFT && op->scale > 0.0f &&
            (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16) && kv->v == kv->k &&
@@ -75,7 +75,7 @@ bool ln_plan_takes_decode_q8(const ln_kv_layer *kv, const ln_attention_split *sp
 /* Whether heads need a rotation alone, of few pairs: ln_has_rope_angles. */
 static bool has_rope_angles(const ln_op_qkv *p) {
     enum { LANES = 32 };
-    return p->rope != NULL && p->rope->n_dims > 0 &&
+    return p->rope != NULL && p->rope->n_dims > 0 && !p->rope->last &&
            p->rope->n_dims <= 2 * LN_ROPE_LANE_PAIRS * LANES;
 }
 

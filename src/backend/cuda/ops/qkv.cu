@@ -267,7 +267,8 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
 static bool has_plain_heads(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
-    return p.q != NULL && p.k != NULL && p.v != NULL && p.q_scale.beta == 0.0f &&
+    bool rotates_last = p.has_rope && p.rope.last;
+    return p.q != NULL && p.k != NULL && p.v != NULL && p.q_scale.beta == 0.0f && !rotates_last &&
            !ln_kv_has_scales(kv.dtype) && at % 16 == 0 && kv.k_dim == kv.v_dim &&
            kv.v_dim == kv.v_stride;
 }

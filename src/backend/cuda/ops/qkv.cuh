@@ -45,7 +45,7 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
         norm.weight += (size_t)head * dim;
     if (p.own_norms && norm.bias != NULL)
         norm.bias += (size_t)head * dim;
-    unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0;
+    unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0, begin = 0; /* of what rotates */
     float mean = 0.0f, inverse = 1.0f;
     if (p.normalizes) {
         float sum = 0.0f, squares = 0.0f;
@@ -59,9 +59,11 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
     }
     if (p.has_rope) {
         n_rotated = (unsigned)p.rope.n_dims;
+        begin = p.rope.last ? dim - n_rotated : 0;
         for (unsigned i = lane; i < n_rotated / 2; i += LN_WARP) {
             unsigned first, second;
             ln_rope_pair(p.rope, i, &first, &second);
+            first += begin, second += begin;
             float angle = (float)(position + p.rope.first) * p.rope.inv_freq[i];
             float a = x[first], b = x[second];
             if (p.normalizes) {
@@ -73,12 +75,15 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
             out[second] = b;
         }
     }
-    for (unsigned i = n_rotated + lane; i < dim && (p.normalizes || out != x); i += LN_WARP)
+    for (unsigned j = lane; j < dim - n_rotated && (p.normalizes || out != x); j += LN_WARP) {
+        unsigned i = j < begin ? j : j + n_rotated;
         out[i] = p.normalizes ? ln_norm_apply(norm, x[i], i, mean, inverse) : x[i];
+    }
     __syncwarp();
 }
 
-/* cos and sin of a lane's pairs in registers, where heads have a rotation alone and few pairs. */
+/* cos and sin of a lane's pairs in registers, where heads have a rotation alone and few pairs, the
+ * leading ones. */
 
 typedef struct ln_rope_angles {
     bool are_valid;
@@ -86,7 +91,7 @@ typedef struct ln_rope_angles {
 } ln_rope_angles;
 
 static __host__ __device__ __forceinline__ bool ln_has_rope_angles(const ln_qkv_args &p) {
-    return p.has_rope && !p.normalizes && p.rope.n_dims > 0 &&
+    return p.has_rope && !p.normalizes && p.rope.n_dims > 0 && !p.rope.last &&
            p.rope.n_dims <= 2 * LN_ROPE_LANE_PAIRS * LN_WARP;
 }
 

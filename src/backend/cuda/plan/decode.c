@@ -215,7 +215,7 @@ static const char *refuses_attention(const decode *d, const ln_op *qkv, const ln
         attention->in[LN_IN_Q] != qkv->out[LN_OUT_Q] || p->sees_all ||
         qkv->qkv.n_heads != p->n_heads)
         return "attention does not read what was made before";
-    if (ln_qkv_takes_more(&qkv->qkv))
+    if (ln_qkv_takes_more(&qkv->qkv) || (qkv->qkv.rope != NULL && qkv->qkv.rope->last))
         return "heads take more than a norm and a rotation";
     if (qkv->qkv.qk_norm == LN_QK_NORM_FULL)
         return "q and k are normalised as whole rows";

@@ -18,7 +18,7 @@ size_t ln_cuda_batch_upload_bytes(const ln_step_limits *limits);
 
 /* How operations of a step read the block tables of a group. */
 typedef struct ln_cuda_table_use {
-    size_t block_tokens; /* of KV blocks; 0: none does */
+    size_t block_tokens; /* of KV blocks, whose entries may be fewer; 0: none does */
     bool has_states;     /* an entry for each multiple of LN_STATE_CHUNK, from 0 on */
     bool has_tail;       /* one entry */
 } ln_cuda_table_use;

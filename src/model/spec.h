@@ -403,7 +403,7 @@ static inline bool ln_spec_follows(const ln_spec *spec) {
     return spec->ranks.layers.begin > 0;
 }
 
-/* Whether a layer from `first` on reads the ids of tokens: its experts are a table's matter. */
+/* Whether a layer from `first` on reads the ids of tokens: hash routing. */
 static inline bool ln_spec_reads_tokens(const ln_spec *spec, size_t first) {
     for (size_t i = first; i < spec->n_layers; i++)
         if (spec->layers[i].ffn.moe.hash_routed)

@@ -9,7 +9,8 @@
  * order of floats, finds the least score that is chosen; then positions that reach it are written
  * in ascending order, of equal ones the first. Scores are read five times.
  *
- * Of entries it is these that have keys and scores, by their number. */
+ * Where the cache holds compressed entries, keys and scores are those of entries, and numbers of
+ * entries are in place of positions. */
 #include "backend/cuda/attention/select.h"
 #include "backend/cuda/ops/entries.cuh"
 #include "backend/cuda/ops/kv_cache.cuh"

@@ -46,7 +46,7 @@ static __device__ __forceinline__ size_t cache_row(const token_cache &cache, siz
 /* A head of a token, and its softmax so far. */
 typedef struct attention_row {
     size_t head, position;
-    const float *q;
+    const float *q;      /* [k_dim] */
     float *scores, *acc; /* [LN_KV_SPLIT], [v_dim] */
     float row_max, row_sum;
 } attention_row;

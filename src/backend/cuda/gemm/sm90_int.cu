@@ -33,7 +33,7 @@ int ln_gemm_sm90_int(int layout, const ln_gemm_args &args, cudaStream_t stream) 
         layout, [&](auto l) { return launch_blocks<decltype(l)::LAYOUT>(args, stream); });
 }
 
-/* Linears of INT8_ROW without a gate. */
+/* Linears of INT8_ROW without a gate: output tiles of 64 columns where these take fewer clocks. */
 static int launch_int8_row(const ln_gemm_args &args, cudaStream_t stream) {
     enum { TILE_CLOCKS = 1140, N64_CLOCKS = 760 }; /* by the rates of 256 rows on an H200 */
     constexpr int ROWS = ln_act_tile_rows(LN_LAYOUT_INT8_ROW);

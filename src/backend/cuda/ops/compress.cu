@@ -1,9 +1,10 @@
-/* LN_OP_COMPRESS: what runs of tokens come to, in float32.
+/* LN_OP_COMPRESS: compressed KV entries, in float32: a softmax-weighted sum of the rows of a run of
+ * tokens, then norm and RoPE.
  *
  * Grid n_tokens, block COMPRESS_THREADS: a block whose token ends no run leaves at once. A thread
- * has every so many columns, and reads their rows twice: greatest gates, then sums. A warp finishes
- * the entry. Shared memory: dim floats. Bytes moved: rows of a run, twice, or of two with overlaps;
- * an entry is written. */
+ * has every COMPRESS_THREADS-th column, and reads its rows twice: largest gate, then the sum. A
+ * warp finishes the entry. Shared memory: dim floats. Bytes moved: rows of a run, twice, or of two
+ * with overlaps; an entry is written. */
 #include "backend/cuda/ops/compress.h"
 
 #include "backend/cuda/ops/entries.cuh"
@@ -16,8 +17,8 @@ typedef struct compress_args {
     ln_kv_layer rows, entries;
     ln_kv_array keys; /* of entries */
     bool overlaps;
-    const float *bias;
-    ln_qkv_args head; /* how an entry is finished */
+    const float *bias; /* [entry_tokens][rows.k_dim / 2] */
+    ln_qkv_args head;  /* how an entry is finished */
     ln_norm norm;
     const int32_t *row_tables, *entry_tables, *positions, *token_seqs;
     size_t max_row_blocks, max_entry_blocks; /* of a row of the tables */

@@ -134,7 +134,7 @@ static void print_plan(const linnet_memory_plan *plan, size_t disk_rate) {
     print_row("libraries (estimate)", plan->libraries_bytes, "and stacks of threads");
 }
 
-/* Warns when a backend has less free memory than is to be reserved of it. */
+/* Warns when a backend has less free memory than is to be reserved of it, or mapped. */
 static void check_memory(const linnet_memory_plan *plan, const char *backend_name, size_t bytes) {
     const ln_backend_options how = {.isa = "auto", .n_threads = 1};
     ln_backend *backend;
@@ -152,7 +152,7 @@ static void check_memory(const linnet_memory_plan *plan, const char *backend_nam
 static int print(const linnet_model *model, const linnet_memory_plan *plan, size_t disk_rate,
                  bool as_json) {
     ln_cli_check_ctx(model, plan->ctx_tokens);
-    check_memory(plan, "cpu", plan->total_bytes - plan->device_bytes);
+    check_memory(plan, "cpu", plan->total_bytes - plan->device_bytes + plan->mapped_bytes);
     check_memory(plan, "cuda", plan->device_bytes);
     if (as_json)
         return ln_cli_print_memory(stdout, plan);

@@ -11,7 +11,7 @@
 #include "test.h"
 #include "value_oracle.h"
 
-enum { N_REQUESTS = 3, N_TOKENS = 3, CTX = 256, MAX_SPIES = 2 };
+enum { N_REQUESTS = 3, N_TOKENS = 3, CTX = 160, MAX_SPIES = 2 };
 
 /* A backend that looks at operations in place of running them. */
 typedef struct spy {

@@ -246,7 +246,8 @@ typedef struct linnet_engine_options {
     const char *cpu;         /* instruction set: "auto", or what `linnet help engine` names */
     size_t ctx_tokens;       /* longest sequence; 0: what the checkpoint and free memory allow */
     size_t max_seqs;         /* sequences in one step; 0: 1 */
-    size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512, or max_seqs times
+    size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512 (of a model of vectors
+                                on a GPU up to 32,768, as far as memory allows), or max_seqs times
                                 ctx_tokens when that is less */
     size_t n_threads;        /* 0: one per processor that the process may run on; steps that are
                                  too small to be shared out then run on one of them */

@@ -209,7 +209,8 @@ static const struct argp_option engine_options[] = {
      "The same answer bit for bit whatever else runs; off: a GPU, which holds bf16 and f16 weights "
      "twice then, multiplies them faster in steps of 256 rows and more (on)",
      0},
-    {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", RARE, "Tokens in one step (512)", 0},
+    {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", RARE,
+     "Tokens in one step (512; of models of vectors on a GPU up to 32768)", 0},
     {"kv-tokens", KEY_KV_TOKENS, "N", RARE,
      "Tokens that the KV cache holds (sequences in a step times the longest)", 0},
     {"prefix-cache", KEY_PREFIX_CACHE, "on|off", RARE,

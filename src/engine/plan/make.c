@@ -18,13 +18,16 @@
 
 enum {
     SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
-    CTX_STEP = 256             /* a context that memory limits is a multiple of this */
+    CTX_STEP = 256,            /* a context that memory limits is a multiple of this */
+    CTX_EIGHTHS = 4,           /* of memory, in which a context must fit, */
+    STEPS_EIGHTHS = 5,         /* and long steps with it */
+    LONG_STEP_TOKENS = 32768
 };
 
-/* Whether all but the weights takes at most half of the memory that they leave. */
+/* Whether all but the weights takes at most so many eighths of the memory that they leave. */
 static bool fits(const ln_spec *spec, const ln_backend *backend,
                  const linnet_engine_options *options, size_t ctx_tokens, size_t available,
-                 ln_engine_plan *plan) {
+                 size_t eighths, ln_engine_plan *plan) {
     plan->ctx_tokens = ctx_tokens;
     ln_engine_plan_budget(options, plan);
     if (ln_engine_plan_arenas(spec, backend, plan, NULL) != LINNET_OK)
@@ -33,7 +36,7 @@ static bool fits(const ln_spec *spec, const ln_backend *backend,
     size_t others = 0;
     for (size_t i = 0; i < LN_ARENA_COUNT; i++)
         others += i == LN_ARENA_WEIGHTS ? 0 : plan->bytes[i];
-    return weights < available && others <= (available - weights) / 2;
+    return weights < available && others <= (available - weights) / 8 * eighths;
 }
 
 static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
@@ -42,17 +45,33 @@ static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
     size_t most = spec->ctx_tokens < INT32_MAX ? spec->ctx_tokens : INT32_MAX;
     if (spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < most)
         most = spec->max_ctx_tokens;
-    if (most <= SMALLEST_CHOSEN_CTX || fits(spec, backend, options, most, available, plan))
+    if (most <= SMALLEST_CHOSEN_CTX ||
+        fits(spec, backend, options, most, available, CTX_EIGHTHS, plan))
         return most;
     size_t low = SMALLEST_CHOSEN_CTX / CTX_STEP, high = most / CTX_STEP;
     while (low < high) { /* the most steps that fit are in [low, high] */
         size_t middle = high - (high - low) / 2;
-        if (fits(spec, backend, options, middle * CTX_STEP, available, plan))
+        if (fits(spec, backend, options, middle * CTX_STEP, available, CTX_EIGHTHS, plan))
             low = middle;
         else
             high = middle - 1;
     }
     return low * CTX_STEP;
+}
+
+void ln_engine_plan_choose_steps(const linnet_model *model, const linnet_engine_options *options,
+                                 const ln_backend *backend, ln_engine_plan *plan) {
+    bool embeds =
+        plan->spec.bidirectional || plan->spec.lacks_output || model->embedding.is_described;
+    if (options->max_batch_tokens > 0 || !plan->on_device || !embeds)
+        return;
+    size_t available = backend->vtable->available_bytes(backend);
+    for (size_t n = LONG_STEP_TOKENS; n > LN_DEFAULT_BATCH_TOKENS; n /= 2) {
+        plan->step_tokens = n;
+        if (fits(&plan->spec, backend, options, plan->ctx_tokens, available, STEPS_EIGHTHS, plan))
+            return;
+    }
+    plan->step_tokens = 0;
 }
 
 static size_t default_threads(void) {
@@ -116,6 +135,7 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->ctx_tokens = options->ctx_tokens;
     if (plan->ctx_tokens == 0)
         plan->ctx_tokens = choose_ctx(&plan->spec, backend, options, plan);
+    ln_engine_plan_choose_steps(model, options, backend, plan);
     ln_engine_plan_budget(options, plan);
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }

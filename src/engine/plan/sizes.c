@@ -11,7 +11,6 @@
 #include "model/load.h"
 
 enum {
-    DEFAULT_BATCH_TOKENS = 512,
     SCORE_ROWS = 64 /* rows of logits in a step, when no more sequences run */
 };
 
@@ -20,7 +19,8 @@ void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan 
     size_t max_tokens = options->max_batch_tokens;
     if (max_tokens == 0) {
         const size_t most = plan->ctx_tokens * max_seqs; /* neither is over INT32_MAX */
-        max_tokens = most < DEFAULT_BATCH_TOKENS ? most : DEFAULT_BATCH_TOKENS;
+        max_tokens = plan->step_tokens > 0 ? plan->step_tokens : LN_DEFAULT_BATCH_TOKENS;
+        max_tokens = most < max_tokens ? most : max_tokens;
         if (plan->spec.bidirectional && max_tokens < plan->ctx_tokens)
             max_tokens = plan->ctx_tokens; /* a text is one step */
         max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;

@@ -5,6 +5,8 @@
 #include "engine/plan/plan.h"
 #include "engine/row_sampler.h"
 
+enum { LN_DEFAULT_BATCH_TOKENS = 512 };
+
 /* What steps of the options hold, for plan->ctx_tokens. */
 void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan *plan);
 

@@ -113,21 +113,24 @@ static bool is_yes_and_no(const ln_checkpoint *checkpoint, const ln_spec *spec,
 }
 
 /* GGUF's key: 1 mean, 2 the first token, 3 the last, 4 a reranker's head. */
-static linnet_pooling gguf_pooling(const ln_checkpoint *checkpoint, linnet_pooling otherwise) {
+static void read_gguf_pooling(const ln_checkpoint *checkpoint, ln_embedding *embedding) {
     static const char ending[] = ".pooling_type";
     ln_meta_value arch, value;
     char key[96];
     if (!ln_checkpoint_meta(checkpoint, "general.architecture", &arch) ||
         arch.kind != LN_META_STRING || arch.string.bytes + sizeof ending > sizeof key)
-        return otherwise;
+        return;
     memcpy(key, arch.string.data, arch.string.bytes);
     memcpy(key + arch.string.bytes, ending, sizeof ending);
     if (!ln_checkpoint_meta(checkpoint, key, &value) || value.kind != LN_META_INT)
-        return otherwise;
-    return value.integer == 1   ? LINNET_POOLING_MEAN
-           : value.integer == 2 ? LINNET_POOLING_CLS
-           : value.integer == 3 ? LINNET_POOLING_LAST
-                                : otherwise;
+        return;
+    embedding->is_described = value.integer >= 1 && value.integer <= 4;
+    if (value.integer == 1)
+        embedding->dense.pooling = LINNET_POOLING_MEAN;
+    if (value.integer == 2)
+        embedding->dense.pooling = LINNET_POOLING_CLS;
+    if (value.integer == 3)
+        embedding->dense.pooling = LINNET_POOLING_LAST;
 }
 
 ln_status ln_embedding_read(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_arena *arena,
@@ -139,7 +142,7 @@ ln_status ln_embedding_read(const ln_checkpoint *checkpoint, const ln_spec *spec
     embedding->dense.pooling = pooling;
     LN_TRY(read_classes(checkpoint, spec, &embedding->classes, err));
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF) {
-        embedding->dense.pooling = gguf_pooling(checkpoint, pooling);
+        read_gguf_pooling(checkpoint, embedding);
         if (!is_yes_and_no(checkpoint, spec, &embedding->classes))
             return LINNET_OK;
         embedding->answers[1] = 1;

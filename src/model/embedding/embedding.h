@@ -38,6 +38,7 @@ typedef struct ln_embedding {
      * means yes, less that of the one that means no. */
     bool asks;
     int64_t answers[2]; /* these tokens; the second -1: none */
+    bool is_described;  /* the checkpoint says how it pools: its vectors are what it is for */
     bool normalizes;
     size_t max_tokens; /* texts are cut to; 0: nobody says */
     ln_prompt_text *prompts;

@@ -325,6 +325,7 @@ ln_status ln_embedding_read_modules(const char *folder, const ln_spec *spec, ln_
     if (root == NULL)
         return LINNET_OK;
     const json_t *list = json_object_get(root, "list");
+    embedding->is_described = true;
     embedding->normalizes = false;
     ln_status status = LINNET_OK;
     if (!json_is_array(list) || json_array_size(list) > MAX_MODULES)

@@ -166,6 +166,46 @@ static void as_many_layers_run_there_as_fit(void **state) {
     }
 }
 
+/* Models of vectors have steps of up to 32,768 tokens on a GPU, as far as these fit five eighths of
+ * what the weights leave. */
+static void texts_are_read_in_long_steps(void **state) {
+    (void)state;
+    golden g;
+    ln_backend *backend;
+    ln_engine_plan plan;
+    ln_error err = {0};
+    golden_open(&g, "llama");
+    linnet_engine_options options = exact_options(64, 1000, 0, 1);
+    options.backend = "cpu";
+    assert_int_equal(
+        ln_engine_plan_make(g.model, &options, NULL, sizeof(linnet_engine), &backend, &plan, &err),
+        LINNET_OK);
+    ln_backend_vtable vtable = *backend->vtable;
+    const ln_backend_vtable *real = backend->vtable;
+    vtable.available_bytes = played_available_bytes;
+    backend->vtable = &vtable;
+    size_t weights = plan.bytes[LN_ARENA_WEIGHTS] + plan.mapped_bytes;
+    for (int variant = 0; variant < 5; variant++) {
+        bool is_there = variant > 2; /* all that long steps want */
+        free_bytes = (size_t)1 << 50;
+        plan.step_tokens = 0;
+        plan.on_device = variant > 0;
+        plan.spec.lacks_output = variant != 1;
+        options.max_batch_tokens = variant == 2 ? 1024 : 0;
+        for (size_t n = 32768; n >= 512; n /= 2) {
+            ln_engine_plan_choose_steps(g.model, &options, backend, &plan);
+            assert_int_equal(plan.step_tokens, is_there && n > 512 ? n : 0);
+            size_t others = 0;
+            for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+                others += i == LN_ARENA_WEIGHTS ? 0 : plan.bytes[i];
+            free_bytes = weights + others / 5 * 8 - 1;
+        }
+    }
+    backend->vtable = real;
+    ln_engine_plan_free(&plan, backend);
+    linnet_model_close(g.model);
+}
+
 static void what_cannot_be_split_is_refused(void **state) {
     (void)state;
     linnet_engine_options options = exact_options(64, 1, 0, 1);
@@ -205,6 +245,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(layers_that_share_keys_stay_together),
         cmocka_unit_test(blocks_of_both_sides_move),
         cmocka_unit_test(as_many_layers_run_there_as_fit),
+        cmocka_unit_test(texts_are_read_in_long_steps),
         cmocka_unit_test(what_cannot_be_split_is_refused),
         cmocka_unit_test(the_cpu_runs_all_without_a_gpu),
     };

@@ -75,7 +75,8 @@ static void without_modules_nothing_changes(void **state) {
     ln_embedding e;
     ln_error err = {0};
     assert_int_equal(read_folder(NULL, NULL, &e, &err), LINNET_OK);
-    assert_true(e.normalizes && e.dense.pooling == LINNET_POOLING_CLS && e.max_tokens == 0);
+    assert_true(e.normalizes && e.dense.pooling == LINNET_POOLING_CLS && e.max_tokens == 0 &&
+                !e.is_described);
 }
 
 static void modules_say_pooling_and_length(void **state) {
@@ -86,7 +87,8 @@ static void modules_say_pooling_and_length(void **state) {
     assert_int_equal(read_folder("[" MODULE("Transformer", "") "," MODULE("Pooling", "part") "]",
                                  "{\"pooling_mode_mean_tokens\": true}", &e, &err),
                      LINNET_OK);
-    assert_true(!e.normalizes && e.dense.pooling == LINNET_POOLING_MEAN && e.max_tokens == 77);
+    assert_true(e.is_described && !e.normalizes && e.dense.pooling == LINNET_POOLING_MEAN &&
+                e.max_tokens == 77);
     assert_int_equal(read_folder("[" MODULE("Pooling", "part") "," MODULE("Normalize", "n") "]",
                                  "{\"pooling_mode\": \"lasttoken\"}", &e, &err),
                      LINNET_OK);

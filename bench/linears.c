@@ -6,7 +6,8 @@
  * Types: bf16, q8_0, q4_0, q4_k, q6_k, fp8_w, E4M3 with one scale per row, and fp8 and int8, where
  * x becomes such numbers, too. A run multiplies with COPIES matrices of each size, so that caches
  * do not hold them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion
- * of x. vary: the bits of a row may depend on the others. narrow: at the sizes of Qwen3 0.6B. */
+ * of x. Output and down add to their residual in place. vary: the bits of a row may depend on the
+ * others. narrow: at the sizes of Qwen3 0.6B. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +142,7 @@ static ln_weight put(ln_backend *backend, const type *t, size_t n_rows, size_t n
 }
 
 static void time_size(ln_backend *backend, const type *t, const size *s, size_t n_rows,
-                      const float *x, const float *residual, float *out) {
+                      const float *x, float *out) {
     ln_weight weights[COPIES][MAX_PARTS], gates[COPIES];
     ln_op ops[COPIES * MAX_PARTS] = {0};
     ln_error err = {0};
@@ -159,7 +160,7 @@ static void time_size(ln_backend *backend, const type *t, const size *s, size_t 
                                               .activation = s->has_gate ? LN_ACT_SILU : LN_ACT_NONE,
                                               .n_rows = n_rows,
                                               .x = x,
-                                              .residual = s->has_residual ? residual : NULL,
+                                              .residual = s->has_residual ? out : NULL,
                                               .scale = 1.0f,
                                               .out = out + part * n_rows * 4096}};
             products += (s->has_gate ? 4.0 : 2.0) * (double)(n_rows * s->n_out[part] * s->n_in);
@@ -215,7 +216,7 @@ int main(int argc, char **argv) {
                                      .max_head_dim = 128,
                                      .max_heads = 32};
             check_status(backend->vtable->reserve_scratch(backend, &limits, &err), &err);
-            time_size(backend, t, &sizes[is_narrow][j], n_rows, x, x, out);
+            time_size(backend, t, &sizes[is_narrow][j], n_rows, x, out);
         }
     }
     backend->vtable->destroy(backend);

@@ -18,6 +18,7 @@ typedef struct linear_case {
     ln_dtype dtype, gate_dtype;
     size_t n_rows, n_in, n_out;
     bool has_gate, has_bias, has_residual, precise;
+    bool in_place;       /* the result takes the residual's place */
     ln_dtype byte_dtype; /* unless F32, I8 or F8_E4M3 with one scale per row is the weights' type */
     ln_activation activation;
     float scale, softcap;
@@ -34,19 +35,19 @@ static float *run_linear(side *s, const linear_case *c, const linear_data *d, si
     ln_weight weight = put_weight(s, &d->weight, c->has_bias ? d->bias : NULL), gate = {0};
     if (c->has_gate)
         gate = put_weight(s, &d->gate, c->has_bias ? d->bias + c->n_out : NULL);
-    float *out = put(s, NULL, n * c->n_out);
+    float *residual = c->has_residual ? put(s, d->residual + first * c->n_out, n * c->n_out) : NULL;
+    float *out = c->in_place ? residual : put(s, NULL, n * c->n_out);
     ln_op op = {.kind = LN_OP_LINEAR,
                 .linear = {.weight = &weight,
                            .gate = c->has_gate ? &gate : NULL,
                            .activation = c->activation,
                            .n_rows = n,
                            .x = put(s, d->x + first * c->n_in, n * c->n_in),
+                           .residual = residual,
                            .scale = c->scale,
                            .softcap = c->softcap,
                            .precise = c->precise,
                            .out = out}};
-    if (c->has_residual)
-        op.linear.residual = put(s, d->residual + first * c->n_out, n * c->n_out);
     run_ops(s, &op, 1);
     float *result = get(s, out, n * c->n_out);
     free_placed(s);
@@ -68,6 +69,15 @@ static void round_to_f8(float *x, size_t n_rows, size_t n_cols) {
     free(row);
 }
 
+/* Makes elements of the residual, and the products of rows of x, subnormal or zero. */
+static void make_tiny(const linear_case *c, linear_data *d) {
+    for (size_t i = 0; i < c->n_rows * c->n_out; i += 7)
+        d->residual[i] *= i % 2 ? 0.0f : 1e-39f;
+    for (size_t i = 1; i < c->n_rows; i += 5)
+        for (size_t j = 0; j < c->n_in; j++)
+            d->x[i * c->n_in + j] *= i % 2 ? 0.0f : 1e-36f;
+}
+
 static void check_linear(const linear_case *c) {
     if (!ops_takes_case())
         return;
@@ -76,6 +86,8 @@ static void check_linear(const linear_case *c) {
                      .x = noise_rows(c->n_rows * c->n_in),
                      .bias = noise_rows(2 * c->n_out),
                      .residual = noise_rows(c->n_rows * c->n_out)};
+    if (c->in_place)
+        make_tiny(c, &d);
     if (c->byte_dtype == LN_DTYPE_F8_E4M3)
         round_to_f8(d.x, c->n_rows, c->n_in);
     float *want = run_linear(&oracle, c, &d, 0), *got = run_linear(&subject, c, &d, 0);
@@ -252,6 +264,24 @@ static void linear_multiplies_bands_of_tiles(void **state) {
                          .scale = 1.0f};
         check_with_bias(c);
     }
+}
+
+/* Results that are added to the residual where it lies, which a GPU does by TMA for bf16: output
+ * tiles of 128 columns by 128, 176, 192 and 208 rows, and of 64 columns. Subnormal numbers must not
+ * become zeros. */
+static void linear_adds_to_its_residual(void **state) {
+    (void)state;
+    static const size_t sizes[][2] = {{260, 420},  {700, 4096}, {380, 6144},
+                                      {410, 6144}, {250, 4000}, {2437, 150}};
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++)
+        check_linear(&(linear_case){.dtype = i % 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16,
+                                    .n_rows = sizes[i / 2][0],
+                                    .n_out = sizes[i / 2][1] / LESS,
+                                    .n_in = columns_of(i % 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16, 333),
+                                    .has_bias = i / 2 % 2,
+                                    .has_residual = true,
+                                    .in_place = true,
+                                    .scale = i / 2 % 3 ? 1.0f : 0.5f});
 }
 
 /* So few tiles of results, of so many columns, that blocks of a GPU share each: four of them tiles
@@ -460,6 +490,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_many_columns),
     cmocka_unit_test(linear_multiplies_many_tiles),
     cmocka_unit_test(linear_multiplies_bands_of_tiles),
+    cmocka_unit_test(linear_adds_to_its_residual),
     cmocka_unit_test(linear_multiplies_shared_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_narrow_tiles),

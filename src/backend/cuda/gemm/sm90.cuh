@@ -143,7 +143,8 @@ store_tile(const ARGS &g, unsigned &number, const float (&total)[CONFIG::N_ACC],
     size_t first = (size_t)tile.m * CONFIG::ROWS;
     tile_rows rows = {NULL, first, 1, p.n_rows - first};
     if constexpr (CONFIG::BOXES)
-        store_boxes<CONFIG>(p.parts[tile.part].epilogue, &g.outs[tile.part], tile, total, outs);
+        store_boxes<CONFIG>(p.parts[tile.part].epilogue, p.n_rows, &g.outs[tile.part], tile, total,
+                            outs);
     else if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
         store_any<CONFIG>(p.parts[tile.part].epilogue, tile.n, rows, total, outs);
     else if constexpr (CONFIG::GATE)
@@ -346,12 +347,14 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 /* ---- dense, by shape and layout ----------------------------------------------------------------
  */
 
-/* Whether the kernels of BOXES serve all parts. */
-static inline bool leaves_boxes(const ln_gemm_args &args) {
+/* Whether the kernels of BOXES serve all parts; adds: those of ADDS. */
+static inline bool leaves_boxes(const ln_gemm_args &args, bool adds) {
     bool suits = true;
     for (unsigned i = 0; i < args.n_parts; i++) {
         const ln_epilogue &e = args.parts[i].epilogue;
-        suits = suits && !e.has_gate && e.residual == NULL && ln_epilogue_is_plain(e);
+        bool is_in_place = e.residual == e.out && e.out_stride == e.n_out;
+        suits = suits && !e.has_gate && (adds ? is_in_place : e.residual == NULL) &&
+                ln_epilogue_is_plain(e);
     }
     return suits;
 }
@@ -366,10 +369,14 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
             if (shape.n_ctas > 1)
                 return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, shape.n_ctas,
                                                                                  stream);
-        if constexpr (LAYOUT == LN_LAYOUT_BF16 && !GATE && !PRECISE)
-            if (leaves_boxes(args))
+        if constexpr (LAYOUT == LN_LAYOUT_BF16 && !GATE && !PRECISE) {
+            if (leaves_boxes(args, false))
                 return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true>>(args, 1,
                                                                                        stream);
+            if (leaves_boxes(args, true))
+                return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true, true>>(
+                    args, 1, stream);
+        }
         return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false>>(args, 1, stream);
     }
     return cudaErrorInvalidValue;

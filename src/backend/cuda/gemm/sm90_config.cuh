@@ -17,14 +17,14 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
  * of the consumer warps accumulate the gate's columns, the other half the other matrix's. One or
  * two consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds
  * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
- * BOXES: results have a plain epilogue without a residual, and leave by TMA, in boxes of sixteen
- * rows and columns. */
+ * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns.
+ * There is no residual, or ADDS: they are added to the residual where it lies. */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
-          bool IS_SPLIT, bool LEAVES_BOXES = false>
+          bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false>
 struct sm90_config {
     static constexpr int LAYOUT = WEIGHTS, ROWS = TILE_ROWS, WARPGROUPS = CONSUMER_WARPGROUPS;
     static constexpr bool GATE = HAS_GATE, PRECISE = HAS_PRECISE, SPLIT = IS_SPLIT;
-    static constexpr bool BOXES = LEAVES_BOXES;
+    static constexpr bool BOXES = LEAVES_BOXES, ADDS = ADDS_TO_RESIDUAL;
     static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
     static constexpr unsigned WARPS = 4 * WARPGROUPS, CONSUMERS = WARPS * LN_WARP;
     static constexpr unsigned THREADS = CONSUMERS + WARPGROUP;

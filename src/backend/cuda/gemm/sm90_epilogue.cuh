@@ -181,10 +181,12 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
 }
 
 /* Writes sixteen rows of scaled accumulators to a box, in the order of SWIZZLE_64B. The upper lanes
- * take rows in the other order, so that a warp's words lie in different banks. */
-static __device__ __forceinline__ void write_box(const float *sums, float scale,
-                                                 const float bias[2], bool has_bias, char *box,
-                                                 unsigned lane) {
+ * take rows in the other order, so that a warp's words lie in different banks. The least magnitude
+ * of what this lane has written. */
+static __device__ __forceinline__ float write_box(const float *sums, float scale,
+                                                  const float bias[2], bool has_bias, char *box,
+                                                  unsigned lane) {
+    float least = INFINITY;
     bool is_upper = lane >= LN_WARP / 2;
     unsigned column = lane / 4, pair = lane % 4; /* of rows */
     unsigned odd = is_upper ? 64 : 0;
@@ -196,16 +198,38 @@ static __device__ __forceinline__ void write_box(const float *sums, float scale,
         if (has_bias)
             even_row += bias[h], odd_row += bias[h];
         even_row *= scale, odd_row *= scale;
+        least = fminf(least, fminf(fabsf(even_row), fabsf(odd_row)));
         char *to = at + i / 4 * 512 + ((column / 4 + 2 * h) ^ pair) * 16;
         *(float *)(to + odd) = is_upper ? odd_row : even_row;
         *(float *)(to + (64 - odd)) = is_upper ? even_row : odd_row;
     }
+    return least;
 }
 
-/* A plain epilogue without a residual: a warp's columns, box after box, by TMA. */
+/* TMA adds subnormal numbers as zeros. It is asked for results of this magnitude and above, with
+ * which no sum depends on that: a subnormal residual is less than half of their last place, and a
+ * sum that is not zero is normal. */
+static constexpr float LEAST_ADDED = 0x1p-100f;
+
+/* Adds a box to the residual by loads and stores. */
+static __device__ __noinline__ void add_box(const ln_epilogue &e, size_t n_rows, size_t first,
+                                            size_t first_column, const char *box) {
+    unsigned lane = this_thread() % LN_WARP, column = lane % 16;
+#pragma unroll 1
+    for (unsigned row = lane / 16; row < OUT_ROWS; row += 2) {
+        float y =
+            *(const float *)(box + row * 64 + (column / 4 ^ row / 2 % 4) * 16 + column % 4 * 4);
+        float *to = e.out + (first + row) * e.out_stride + first_column + column;
+        if (first + row < n_rows && first_column + column < e.n_out)
+            __stcg(to, __ldcg(to) + y);
+    }
+}
+
+/* A plain epilogue, without a residual or in place of it: a warp's columns, box after box, by TMA.
+ */
 template <typename CONFIG>
 static __device__ __forceinline__ void
-store_boxes(const ln_epilogue &e, const CUtensorMap *out, const output_tile &tile,
+store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const output_tile &tile,
             const float (&total)[CONFIG::N_ACC], float *outs) {
     constexpr unsigned N_BOXES = CONFIG::N_BOXES, BYTES = CONFIG::BOX_BYTES;
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
@@ -225,11 +249,21 @@ store_boxes(const ln_epilogue &e, const CUtensorMap *out, const output_tile &til
         if (i >= (int)N_BOXES && lane == 0)
             ln_bulk_store_wait_read<N_BOXES - 1>();
         __syncwarp();
-        write_box(total + 8 * i, e.scale, bias, has_bias, box, lane);
+        float least = write_box(total + 8 * i, e.scale, bias, has_bias, box, lane);
+        unsigned first = tile.m * CONFIG::ROWS + i * OUT_ROWS;
+        if (CONFIG::ADDS && __any_sync(0xffffffffu, least < LEAST_ADDED)) {
+            __syncwarp();
+            add_box(e, n_rows, first, column, box);
+            if (lane == 0)
+                ln_bulk_store_wait_read<0>();
+            continue;
+        }
         ln_fence_proxy_async();
         __syncwarp();
-        if (lane == 0)
-            ln_tma_store(out, (int)column, (int)(tile.m * CONFIG::ROWS) + i * OUT_ROWS, box);
+        if (lane == 0 && CONFIG::ADDS)
+            ln_tma_add(out, (int)column, (int)first, box);
+        else if (lane == 0)
+            ln_tma_store(out, (int)column, (int)first, box);
     }
 }
 

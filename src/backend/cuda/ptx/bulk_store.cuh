@@ -28,6 +28,17 @@ static __device__ __forceinline__ void ln_tma_store(const CUtensorMap *map, int 
                  : "memory");
 }
 
+/* cp.reduce.async.bulk.tensor.add: adds to the box at these coordinates, as a group of its own.
+ * Sums are rounded as by add.rn.ftz.f32. */
+static __device__ __forceinline__ void ln_tma_add(const CUtensorMap *map, int column, int row,
+                                                  const void *from) {
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %2}], [%3];\n"
+        "cp.async.bulk.commit_group;" ::"l"(map),
+        "r"(column), "r"(row), "r"(ln_shared_address(from))
+        : "memory");
+}
+
 /* cp.async.bulk.wait_group.read: until all but N of this thread's copies have read shared memory.
  */
 template <int N> static __device__ __forceinline__ void ln_bulk_store_wait_read(void) {

@@ -69,13 +69,22 @@ static void round_to_f8(float *x, size_t n_rows, size_t n_cols) {
     free(row);
 }
 
+enum { TINY_ROWS = 5 }; /* every so many rows of x are tiny, every second of these zero */
+
 /* Makes elements of the residual, and the products of rows of x, subnormal or zero. */
 static void make_tiny(const linear_case *c, linear_data *d) {
     for (size_t i = 0; i < c->n_rows * c->n_out; i += 7)
         d->residual[i] *= i % 2 ? 0.0f : 1e-39f;
-    for (size_t i = 1; i < c->n_rows; i += 5)
+    for (size_t i = 1; i < c->n_rows; i += TINY_ROWS)
         for (size_t j = 0; j < c->n_in; j++)
             d->x[i * c->n_in + j] *= i % 2 ? 0.0f : 1e-36f;
+}
+
+/* Products of zero leave the residual as it is, subnormal elements too. */
+static void assert_kept(const linear_case *c, const linear_data *d, const float *got) {
+    for (size_t i = 1; i < c->n_rows && !c->has_bias; i += 2 * TINY_ROWS)
+        for (size_t j = i * c->n_out; j < (i + 1) * c->n_out; j++)
+            assert_true(got[j] == d->residual[j]);
 }
 
 static void check_linear(const linear_case *c) {
@@ -92,6 +101,8 @@ static void check_linear(const linear_case *c) {
         round_to_f8(d.x, c->n_rows, c->n_in);
     float *want = run_linear(&oracle, c, &d, 0), *got = run_linear(&subject, c, &d, 0);
     assert_near(ln_dtype_name(c->dtype), got, want, c->n_rows * c->n_out, LINEAR_ERROR);
+    if (c->in_place)
+        assert_kept(c, &d, got);
     static const size_t counts[] = {1, 2, 5, 9, 64, 120, 149};
     bool spares = ops_rows_vary || (ops_is_brief && c->n_rows > 150);
     size_t n_counts = spares ? 0 : sizeof counts / sizeof *counts;

@@ -206,7 +206,7 @@ static __device__ __forceinline__ float write_box(const float *sums, float scale
     return least;
 }
 
-/* TMA adds subnormal numbers as zeros. It is asked for results of this magnitude and above, with
+/* TMA may add subnormal numbers as zeros. It is asked for results of this magnitude and above, with
  * which no sum depends on that: a subnormal residual is less than half of their last place, and a
  * sum that is not zero is normal. */
 static constexpr float LEAST_ADDED = 0x1p-100f;

@@ -29,7 +29,7 @@ static __device__ __forceinline__ void ln_tma_store(const CUtensorMap *map, int 
 }
 
 /* cp.reduce.async.bulk.tensor.add: adds to the box at these coordinates, as a group of its own.
- * Sums are rounded as by add.rn.ftz.f32. */
+ * Sums are rounded to nearest; subnormal numbers may be taken for zeros (an H200 keeps them). */
 static __device__ __forceinline__ void ln_tma_add(const CUtensorMap *map, int column, int row,
                                                   const void *from) {
     asm volatile(

@@ -16,7 +16,9 @@ CUDA_OPTION   = -DLINNET_CUDA=$(if $(filter 1,$(or $(CUDA),$(HAS_GPU))),ON,OFF)
 # `make run` builds kernels for this processor alone; what other targets build runs on others, too.
 CPU           = all
 
+# A sanitizer's report needs lines alone; whole debug information takes several GiB of disk.
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+              -DCMAKE_C_FLAGS_RELWITHDEBINFO='-O2 -gline-tables-only -DNDEBUG' \
               -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'
 # One more than there are jobs, as tests of the server wait most of their time; JOBS=1 means one.
 CTEST       = ctest --output-on-failure --timeout 1800 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))

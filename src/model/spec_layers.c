@@ -161,6 +161,18 @@ static ln_status check_heads(const ln_config *config, const ln_attention_spec *a
                    attention->n_heads, attention->k_dim, attention->v_dim);
 }
 
+static ln_status check_head_dims(const ln_config *config, const ln_attention_spec *attention,
+                                 ln_error *err) {
+    size_t largest = attention->k_dim > attention->v_dim ? attention->k_dim : attention->v_dim;
+    if (attention->indexer.head_dim > largest)
+        largest = attention->indexer.head_dim;
+    if (largest <= LN_MAX_HEAD_DIM)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: attention heads of %zu dimensions; at most %d are supported",
+                   ln_checkpoint_path(config->checkpoint), largest, LN_MAX_HEAD_DIM);
+}
+
 /* Leaves a layer of one block nothing else. */
 static ln_status keep_block(const ln_config *config, const ln_spec *spec, size_t i,
                             ln_layer_spec *layer, ln_error *err) {
@@ -343,6 +355,7 @@ static ln_status read_encoder(const ln_config *config, ln_arena *arena, ln_spec 
     spec->decoder_start_id = (int32_t)start;
     LN_TRY(read_layer(config, spec, true, &common, err));
     LN_TRY(check_heads(config, &common.attention, err));
+    LN_TRY(check_head_dims(config, &common.attention, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_ENCODER, 0, &group, err));
     common.attention.kv_group = group;
     spec->encoder_layers = new_layers(config, arena, spec->n_encoder_layers, err);
@@ -438,6 +451,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
         if (config->by_layer)
             LN_TRY(read_layer(&own, spec, false, &spec->layers[i], err));
         LN_TRY(read_own(&own, spec, i, window, &spec->layers[i], err));
+        LN_TRY(check_head_dims(&own, &spec->layers[i].attention, err));
     }
     number_caches(spec);
     if (config->by_layer)

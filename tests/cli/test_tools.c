@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/spawn.h"
 #include "test.h"
@@ -289,6 +290,35 @@ static void test_logits_that_fail_leave_the_file_alone(void **state) {
     free(folder);
 }
 
+/* What attention cannot compute is refused in one line before any weight is read. */
+static void test_logits_of_impossible_heads(void **state) {
+    (void)state;
+    static const char key[] = "\"head_dim\": 16";
+    static const struct {
+        const char *changed, *message;
+    } cases[] = {{"\"head_dim\": 0", "key head_dim is 0, outside 1 to"},
+                 {"\"head_dim\": 15", "15 rotary dimensions are not even"},
+                 {"\"head_dim\": 8192", "attention heads of 8192 dimensions; at most 4096"}};
+    char *folder = temp_create(), changed[4096];
+    char *config = strdup(path_in(folder, "config.json"));
+    char *source = read_file(LLAMA "/config.json", &(size_t){0});
+    char *at = strstr(source, key);
+    assert_non_null(at);
+    assert_int_equal(symlink(LLAMA "/model.safetensors", path_in(folder, "model.safetensors")), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - source), source,
+                         cases[i].changed, at + strlen(key));
+        write_file(config, changed, (size_t)n);
+        spawn_result result =
+            LINNET("logits", folder, "--ids", "5", "--out", path_in(folder, "logits.bin"));
+        assert_ptr_equal(strchr(result.err, '\n') + 1, strchr(result.err, '\0'));
+        assert_result(result, 1, "", cases[i].message);
+    }
+    free(source);
+    free(config);
+    temp_remove(folder);
+}
+
 /* ---- doctor ----------------------------------------------------------------------------- */
 
 static void test_doctor(void **state) {
@@ -321,6 +351,7 @@ int main(void) {
         cmocka_unit_test(test_template_of_a_model),
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_logits_that_fail_leave_the_file_alone),
+        cmocka_unit_test(test_logits_of_impossible_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

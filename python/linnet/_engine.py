@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_size_t, c_void_p
@@ -16,6 +17,16 @@ try:
     import numpy
 except ImportError:
     numpy = None  # type: ignore[assignment]
+
+
+def token_ids(given: Any, expected: str = "token ids are a list of whole numbers") -> list[int]:
+    """`expected`: what the error says of it."""
+    if not isinstance(given, (str, bytes, bytearray)):  # whose bytes would count as ids
+        try:
+            return [operator.index(token) for token in given]
+        except TypeError:
+            pass
+    raise TypeError(f"{expected}; this is {given!r:.60} of type {type(given).__name__}")
 
 
 class Model:
@@ -35,6 +46,8 @@ class Model:
         c.check(lib.model_set_chat_template(self.handle, text, len(text), byref(err)), err)
 
     def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        if not isinstance(text, str):
+            raise TypeError(f"a text is expected; this is of type {type(text).__name__}")
         ids, n, err, data = ctypes.POINTER(ctypes.c_int32)(), c_size_t(), c.Error(), text.encode()
         c.check(lib.model_encode(self.handle, data, len(data), add_special, parse_special, byref(ids), byref(n),
                                  byref(err)), err)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import random
+from numbers import Integral
 from typing import Any, Optional
 
 from . import _native as c
-from ._engine import Engine, Model, Queue, Request, float_view
+from ._engine import Engine, Model, Queue, Request, float_view, token_ids
 from ._native import lib, number
 from .outputs import CompletionOutput, Logprob, RequestMetrics, RequestOutput
 from .sampling_params import LoRARequest, PoolingParams, RequestOutputKind, SamplingParams
@@ -16,6 +17,9 @@ INT32_MAX = 2**31 - 1
 MAX_LOGPROBS = 64  # LINNET_MAX_TOP_LOGPROBS
 _FINISH = {number("FINISH_STOP"): "stop", number("FINISH_LENGTH"): "length", number("FINISH_CANCELLED"): "abort",
            number("FINISH_TIMEOUT"): "timeout"}
+
+
+_FORMS = 'a prompt is a text, token ids, or a dict with "prompt" or "prompt_token_ids"'
 
 
 class Prompt:
@@ -29,7 +33,7 @@ class Prompt:
             self.encoder_ids = Prompt(model, prompt["encoder_prompt"]).ids
             prompt = prompt.get("decoder_prompt") or []
         elif isinstance(prompt, dict):
-            prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt["prompt"]
+            prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt.get("prompt")
         elif model.info.has_encoder:  # one text is what the encoder reads
             self.encoder_ids, prompt = Prompt(model, {"prompt": prompt}
                                               if isinstance(prompt, str) else {"prompt_token_ids": prompt}).ids, []
@@ -37,12 +41,45 @@ class Prompt:
             self.text = prompt
             self.ids = model.encode(prompt)
         else:
-            self.ids = [int(token) for token in prompt]
+            self.ids = token_ids(prompt, _FORMS)
+
+
+def is_list(given: Any) -> bool:
+    """Whether it is a sequence of any type, but no text."""
+    return (hasattr(given, "__len__") and hasattr(given, "__getitem__")
+            and not isinstance(given, (str, bytes, bytearray, dict)))
 
 
 def is_one_prompt(prompts: Any) -> bool:
     """Whether it is one prompt rather than a list of them."""
-    return isinstance(prompts, (str, dict)) or (len(prompts) > 0 and isinstance(prompts[0], int))
+    if isinstance(prompts, (str, dict)):
+        return True
+    if not is_list(prompts):
+        raise TypeError(f"{_FORMS}, or there is a list of these; this is of type {type(prompts).__name__}")
+    return len(prompts) > 0 and isinstance(prompts[0], Integral)
+
+
+def texts_of(given: Any) -> list[str]:
+    """One text, or a list of them."""
+    texts = list(given) if is_list(given) else [given]
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"texts are expected; this is of type {type(text).__name__}")
+    return texts
+
+
+def messages_of(given: Any) -> list[dict]:
+    """A conversation."""
+    if not is_list(given) or not all(isinstance(message, dict) for message in given):
+        raise TypeError("a conversation is a list of messages, which are dicts with role and content")
+    return list(given)
+
+
+def params_of(given: Any, kind: Any) -> Any:
+    """`given`, or the defaults."""
+    if given is not None and not isinstance(given, kind):
+        raise TypeError(f"{kind.__name__} are expected; this is of type {type(given).__name__}")
+    return given if given is not None else kind()
 
 
 def base_options(kind: str, prompt: Prompt) -> c.RequestOptions:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Optional
 
 from ._engine import Queue
-from ._request import Pending
+from ._request import Pending, params_of
 from .llm import Base, Messages
 from .outputs import EmbeddingOutput, EmbeddingRequestOutput, RequestOutput
 from .sampling_params import LoRARequest, PoolingParams, RequestOutputKind, SamplingParams
@@ -52,7 +52,7 @@ class AsyncLLM(Base):
                        lora_request: Optional[LoRARequest] = None) -> AsyncIterator[RequestOutput]:
         """Outputs of one prompt as they come: all so far (CUMULATIVE), unless output_kind says otherwise. Leaving the
         loop early ends the request."""
-        params = sampling_params or SamplingParams()
+        params = params_of(sampling_params, SamplingParams)
         kind = params.output_kind or RequestOutputKind.CUMULATIVE
         receiver = self._own_receiver()
         pending = self._submit(receiver.queue, prompt, params, lora_request, request_id)

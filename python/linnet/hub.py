@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional
+from typing import Optional, Union
 
 _WANTED = ("Q4_K_M", "Q4_K_S", "Q4_0", "Q8_0")  # of GGUF files, when the name does not say
 
@@ -48,9 +48,10 @@ def _choose(folder: str, quant: str) -> Optional[str]:
     return None if quant else os.path.join(folder, files[0])
 
 
-def find_model(name: str, revision: Optional[str] = None) -> str:
+def find_model(name: Union[str, os.PathLike[str]], revision: Optional[str] = None) -> str:
     """A path as it is. ORG/NAME[:QUANT][@REVISION]: a model of the cache, else what the package huggingface_hub
     downloads, where it is installed."""
+    name = os.fspath(name)
     if os.path.exists(name) or name.count("/") < 1 or name.startswith((".", "/", "~")):
         return os.path.expanduser(name)
     bare, _, after = name.partition("@")

@@ -15,7 +15,8 @@ from . import _native as c
 from ._engine import Engine, Model, Queue, float_view, numpy
 from ._native import lib, number
 from ._request import (
-    Pending, PendingGeneration, PendingVector, Prompt, base_options, embed_options, generate_options, is_one_prompt)
+    Pending, PendingGeneration, PendingVector, Prompt, base_options, embed_options, generate_options, is_list,
+    is_one_prompt, messages_of, params_of, texts_of)
 from .hub import find_model
 from .outputs import (
     BeamSearchOutput, BeamSearchSequence, ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput,
@@ -123,7 +124,7 @@ class Base:
     def _chat_prompt(self, messages: Messages, options: dict[str, Any]) -> Prompt:
         """`options`: of chat, those that are about the template."""
         ids, text = self._model.render_chat(
-            list(messages), options.get("tools"), options.get("chat_template_kwargs"),
+            messages_of(messages), options.get("tools"), options.get("chat_template_kwargs"),
             options.get("add_generation_prompt", True), options.get("chat_template"))
         prompt = Prompt(self._model, {"prompt_token_ids": ids})
         prompt.text = text
@@ -131,7 +132,7 @@ class Base:
 
     def _submit(self, queue: Queue, prompt: Any, params: Optional[SamplingParams],
                 lora: Optional[LoRARequest] = None, request_id: Optional[str] = None) -> PendingGeneration:
-        params, prompt = params or SamplingParams(), self._prompt(prompt)
+        params, prompt = params_of(params, SamplingParams), self._prompt(prompt)
         if lora is not None:
             self._engine.load_adapter(lora.lora_name, lora.lora_path, lora.scale)
         options = generate_options(self._model, prompt, params, self._seeds, lora)
@@ -151,7 +152,7 @@ class Base:
             ids, n_first = self._model.encode_pair(text, second, self._text_limit())
             text = {"prompt_token_ids": ids}
         prompt = Prompt(self._model, text)
-        options = embed_options(prompt, params or PoolingParams(), head, n_first)
+        options = embed_options(prompt, params_of(params, PoolingParams), head, n_first)
         return PendingVector(str(next(self._ids)), self._engine, options, queue), prompt.ids
 
 
@@ -205,7 +206,8 @@ class LLM(Base):
              add_generation_prompt: bool = True, tools: Optional[list[dict]] = None,
              chat_template_kwargs: Optional[dict[str, Any]] = None) -> list[RequestOutput]:
         """One conversation (a list of messages) or several. The model's template renders them."""
-        chats: list[Any] = [messages] if isinstance(messages[0], dict) else list(messages)
+        is_one = not is_list(messages) or (len(messages) > 0 and isinstance(messages[0], dict))
+        chats: list[Any] = [messages] if is_one else list(messages)
         options = {"chat_template": chat_template, "add_generation_prompt": add_generation_prompt, "tools": tools,
                    "chat_template_kwargs": chat_template_kwargs}
         return self.generate([self._chat_prompt(chat, options) for chat in chats], sampling_params,
@@ -214,7 +216,7 @@ class LLM(Base):
     def stream(self, prompt: Any, sampling_params: Optional[SamplingParams] = None, *,
                lora_request: Optional[LoRARequest] = None) -> Iterator[RequestOutput]:
         """One prompt's outputs as they come: what is new (DELTA), unless output_kind says otherwise."""
-        params = sampling_params or SamplingParams()
+        params = params_of(sampling_params, SamplingParams)
         kind = params.output_kind or RequestOutputKind.DELTA
         queue = Queue()
         pending = self._submit(queue, prompt, params, lora_request)
@@ -234,6 +236,7 @@ class LLM(Base):
 
     def beam_search(self, prompts: Sequence[Any], params: BeamSearchParams) -> list[BeamSearchOutput]:
         prompts = [prompts] if is_one_prompt(prompts) else list(prompts)
+        params = params_of(params, BeamSearchParams)
         sampling = SamplingParams(n=params.beam_width, max_tokens=params.max_tokens, ignore_eos=params.ignore_eos,
                                   temperature=0)
 
@@ -265,8 +268,7 @@ class LLM(Base):
               use_tqdm: bool = True) -> list[ScoringRequestOutput]:
         """How well texts go together: by a reranker's head where the model has one, else the cosine of their
         vectors. One text is paired with each of the others."""
-        first = [data_1] if isinstance(data_1, str) else list(data_1)
-        second = [data_2] if isinstance(data_2, str) else list(data_2)
+        first, second = texts_of(data_1), texts_of(data_2)
         first = first * len(second) if len(first) == 1 else first
         if len(first) != len(second):
             raise ValueError(f"there are {len(first)} first and {len(second)} second texts")
@@ -307,11 +309,11 @@ class LLM(Base):
     # ---- many requests at once
 
     def _params_of_each(self, params: Any, n: int) -> list[SamplingParams]:
-        if params is None or isinstance(params, SamplingParams):
-            return [params or SamplingParams()] * n
+        if not is_list(params):
+            return [params_of(params, SamplingParams)] * n
         if len(params) != n:
             raise ValueError(f"there are {n} prompts and {len(params)} sampling_params")
-        return list(params)
+        return [params_of(its_params, SamplingParams) for its_params in params]
 
     def _run_all(self, submits: Iterable[Callable[[Queue], Any]], n: int, use_tqdm: bool) -> list[RequestOutput]:
         bar = _bar(n) if use_tqdm else None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from ._engine import Model
+from ._engine import token_ids as _ids
+from ._request import messages_of
 
 
 class Tokenizer:
@@ -30,11 +32,11 @@ class Tokenizer:
         return self._model.encode(text, add_special_tokens)
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        return self._model.decode(list(token_ids), not skip_special_tokens)
+        return self._model.decode(_ids(token_ids), not skip_special_tokens)
 
     def apply_chat_template(self, conversation: Sequence[dict], tools: Optional[list[dict]] = None,
                             chat_template: Optional[str] = None, add_generation_prompt: bool = False,
                             tokenize: bool = True, **variables: Any) -> Union[str, list[int]]:
-        ids, text = self._model.render_chat(list(conversation), tools, variables or None, add_generation_prompt,
+        ids, text = self._model.render_chat(messages_of(conversation), tools, variables or None, add_generation_prompt,
                                             chat_template)
         return ids if tokenize else text

@@ -163,6 +163,36 @@ class Demo(unittest.TestCase):
             self.llm.generate(["good", [1] * 5000, "good"], SamplingParams(max_tokens=4))
         self.assertTrue(self.text("good", max_tokens=4))
 
+    def test_wrong_types_are_named(self):
+        user = {"role": "user", "content": "Hi"}
+        tokenizer = self.llm.get_tokenizer()
+        for expected, call, *args in (
+                ("a prompt is a text, token ids.* int$", self.llm.generate, 5),
+                ("a prompt is a text, token ids.* bytes$", self.llm.generate, b"a"),
+                ("a prompt is a text, token ids.* NoneType$", self.llm.generate, ["a", None]),
+                ("a prompt is a text, token ids.* NoneType$", self.llm.generate, {"text": "a"}),
+                (r"this is \[1\.5\] of type list", self.llm.generate, {"prompt_token_ids": [1.5]}),
+                ("SamplingParams are expected.* dict$", self.llm.generate, "a", GREEDY),
+                ("SamplingParams are expected.* str$", self.llm.generate, ["a"], ["greedy"]),
+                ("a prompt is a text", lambda p: next(self.llm.stream(p)), 5),
+                ("SamplingParams are expected", lambda p: next(self.llm.stream("a", p)), GREEDY),
+                ("a conversation is a list", self.llm.chat, 5),
+                ("a conversation is a list", self.llm.chat, "Hi"),
+                ("a conversation is a list", self.llm.chat, user),
+                ("a conversation is a list", self.llm.chat, [user, "Hi"]),
+                ("a conversation is a list", tokenizer.apply_chat_template, "Hi"),
+                ("BeamSearchParams are expected", self.llm.beam_search, "a", SamplingParams()),
+                ("a prompt is a text", self.llm.embed, 5),
+                ("texts are expected.* int$", self.llm.score, "a", 5),
+                ("texts are expected.* int$", self.llm.score, "a", ["b", 5]),
+                ("a prompt is a text", self.llm.logits, 5, print),
+                ("a text is expected.* int$", tokenizer.encode, 5),
+                ("token ids are a list of whole numbers", tokenizer.decode, 5),
+                ("token ids are a list of whole numbers", tokenizer.decode, "ab"),
+                ("int$", LLM, 5)):
+            with self.subTest(call=call, args=args), self.assertRaisesRegex(TypeError, expected):
+                call(*args)
+
     def test_other_threads_run_during_a_call(self):
         texts = []
         threads = [threading.Thread(target=lambda: texts.append(self.text("The cat", max_tokens=40, **GREEDY)))

@@ -15,9 +15,7 @@
 #include "cli/output.h"
 
 enum {
-    KEY_TEXT = LN_KEYS_COMMAND,
-    KEY_PAIR,
-    KEY_FILE,
+    KEY_PAIR = LN_KEYS_COMMAND,
     KEY_IDS,
     KEY_POOLING,
     KEY_PROMPT_NAME,
@@ -35,9 +33,9 @@ typedef struct embed_args {
 } embed_args;
 
 static const struct argp_option options[] = {
-    {"text", KEY_TEXT, "TEXT", 0, "The text", 1},
+    {"text", 'p', "TEXT", 0, "The same as TEXT without an option", 1},
     {"pair", KEY_PAIR, "TEXT", 0, "A second text behind it, for heads that score pairs", 1},
-    {"file", KEY_FILE, "FILE", 0, "A file with a text on each line; - reads standard input", 1},
+    {"file", 'f', "FILE", 0, "A file with a text on each line; - reads standard input", 1},
     {"ids", KEY_IDS, "IDS", 0, "Token ids, such as 5,9,3, used as given, in place of a text", 1},
     {"pooling", KEY_POOLING, "cls|mean|last", 0,
      "The vector of the first token, the mean of all, or the last one's (as the checkpoint says)",
@@ -62,9 +60,9 @@ static linnet_pooling parse_pooling(const struct argp_state *state, const char *
 static void check(const struct argp_state *state, const embed_args *args) {
     int n_inputs = (args->text != NULL) + (args->file != NULL) + (args->ids.ids != NULL);
     if (n_inputs != 1)
-        argp_error(state, "one of --text, --file and --ids is needed");
+        argp_error(state, "one of TEXT, --file and --ids is needed");
     if (args->pair != NULL && args->text == NULL)
-        argp_error(state, "--pair needs --text");
+        argp_error(state, "--pair needs TEXT");
     if (args->prompt_name != NULL && (args->pair != NULL || args->ids.ids != NULL))
         argp_error(state, "--prompt-name cannot go with --pair or --ids");
 }
@@ -76,12 +74,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &args->engine;
         state->child_inputs[1] = &args->model;
         break;
-    case KEY_TEXT:
+    case 'p':
         ln_cli_refuse_twice(state, "--text", args->text != NULL);
         args->text = arg;
         break;
     case KEY_PAIR: args->pair = arg; break;
-    case KEY_FILE: args->file = arg; break;
+    case 'f': args->file = arg; break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
     case KEY_POOLING: args->request.pooling = parse_pooling(state, arg); break;
     case KEY_PROMPT_NAME: args->prompt_name = arg; break;
@@ -91,7 +89,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             (size_t)ln_cli_parse_count(state, "--dimensions", arg, 1, INT32_MAX);
         break;
     case KEY_CLASSES: args->request.head = LINNET_HEAD_CLASSES; break;
-    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
+    case ARGP_KEY_ARG:
+        ln_cli_take_argument(state, args->model ? &args->text : &args->model, arg);
+        break;
     case ARGP_KEY_END:
         if (!args->model)
             argp_error(state, "MODEL is missing");
@@ -105,7 +105,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp embed_argp = {
     .options = options,
     .parser = parse,
-    .args_doc = "MODEL",
+    .args_doc = "MODEL [TEXT]",
     .doc = "Prints the vector of a text, or of each line of a file, as a JSON array on a line. "
            "Pooling, dense layers, length and the number of tokens that texts are cut to are what "
            "the checkpoint says.",

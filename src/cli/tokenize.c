@@ -13,7 +13,7 @@
 #include "cli/output.h"
 #include "text/tokenizer/tokenizer.h"
 
-enum { KEY_TEXT = LN_KEYS_COMMAND, KEY_FILE, KEY_NO_SPECIAL, KEY_IDS, KEY_KEEP_SPECIAL };
+enum { KEY_NO_SPECIAL = LN_KEYS_COMMAND, KEY_IDS, KEY_KEEP_SPECIAL };
 
 #define MODEL_DOC                                                                                  \
     "MODEL is a checkpoint, a GGUF file with only a vocabulary, or a folder with tokenizer.json "  \
@@ -38,8 +38,8 @@ typedef struct tokenize_args {
 } tokenize_args;
 
 static const struct argp_option tokenize_options[] = {
-    {"text", KEY_TEXT, "TEXT", 0, "The text (standard input)", 0},
-    {"file", KEY_FILE, "FILE", 0, "The text of FILE, byte for byte", 0},
+    {"text", 'p', "TEXT", 0, "The same as TEXT without an option", 0},
+    {"file", 'f', "FILE", 0, "The text of FILE, byte for byte", 0},
     {"no-special", KEY_NO_SPECIAL, NULL, 0, "Add no BOS, EOS or the like", 0},
     {0}};
 
@@ -47,15 +47,17 @@ static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
     tokenize_args *args = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->model; break;
-    case KEY_TEXT: args->text = arg; break;
-    case KEY_FILE: args->file = arg; break;
+    case 'p': args->text = arg; break;
+    case 'f': args->file = arg; break;
     case KEY_NO_SPECIAL: args->no_special = true; break;
-    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
+    case ARGP_KEY_ARG:
+        ln_cli_take_argument(state, args->model ? &args->text : &args->model, arg);
+        break;
     case ARGP_KEY_END:
         if (!args->model)
             argp_error(state, "MODEL is missing");
         if (args->text && args->file)
-            argp_error(state, "--text and --file exclude each other");
+            argp_error(state, "TEXT and --file exclude each other");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -65,7 +67,7 @@ static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
 static const struct argp tokenize_argp = {
     .options = tokenize_options,
     .parser = parse_tokenize,
-    .args_doc = "MODEL",
+    .args_doc = "MODEL [TEXT]",
     .doc = "Prints the token ids of a text, or of standard input, as a JSON array. " MODEL_DOC
            "\vThe text of added "
            "tokens is recognised inside the text, with --no-special too.",

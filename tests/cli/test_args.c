@@ -119,7 +119,13 @@ static void test_missing_and_surplus_arguments(void **state) {
     assert_usage_error(LINNET("logits", "m", "--ids", "1"), "linnet logits: ", "--out is missing");
     assert_usage_error(LINNET("logits", "m", "--out", "x"), "linnet logits: ", "--ids is missing");
     assert_usage_error(LINNET("tokenize", "m", "--text", "a", "--file", "b"),
-                       "linnet tokenize: ", "--text and --file exclude each other");
+                       "linnet tokenize: ", "TEXT and --file exclude each other");
+    assert_usage_error(LINNET("tokenize", "m", "a", "--file", "b"),
+                       "linnet tokenize: ", "TEXT and --file exclude each other");
+    assert_usage_error(LINNET("tokenize", "m", "a", "b"),
+                       "linnet tokenize: ", "unexpected argument 'b'");
+    assert_usage_error(LINNET("embed", "m", "a", "--ids", "1"),
+                       "linnet embed: ", "one of TEXT, --file and --ids is needed");
     assert_usage_error(LINNET("bench"), "linnet bench: ", "--shape NAME makes one");
     assert_usage_error(LINNET("detokenize", "m"), "linnet detokenize: ", "--ids is missing");
     assert_usage_error(LINNET("template", "m"), "linnet template: ", "--context is missing");

@@ -135,6 +135,8 @@ static void check_case(const json_t *item, const char *file) {
     write_file(file, text, n_bytes);
     if (strlen(text) == n_bytes) /* no NUL, which an argument cannot hold */
         assert_ids(LINNET("tokenize", TOKENIZER, "--text", text), ids_special);
+    if (strlen(text) == n_bytes && *text != '-') /* which begins an option */
+        assert_ids(LINNET("tokenize", TOKENIZER, text), ids_special);
     assert_ids(LINNET("tokenize", TOKENIZER, "--file", file, "--no-special"), ids);
     char *list = calloc(json_array_size(ids) + 1, 12);
     for (size_t i = 0; i < json_array_size(ids); i++)
@@ -179,6 +181,20 @@ static void test_tokenize_stdin(void **state) {
     assert_result(LINNET_WITH(&typed, "tokenize", DEMO), 0, given.out, "");
     assert_true(given.out_bytes > 4);
     spawn_free(&given);
+}
+
+/* A text without an option, by -p, and before a model that an option names. */
+static void test_forms_of_texts(void **state) {
+    (void)state;
+    static const char *const commands[] = {"tokenize", "embed"};
+    for (size_t i = 0; i < 2; i++) {
+        spawn_result given = LINNET(commands[i], DEMO, "--text=Hello world");
+        assert_true(given.out_bytes > 4);
+        assert_result(LINNET(commands[i], DEMO, "Hello world"), 0, given.out, "");
+        assert_result(LINNET(commands[i], DEMO, "-p", "Hello world"), 0, given.out, "");
+        assert_result(LINNET(commands[i], "Hello world", "-m", DEMO), 0, given.out, "");
+        spawn_free(&given);
+    }
 }
 
 static void test_template(void **state) {
@@ -347,6 +363,7 @@ int main(void) {
         cmocka_unit_test(test_tokenize_and_back),
         cmocka_unit_test(test_tokenizer_failures),
         cmocka_unit_test(test_tokenize_stdin),
+        cmocka_unit_test(test_forms_of_texts),
         cmocka_unit_test(test_template),
         cmocka_unit_test(test_template_of_a_model),
         cmocka_unit_test(test_logits),

@@ -1,9 +1,7 @@
 /* Experts on the CPU, all else on the backend under test. */
-#include "engine_test.h"
+#include "played_memory.h"
 
-#include "engine/engine.h"
 #include "engine/plan/expert_offload.h"
-#include "engine/plan/make.h"
 #include "engine/plan/offload.h"
 
 /* Plain mixtures, shared experts and gates, a dense feed-forward beside, latent attention, limited
@@ -87,39 +85,21 @@ static void the_plan_says_where_experts_are(void **state) {
     linnet_model_close(g.model);
 }
 
-/* A GPU of so much free memory, played by a CPU backend. */
-static size_t free_bytes;
-
-static size_t played_available_bytes(const ln_backend *backend) {
-    (void)backend;
-    return free_bytes;
-}
-
+/* Plans as for a GPU with so much free memory. */
 static ln_status plan_for(const golden *g, linnet_engine_options options, size_t bytes,
                           ln_engine_plan *plan, ln_error *err) {
-    ln_backend *backend;
-    ln_backend_options backend_options = {.isa = "scalar", .n_threads = 1, .exact = true};
-    assert_int_equal(
-        ln_engine_plan_make(g->model, &options, NULL, sizeof(linnet_engine), &backend, plan, err),
-        LINNET_OK);
-    ln_backend_vtable vtable = *backend->vtable;
-    const ln_backend_vtable *real = backend->vtable;
-    vtable.available_bytes = played_available_bytes;
-    backend->vtable = &vtable;
-    plan->on_device = true;
-    free_bytes = bytes;
+    played_memory gpu;
+    make_played_plan(g, &options, bytes, &gpu, plan);
     options.cpu_experts = -1;
     ln_status status =
-        ln_engine_plan_offload_experts(g->model, &options, backend, &backend_options, plan, err);
-    backend->vtable = real;
-    ln_engine_plan_free(plan, backend);
+        ln_engine_plan_offload_experts(g->model, &options, gpu.backend, &played_cpu, plan, err);
+    free_played_plan(&gpu, plan);
     return status;
 }
 
 /* As few layers as make the rest fit: what fits to the byte, with one byte less does not. */
 static void as_few_experts_leave_as_must(void **state) {
     (void)state;
-    enum { MARGIN_BYTES = 256 << 20 };
     golden g;
     ln_engine_plan plan;
     ln_error err = {0};
@@ -162,17 +142,15 @@ static void the_host_has_the_memory_or_it_is_an_error(void **state) {
         ln_engine_plan_make(g.model, &options, NULL, sizeof(linnet_engine), &backend, &plan, &err),
         LINNET_OK);
     ln_backend *host = plan.cpu_experts.backend;
-    const ln_backend_vtable *real = host->vtable;
-    ln_backend_vtable vtable = *real;
-    vtable.available_bytes = played_available_bytes;
-    host->vtable = &vtable;
+    played_memory played;
+    play_memory(&played, host);
     for (int on_device = 0; on_device < 2; on_device++) {
         plan.on_device = on_device > 0;
         linnet_memory_plan full = ln_engine_plan_report(&plan, plan.bytes);
-        free_bytes = full.total_bytes - full.device_bytes - plan.bytes[LN_ARENA_TOKENIZER] -
-                     plan.bytes[LN_ARENA_HEADERS];
+        played_bytes = full.total_bytes - full.device_bytes - plan.bytes[LN_ARENA_TOKENIZER] -
+                       plan.bytes[LN_ARENA_HEADERS];
         assert_int_equal(ln_engine_plan_check_experts(&plan, &err), LINNET_OK);
-        free_bytes--;
+        played_bytes--;
         assert_int_equal(ln_engine_plan_check_experts(&plan, &err), LINNET_ERR_NOMEM);
         if (strstr(err.message, "experts_from_disk leaves them") == NULL)
             fail_msg("%s", err.message);
@@ -182,7 +160,7 @@ static void the_host_has_the_memory_or_it_is_an_error(void **state) {
             fail_msg("%s", err.message);
         plan.cpu_experts.cache_bytes = 0;
     }
-    host->vtable = real;
+    stop_playing(&played);
     ln_engine_plan_free(&plan, backend);
     linnet_model_close(g.model);
 }

@@ -1,8 +1,6 @@
 /* Layers split over two backends: the last ones on the one under test, the others on the CPU. */
-#include "engine_test.h"
+#include "played_memory.h"
 
-#include "engine/engine.h"
-#include "engine/plan/make.h"
 #include "engine/plan/offload.h"
 
 static void any_split_gives_the_same_ids(void **state) {
@@ -101,40 +99,21 @@ static void blocks_of_both_sides_move(void **state) {
     linnet_model_close(g.model);
 }
 
-/* A GPU of so much free memory, played by a CPU backend. */
-static size_t free_bytes;
-
-static size_t played_available_bytes(const ln_backend *backend) {
-    (void)backend;
-    return free_bytes;
-}
-
 /* Plans as for a GPU with so much free memory. */
 static ln_status plan_for(const golden *g, linnet_engine_options options, size_t bytes,
                           ln_engine_plan *plan, ln_error *err) {
-    ln_backend *backend;
-    ln_backend_options backend_options = {.isa = "scalar", .n_threads = 1, .exact = true};
+    played_memory gpu;
     options.gpu_layers = INT32_MAX; /* whole, until it is asked what fits */
-    assert_int_equal(
-        ln_engine_plan_make(g->model, &options, NULL, sizeof(linnet_engine), &backend, plan, err),
-        LINNET_OK);
-    ln_backend_vtable vtable = *backend->vtable;
-    const ln_backend_vtable *real = backend->vtable;
-    vtable.available_bytes = played_available_bytes;
-    backend->vtable = &vtable;
-    plan->on_device = true;
-    free_bytes = bytes;
+    make_played_plan(g, &options, bytes, &gpu, plan);
     options.gpu_layers = -1;
     ln_status status =
-        ln_engine_plan_offload(g->model, &options, backend, &backend_options, plan, err);
-    backend->vtable = real;
-    ln_engine_plan_free(plan, backend);
+        ln_engine_plan_offload(g->model, &options, gpu.backend, &played_cpu, plan, err);
+    free_played_plan(&gpu, plan);
     return status;
 }
 
 static void as_many_layers_run_there_as_fit(void **state) {
     (void)state;
-    enum { MARGIN_BYTES = 256 << 20 };
     static const char *const names[] = {"gemma3", "gpt2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         golden g;
@@ -171,38 +150,30 @@ static void as_many_layers_run_there_as_fit(void **state) {
 static void texts_are_read_in_long_steps(void **state) {
     (void)state;
     golden g;
-    ln_backend *backend;
+    played_memory gpu;
     ln_engine_plan plan;
-    ln_error err = {0};
     golden_open(&g, "llama");
     linnet_engine_options options = exact_options(64, 1000, 0, 1);
     options.backend = "cpu";
-    assert_int_equal(
-        ln_engine_plan_make(g.model, &options, NULL, sizeof(linnet_engine), &backend, &plan, &err),
-        LINNET_OK);
-    ln_backend_vtable vtable = *backend->vtable;
-    const ln_backend_vtable *real = backend->vtable;
-    vtable.available_bytes = played_available_bytes;
-    backend->vtable = &vtable;
+    make_played_plan(&g, &options, 0, &gpu, &plan);
     size_t weights = plan.bytes[LN_ARENA_WEIGHTS] + plan.mapped_bytes;
     for (int variant = 0; variant < 5; variant++) {
         bool is_there = variant > 2; /* all that long steps want */
-        free_bytes = (size_t)1 << 50;
+        played_bytes = (size_t)1 << 50;
         plan.step_tokens = 0;
         plan.on_device = variant > 0;
         plan.spec.lacks_output = variant != 1;
         options.max_batch_tokens = variant == 2 ? 1024 : 0;
         for (size_t n = 32768; n >= 512; n /= 2) {
-            ln_engine_plan_choose_steps(g.model, &options, backend, &plan);
+            ln_engine_plan_choose_steps(g.model, &options, gpu.backend, &plan);
             assert_int_equal(plan.step_tokens, is_there && n > 512 ? n : 0);
             size_t others = 0;
             for (size_t i = 0; i < LN_ARENA_COUNT; i++)
                 others += i == LN_ARENA_WEIGHTS ? 0 : plan.bytes[i];
-            free_bytes = weights + others / 5 * 8 - 1;
+            played_bytes = weights + others / 5 * 8 - 1;
         }
     }
-    backend->vtable = real;
-    ln_engine_plan_free(&plan, backend);
+    free_played_plan(&gpu, &plan);
     linnet_model_close(g.model);
 }
 

@@ -313,20 +313,6 @@ LN_INLINE size_t sums_at(size_t i) {
     return i / TILE_PANELS * GROUP_ROWS * UNIT;
 }
 
-/* The output of the panels from `panel` on, up to a unit of those in [begin, end). */
-static void finish_unit(const linear_job *job, size_t begin, size_t panel, size_t end) {
-    bool has_gate = job->gate.weight != NULL;
-    size_t n_panels = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
-    size_t first = sums_at(panel - begin);
-    for (size_t i = 0; i < job->n; i++)
-        for (size_t p = 0; p < n_panels; p++) {
-            size_t column = (panel + p) * LANES, left = job->p->weight->n_rows - column;
-            size_t at = first + i * UNIT + p * LANES;
-            finish(job, i, column, left < LANES ? left : LANES, vf_load(job->up.y + at),
-                   has_gate ? vf_load(job->gate.y + at) : vf_set(0.0f));
-        }
-}
-
 /* Lines of a row that the n columns from `column` on of the output will need, into the second-level
  * cache: rows are too far apart for the processor to fetch them by itself. */
 LN_INLINE void fetch_output(const linear_job *job, size_t row, size_t column, size_t n) {
@@ -341,24 +327,39 @@ LN_INLINE void fetch_output(const linear_job *job, size_t row, size_t column, si
     }
 }
 
+/* Sums of rows of x, one row after another [UNIT]; `gate` is NULL where there is none. */
+typedef struct unit_sums {
+    const float *up, *gate;
+} unit_sums;
+
+LN_INLINE unit_sums sums_from(const linear_job *job, size_t at) {
+    return (unit_sums){job->up.y + at, job->gate.weight != NULL ? job->gate.y + at : NULL};
+}
+
 /* What finish does to rows [first, first + n) of a whole unit, where neither adapters nor a
  * soft-cap count. */
-LN_INLINE void finish_rows(const linear_job *job, ln_activation activation, size_t first, size_t n,
-                           size_t column) {
+LN_INLINE void finish_rows(const linear_job *job, ln_activation activation, bool has_gate,
+                           size_t first, size_t n, size_t column, unit_sums sums) {
     const ln_op_linear *p = job->p;
     size_t n_out = p->weight->n_rows, out_stride = p->out_stride > 0 ? p->out_stride : n_out;
     const vf scale = vf_set(p->scale);
-    vf bias[TILE_PANELS];
-    for (size_t i = 0; i < TILE_PANELS; i++)
+    vf bias[TILE_PANELS], gate_bias[TILE_PANELS];
+    for (size_t i = 0; i < TILE_PANELS; i++) {
         bias[i] = load_bias(job->up.weight, column + i * LANES, LANES);
+        gate_bias[i] = has_gate ? load_bias(job->gate.weight, column + i * LANES, LANES) : bias[i];
+    }
     for (size_t row = first; row < first + n; row++) {
-        size_t out_row = job->out_rows[row];
-        const float *sums = job->up.y + (row - first) * UNIT;
+        size_t out_row = job->out_rows[row], at = (row - first) * UNIT;
         float *out = p->out + out_row * out_stride + column;
         if (row + BLOCK_ROWS < job->n)
             fetch_output(job, row + BLOCK_ROWS, column, UNIT);
         for (size_t i = 0; i < TILE_PANELS; i++) {
-            vf y = vf_activate(activation, vf_add(vf_load(sums + i * LANES), bias[i]));
+            vf y = vf_add(vf_load(sums.up + at + i * LANES), bias[i]);
+            if (has_gate)
+                y = vf_gate(activation, vf_add(vf_load(sums.gate + at + i * LANES), gate_bias[i]),
+                            y);
+            else
+                y = vf_activate(activation, y);
             y = vf_mul(y, scale);
             if (p->residual != NULL)
                 y = vf_add(vf_load(p->residual + out_row * n_out + column + i * LANES), y);
@@ -367,22 +368,44 @@ LN_INLINE void finish_rows(const linear_job *job, ln_activation activation, size
     }
 }
 
-/* The output of rows [first, first + n), whose sums are the first of `up`, for n_columns columns of
- * one unit. */
+/* The output of rows [first, first + n), whose sums are at hand, for n_columns columns of one
+ * unit. */
 static void finish_block(const linear_job *job, size_t first, size_t n, size_t column,
-                         size_t n_columns) {
+                         size_t n_columns, unit_sums sums) {
     const ln_op_linear *p = job->p;
     bool is_plain = n_columns == UNIT && p->adapters == NULL && p->softcap <= 0.0f;
-    if (is_plain && p->activation == LN_ACT_NONE) {
-        finish_rows(job, LN_ACT_NONE, first, n, column);
-    } else if (is_plain) {
-        finish_rows(job, p->activation, first, n, column);
+    if (is_plain && sums.gate == NULL && p->activation == LN_ACT_NONE) {
+        finish_rows(job, LN_ACT_NONE, false, first, n, column, sums);
+    } else if (is_plain && sums.gate == NULL) {
+        finish_rows(job, p->activation, false, first, n, column, sums);
+    } else if (is_plain && p->activation == LN_ACT_SILU) {
+        finish_rows(job, LN_ACT_SILU, true, first, n, column, sums);
     } else {
         for (size_t i = 0; i < n; i++)
             for (size_t at = 0; at < n_columns; at += LANES)
                 finish(job, first + i, column + at, n_columns - at < LANES ? n_columns - at : LANES,
-                       vf_load(job->up.y + i * UNIT + at), vf_set(0.0f));
+                       vf_load(sums.up + i * UNIT + at),
+                       sums.gate != NULL ? vf_load(sums.gate + i * UNIT + at) : vf_set(0.0f));
     }
+}
+
+/* Columns of the output that n_panels panels from `panel` on are. */
+LN_INLINE size_t columns_of(const linear_job *job, size_t panel, size_t n_panels) {
+    size_t left = job->up.weight->n_rows - panel * LANES;
+    return left < n_panels * LANES ? left : n_panels * LANES;
+}
+
+/* Before sums are at hand, the lines that those of the first rows will be written to. */
+LN_INLINE void fetch_first_rows(const linear_job *job, size_t column, size_t n_columns) {
+    for (size_t i = 0; i < job->n && i < BLOCK_ROWS; i++)
+        fetch_output(job, i, column, n_columns);
+}
+
+/* The output of the panels from `panel` on, up to a unit of those in [begin, end). */
+static void finish_unit(const linear_job *job, size_t begin, size_t panel, size_t end) {
+    size_t n_panels = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
+    finish_block(job, 0, job->n, panel * LANES, columns_of(job, panel, n_panels),
+                 sums_from(job, sums_at(panel - begin)));
 }
 
 /* Whether rows meet a unit block after block: weights need not be unpacked for each, and there is
@@ -399,12 +422,10 @@ static void multiply_blocks(const linear_job *job, size_t panel, size_t n_panels
     const operand *up = &job->up;
     const ln_weight *w = up->weight;
     const uint8_t *panels = NULL;
-    size_t column = panel * LANES, left = w->n_rows - column;
-    left = left < n_panels * LANES ? left : n_panels * LANES;
+    size_t column = panel * LANES, left = columns_of(job, panel, n_panels);
     if (w->layout == LN_PACK_BF16)
         panels = ln_lazy_panels(w, panel, n_panels, job->worker->panels);
-    for (size_t i = 0; i < job->n && i < BLOCK_ROWS; i++)
-        fetch_output(job, i, column, left);
+    fetch_first_rows(job, column, left);
     for (size_t first = 0; first < job->n; first += BLOCK_ROWS) {
         size_t n = job->n - first < BLOCK_ROWS ? job->n - first : BLOCK_ROWS;
         if (w->layout == LN_PACK_BF16) {
@@ -415,7 +436,7 @@ static void multiply_blocks(const linear_job *job, size_t panel, size_t n_panels
             for (size_t i = 0; i < n_panels; i++)
                 multiply_plain(job, up, panel + i, first, n, up->y + i * LANES);
         }
-        finish_block(job, first, n, column, left);
+        finish_block(job, first, n, column, left, sums_from(job, 0));
     }
 }
 
@@ -455,6 +476,8 @@ static void multiply_panels(const linear_job *job) {
         multiply_run(job, &job->up, begin, end);
         if (job->gate.weight != NULL)
             multiply_run(job, &job->gate, begin, end);
+        if (job->n > SMALL_M_ROWS)
+            fetch_first_rows(job, begin * LANES, columns_of(job, begin, end - begin));
         for (size_t panel = begin; panel < end; panel += TILE_PANELS)
             finish_unit(job, begin, panel, end);
     }

@@ -14,6 +14,7 @@
 #define LN_BACKEND_CPU_SIMD_INT8_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "backend/cpu/simd/unpack.h"
 #include "base/error.h"
@@ -154,6 +155,22 @@ static void int8_quantize_alone(const int8_rows *rows, size_t row, int8_kind kin
         int8_quantize(&part, 0, kind, n, blocks);
         part.blocks += kind.n_parts;
     }
+}
+
+/* Row `row` of x becomes row `to` of `out`, where rows lie in groups or alone. */
+static void int8_copy(const int8_rows *x, size_t row, const int8_rows *out, size_t to, bool alone) {
+    const int8_block *a = int8_at(x, row, 0);
+    int8_block *b = out->blocks + (alone ? to * int8_alone_blocks(out)
+                                         : to / GROUP_ROWS * out->n_blocks * out->n_parts);
+    for (size_t block = 0; block < x->n_blocks; block++)
+        for (size_t part = 0; part < x->n_parts; part++, a++) {
+            int8_block *at = b + (alone ? block / GROUP_ROWS : block) * out->n_parts + part;
+            size_t from = row % GROUP_ROWS, lane = (alone ? block : to) % GROUP_ROWS;
+            memcpy(at->q[lane], a->q[from], sizeof a->q[from]);
+            at->scale[lane] = a->scale[from];
+            at->min_sum[lane] = a->min_sum[from];
+            at->start[lane] = a->start[from];
+        }
 }
 
 /* Block number `block` of a panel into registers. */

@@ -38,13 +38,15 @@ typedef struct linear_job {
     const ln_op_linear *p;
     const ln_cpu_worker *worker;
     operand up, gate;
+    operand ready;     /* all rows of x of all groups, prepared by all workers; weight NULL: none */
     size_t n;          /* rows of the chunk */
     bool small_m;      /* they meet packed int8 panels all at once */
     bool shares_rows;  /* others may still read prepared rows in the shared memory */
     uint8_t *unpacked; /* [TILE_PANELS][UNPACKED_PANEL] */
     float *sums;       /* as an operand's y, of LN_PACK_F8 without scales */
     float *w_rows;     /* [16][n_in], layout LN_PACK_NONE; two panels of bf16, LN_PACK_F8 */
-    size_t out_rows[MAX_CHUNK]; /* their numbers in `out` */
+    size_t out_rows[MAX_CHUNK];   /* their numbers in `out` */
+    size_t ready_rows[MAX_CHUNK]; /* and in `ready` */
     const float *x[MAX_CHUNK];
 } linear_job;
 
@@ -105,15 +107,31 @@ static size_t linear_shared(size_t width) {
     return group > CHUNK_BYTES ? group : CHUNK_BYTES;
 }
 
-/* Rows of x that a chunk of n holds: chunks of a linear are about equal. */
-static size_t chunk_rows(const linear_job *job, size_t n) {
+/* Rows of x that a chunk of n holds, of those that fit `bytes`: chunks of a linear are about
+ * equal. */
+static size_t chunk_rows(const linear_job *job, size_t n, size_t bytes) {
     size_t row = row_bytes_of(job->up.weight);
     if (job->gate.weight != NULL && job->gate.weight->layout != job->up.weight->layout)
         row += row_bytes_of(job->gate.weight);
-    size_t most = row > 0 ? CHUNK_BYTES / row / GROUP_ROWS * GROUP_ROWS : MAX_CHUNK;
+    size_t most = row > 0 ? bytes / row / GROUP_ROWS * GROUP_ROWS : MAX_CHUNK;
     most = most > MAX_CHUNK ? MAX_CHUNK : most < GROUP_ROWS ? GROUP_ROWS : most;
     size_t n_chunks = (n + most - 1) / most;
     return n_chunks > 1 ? round_up((n + n_chunks - 1) / n_chunks, GROUP_ROWS) : most;
+}
+
+/* The first n rows of a group of 16, as int8. */
+LN_INLINE void prepare_group(const operand *o, size_t group, size_t n, const float *const *x) {
+    ln_pack pack = (ln_pack)o->weight->layout;
+    if (is_super(pack))
+        super_quantize(&o->super, group, super_kind_of(pack), n, x);
+    else
+        int8_quantize(&o->int8, group, int8_kind_of(pack), n, x);
+}
+
+/* Where rows as int8 lie. */
+LN_INLINE void place_int8(operand *o, void *memory) {
+    o->int8 = int8_place(memory, int8_kind_of((ln_pack)o->weight->layout), o->weight->n_cols);
+    o->super = super_place(memory, o->weight->n_cols);
 }
 
 /* Rows [begin, end) of the chunk, `begin` at a group's first, in the form that the operand wants;
@@ -130,8 +148,7 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
             bf16_put(&o->bf16, i, k, job->x[i]);
         break;
     default:
-        o->int8 = int8_place(memory, int8_kind_of(pack), k);
-        o->super = super_place(memory, k);
+        place_int8(o, memory);
         if (job->small_m) {
             for (size_t i = begin; i < end; i++) {
                 if (is_super(pack))
@@ -141,13 +158,9 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
             }
             return alone_bytes(k);
         }
-        for (size_t i = begin; i < end; i += GROUP_ROWS) {
-            size_t n = end - i < GROUP_ROWS ? end - i : GROUP_ROWS;
-            if (is_super(pack))
-                super_quantize(&o->super, i / GROUP_ROWS, super_kind_of(pack), n, job->x + i);
-            else
-                int8_quantize(&o->int8, i / GROUP_ROWS, int8_kind_of(pack), n, job->x + i);
-        }
+        for (size_t i = begin; i < end; i += GROUP_ROWS)
+            prepare_group(o, i / GROUP_ROWS, end - i < GROUP_ROWS ? end - i : GROUP_ROWS,
+                          job->x + i);
     }
     return round_up(job->n, GROUP_ROWS) * row_bytes_of(o->weight);
 }
@@ -496,6 +509,19 @@ static void prepare_operands(linear_job *job, size_t begin, size_t end, char *me
     }
 }
 
+/* The chunk's rows, copied from those that are ready. */
+static void copy_rows(linear_job *job, operand *o, void *memory) {
+    ln_pack pack = (ln_pack)o->weight->layout;
+    place_int8(o, memory);
+    for (size_t i = 0; i < job->n; i++) {
+        if (is_super(pack))
+            super_copy(&job->ready.super, job->ready_rows[i], super_kind_of(pack), &o->super, i,
+                       job->small_m);
+        else
+            int8_copy(&job->ready.int8, job->ready_rows[i], &o->int8, i, job->small_m);
+    }
+}
+
 /* Whether the rows that the operation before this one prepared serve this one, too. */
 static bool rows_are_ready(const linear_job *job) {
     const ln_op *before = job->worker->joins;
@@ -516,7 +542,12 @@ static void multiply_chunk(linear_job *job) {
     job->unpacked = (uint8_t *)(job->sums + sums);
     job->w_rows = (float *)(void *)(job->unpacked + TILE_PANELS * UNPACKED_PANEL);
     bool ready = rows_are_ready(job);
-    if (job->n <= (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)SMALL_M_ROWS)) {
+    if (job->ready.weight != NULL) {
+        copy_rows(job, &job->up, worker->scratch);
+        job->gate.int8 = job->up.int8;
+        job->gate.super = job->up.super;
+    } else if (job->n <=
+               (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)SMALL_M_ROWS)) {
         prepare_operands(job, 0, ready ? 0 : job->n, (char *)worker->scratch);
     } else {
         size_t begin, end;
@@ -534,6 +565,49 @@ static void multiply_chunk(linear_job *job) {
     bf16_end();
 }
 
+/* Which row of x row number i of those in groups is, in `ready`: one of all rows, or, where none
+ * is in two groups, the same. */
+LN_INLINE size_t ready_row(const ln_op_linear *p, size_t i) {
+    return p->rows_per_x > 1 ? (size_t)p->groups.order[i] / p->rows_per_x : i;
+}
+
+/* Whether all groups want x in one form, of which all rows fit the shared memory. */
+static bool shares_form(const ln_op_linear *p, size_t n) {
+    const ln_row_groups *groups = &p->groups;
+    if (groups->order == NULL || n <= GROUP_ROWS || !is_int8(p->weight) ||
+        round_up(n, GROUP_ROWS) * row_bytes_of(p->weight) > CHUNK_BYTES)
+        return false;
+    for (size_t i = 0; i < groups->n_groups; i++)
+        if (p->weight[i].layout != p->weight->layout ||
+            (p->gate != NULL && p->gate[i].layout != p->weight->layout))
+            return false;
+    return true;
+}
+
+/* Rows of x for all groups: a token's row goes to many experts, and becomes int8 but once. */
+static void prepare_for_groups(linear_job *job) {
+    const ln_op_linear *p = job->p;
+    if (p->groups.order == NULL)
+        return;
+    size_t n_grouped = (size_t)p->groups.starts[p->groups.n_groups], begin, end;
+    size_t n = p->rows_per_x > 1 ? p->n_rows / p->rows_per_x : n_grouped;
+    if (!shares_form(p, n))
+        return;
+    size_t x_stride = p->x_stride > 0 ? p->x_stride : p->weight->n_cols;
+    job->ready.weight = p->weight;
+    place_int8(&job->ready, job->worker->shared);
+    ln_cpu_share(job->worker, (n + GROUP_ROWS - 1) / GROUP_ROWS, &begin, &end);
+    for (size_t group = begin; group < end; group++) {
+        const float *x[GROUP_ROWS];
+        size_t first = group * GROUP_ROWS, count = n - first < GROUP_ROWS ? n - first : GROUP_ROWS;
+        for (size_t i = 0; i < count; i++)
+            x[i] = p->x +
+                   (p->rows_per_x > 1 ? first + i : (size_t)p->groups.order[first + i]) * x_stride;
+        prepare_group(&job->ready, group, count, x);
+    }
+    ln_cpu_barrier(job->worker);
+}
+
 /* The rows of one group, chunk after chunk. */
 static void multiply_group(linear_job *job, size_t group) {
     const ln_op_linear *p = job->p;
@@ -545,11 +619,13 @@ static void multiply_group(linear_job *job, size_t group) {
     job->up = (operand){.weight = &p->weight[group]};
     job->gate = (operand){.weight = p->gate != NULL ? &p->gate[group] : NULL};
     size_t x_stride = p->x_stride > 0 ? p->x_stride : job->up.weight->n_cols;
-    size_t most = chunk_rows(job, end > i ? (end - i + step - 1) / step : 1);
+    size_t bytes = job->ready.weight != NULL ? own_bytes(job->up.weight->n_cols) : CHUNK_BYTES;
+    size_t most = chunk_rows(job, end > i ? (end - i + step - 1) / step : 1, bytes);
     while (i < end) {
         for (job->n = 0; job->n < most && i < end; job->n++, i += step) {
             size_t row = sorted ? (size_t)groups->order[i] : i;
             job->out_rows[job->n] = row;
+            job->ready_rows[job->n] = sorted ? ready_row(p, i) : 0;
             job->x[job->n] = p->x + (p->rows_per_x > 1 ? row / p->rows_per_x : row) * x_stride;
         }
         multiply_chunk(job);
@@ -559,6 +635,7 @@ static void multiply_group(linear_job *job, size_t group) {
 static void linear(const ln_op *op, const ln_cpu_worker *worker) {
     linear_job job = {.p = &op->linear, .worker = worker, .shares_rows = worker->joins != NULL};
     size_t n_groups = job.p->groups.n_groups > 0 ? job.p->groups.n_groups : 1;
+    prepare_for_groups(&job);
     for (size_t group = 0; group < n_groups; group++)
         multiply_group(&job, group);
 }

@@ -8,6 +8,8 @@
 #ifndef LN_BACKEND_CPU_SIMD_SUPER_H
 #define LN_BACKEND_CPU_SIMD_SUPER_H
 
+#include <string.h>
+
 #include "backend/cpu/simd/grid.h"
 #include "backend/cpu/simd/int8.h"
 #include "base/error.h"
@@ -117,6 +119,23 @@ static void super_quantize_alone(const super_rows *rows, size_t row, super_kind 
     for (size_t super = 0; super < rows->n_supers; super++)
         super_quantize_row(kind, x + super * SUPER_COLS, out + super / GROUP_ROWS,
                            super % GROUP_ROWS);
+}
+
+/* Row `row` of x becomes row `to` of `out`, where rows lie in groups or alone. */
+static void super_copy(const super_rows *x, size_t row, super_kind kind, const super_rows *out,
+                       size_t to, bool alone) {
+    const super_block *a = x->supers + row / GROUP_ROWS * x->n_supers;
+    super_block *b =
+        out->supers + (alone ? to * super_alone_blocks(out) : to / GROUP_ROWS * out->n_supers);
+    for (size_t super = 0; super < x->n_supers; super++, a++) {
+        super_block *at = b + (alone ? super / GROUP_ROWS : super);
+        size_t from = row % GROUP_ROWS, lane = (alone ? super : to) % GROUP_ROWS;
+        memcpy(at->q[lane], a->q[from], sizeof a->q[from]);
+        memcpy(at->sums[lane], a->sums[from], sizeof a->sums[from]);
+        at->scale[lane] = a->scale[from];
+        for (size_t part = 0; !kind.has_min && part < SUPER_BLOCKS * kind.n_parts; part++)
+            at->start[part][lane] = a->start[part][from];
+    }
 }
 
 /* Bytes of 256 columns of a panel. */

@@ -356,16 +356,17 @@ LN_INLINE size_t direct_bytes(ln_pack pack) {
  * takes four. */
 enum { CHAINS = 2 };
 
-/* The same as tile_steps over a whole block, of packed panels, panel_bytes apart. */
-LN_INLINE void direct_steps(ln_pack pack, size_t n_panels, const uint8_t *w, size_t panel_bytes,
-                            const int8_t *q, vi acc[CHAINS][TILE_ROWS][TILE_PANELS]) {
-    const size_t halves = pack == LN_PACK_Q8_0 ? 1 : 2;
+/* The same as tile_steps over a whole block, whose quants lie at w as nibbles (2 halves) or bytes
+ * in packed panels, panel_bytes apart. */
+LN_INLINE void direct_steps(size_t halves, size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                            const int8_t *q, size_t row_bytes,
+                            vi acc[CHAINS][TILE_ROWS][TILE_PANELS]) {
 #pragma GCC unroll 8
     for (size_t step = 0; step < STEPS / halves; step++) {
         vi v[2][TILE_PANELS];
 #pragma GCC unroll 2
         for (size_t p = 0; p < n_panels; p++) {
-            vi both = vi_load(w + p * panel_bytes + 32 + step * STEP_BYTES);
+            vi both = vi_load(w + p * panel_bytes + step * STEP_BYTES);
             v[0][p] = halves == 1 ? both : low_nibbles(both);
             v[1][p] = halves == 1 ? both : low_nibbles(vi_shr(both, 4));
         }
@@ -374,7 +375,7 @@ LN_INLINE void direct_steps(ln_pack pack, size_t n_panels, const uint8_t *w, siz
             vi(*sums)[TILE_PANELS] = acc[(halves == 1 ? step : half) % CHAINS];
 #pragma GCC unroll 8
             for (size_t i = 0; i < TILE_ROWS; i++) {
-                vi x = vi_spread(q + i * LN_PACK_COLS + (step + half * STEPS / 2) * 4);
+                vi x = vi_spread(q + i * row_bytes + (step + half * STEPS / 2) * 4);
 #pragma GCC unroll 2
                 for (size_t p = 0; p < n_panels; p++)
                     sums[i][p] = dot_bytes(sums[i][p], v[half][p], x);
@@ -402,7 +403,8 @@ LN_INLINE void direct_tile(ln_pack pack, size_t n_panels, const uint8_t *w, size
                 acc[0][i][p] = vi_set(b->start[lane + i]);
                 acc[1][i][p] = vi_set(0);
             }
-        direct_steps(pack, n_panels, w, panel_bytes, b->q[lane], acc);
+        direct_steps(pack == LN_PACK_Q8_0 ? 1 : 2, n_panels, w + 32, panel_bytes, b->q[lane],
+                     LN_PACK_COLS, acc);
 #pragma GCC unroll 2
         for (size_t p = 0; p < n_panels; p++) {
             vf factor = half_row(w + p * panel_bytes);

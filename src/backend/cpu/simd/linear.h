@@ -216,6 +216,14 @@ static void multiply_super(const linear_job *job, const operand *o, const uint8_
     ln_pack pack = (ln_pack)o->weight->layout;
     for (size_t first = 0; first < o->super.n_supers; first += UNPACK_SUPERS) {
         size_t left = o->super.n_supers - first, n = left < UNPACK_SUPERS ? left : UNPACK_SUPERS;
+        if (MATRIX_ROWS == 0 && super_is_direct(pack)) {
+            const uint8_t *w = panels + first * super_bytes(pack);
+            fetcher next = {.bytes = n * super_bytes(pack)};
+            for (size_t p = 0; p < n_panels; p++)
+                next.at[p] = w + p * panel_bytes + next.bytes;
+            super_direct_rows(n_panels, w, panel_bytes, next, &o->super, job->n, first, n, o->y);
+            continue;
+        }
         for (size_t p = 0; p < n_panels; p++) {
             const uint8_t *panel = panels + p * panel_bytes;
             super_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);

@@ -495,6 +495,105 @@ LN_INLINE void super_tile(super_kind kind, size_t n_panels, const uint8_t *w, co
     }
 }
 
+/* As is_direct of int8.h. */
+LN_INLINE bool super_is_direct(ln_pack pack) {
+    return DIRECT_TILES && pack == LN_PACK_Q4_K;
+}
+
+/* The exact sums of TILE_ROWS rows of x against 256 columns of panels of Q4_K as they are packed,
+ * panel_bytes apart. */
+LN_INLINE void super_direct_totals(size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                                   const super_block *b, size_t lane,
+                                   vi totals[TILE_ROWS][TILE_PANELS]) {
+#pragma GCC unroll 1
+    for (size_t at = 0; at < SUPER_BLOCKS; at++) {
+        vi acc[CHAINS][TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+        for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                acc[0][i][p] = acc[1][i][p] = vi_set(0);
+        direct_steps(2, n_panels, w + 320 + at * 256, panel_bytes, b->q[lane] + at * LN_PACK_COLS,
+                     SUPER_COLS, acc);
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++) {
+            vi scale = vi_from_u8(w + p * panel_bytes + 64 + at * LANES);
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++) {
+                vi sum = vi_add(acc[0][i][p], acc[1][i][p]);
+                totals[i][p] = vi_add(totals[i][p], vi_mul(sum, scale));
+            }
+        }
+    }
+}
+
+/* The sums of x times the minimums of these panels. */
+LN_INLINE void super_direct_mins(size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                                 const super_block *b, size_t lane,
+                                 vi mins[TILE_ROWS][TILE_PANELS]) {
+#pragma GCC unroll 1
+    for (size_t pair = 0; pair < SUPER_BLOCKS / 2; pair++)
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++) {
+            vi min = super_min_pair(LN_PACK_Q4_K, w + p * panel_bytes, pair);
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++)
+                mins[i][p] = dot_words(mins[i][p], min,
+                                       vi_spread((const int8_t *)&b->sums[lane + i][pair * 2]));
+        }
+}
+
+/* super_tile against n times 256 columns of packed panels; the same bits. */
+LN_INLINE void super_direct_tile(size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                                 const super_block *b, size_t lane, size_t n, bool first,
+                                 float *y) {
+    for (size_t super = 0; super < n; super++, b++, w += super_bytes(LN_PACK_Q4_K)) {
+        vi totals[TILE_ROWS][TILE_PANELS], mins[TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+        for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                totals[i][p] = mins[i][p] = vi_set(0);
+        super_direct_totals(n_panels, w, panel_bytes, b, lane, totals);
+        super_direct_mins(n_panels, w, panel_bytes, b, lane, mins);
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++) {
+            vf factor = half_row(w + p * panel_bytes);
+            vf min = vf_mul(half_row(w + p * panel_bytes + 32), vf_set(-1.0f));
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++) {
+                float *out = y + i * UNIT + p * LANES, scale = b->scale[lane + i];
+                vf sum = first && super == 0 ? vf_set(0.0f) : vf_load(out);
+                sum = super_fold(sum, totals[i][p], factor, scale);
+                vf_store(out, super_fold(sum, mins[i][p], min, scale));
+            }
+        }
+    }
+}
+
+LN_INLINE void super_direct_rows_of(size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                                    fetcher next, const super_rows *x, size_t n_rows, size_t first,
+                                    size_t n, float *y) {
+    size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    size_t share = (next.bytes / n_tiles + 63) / 64 * 64;
+    for (size_t row = 0; row < n_rows; row += TILE_ROWS) {
+        const super_block *b = x->supers + row / GROUP_ROWS * x->n_supers + first;
+        fetch_some(&next, n_panels, share);
+        super_direct_tile(n_panels, w, panel_bytes, b, row % GROUP_ROWS, n, first == 0,
+                          y + row * UNIT);
+    }
+}
+
+/* All rows of x against n times 256 columns, from number `first` on, of packed panels of Q4_K. */
+static void super_direct_rows(size_t n_panels, const uint8_t *w, size_t panel_bytes, fetcher next,
+                              const super_rows *x, size_t n_rows, size_t first, size_t n,
+                              float *y) {
+    if (n_panels == TILE_PANELS)
+        super_direct_rows_of(TILE_PANELS, w, panel_bytes, next, x, n_rows, first, n, y);
+    else
+        super_direct_rows_of(1, w, panel_bytes, next, x, n_rows, first, n, y);
+}
+
 LN_INLINE void super_rows_of(super_kind kind, size_t n_panels, const uint8_t *w,
                              const super_rows *x, size_t n_rows, size_t first, size_t n, float *y) {
     for (size_t row = 0; row < n_rows; row += TILE_ROWS) {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "model/generation/stop_ids.h"
 #include "model/spec_read.h"
-#include "model/stop_ids.h"
 
 static ln_status read_name(linnet_model *model, const char *path, ln_error *err) {
     ln_meta_value value;
@@ -95,7 +95,9 @@ static ln_status read_all(linnet_model *model, const char *path, ln_error *err) 
     model->stop_ids = stops.ids;
     model->n_stop_ids = stops.count;
     model->n_outside_ids = stops.n_outside;
-    return status;
+    LN_TRY(status);
+    return ln_forbidden_read(model->checkpoint, model->spec.n_vocab, &stops, &model->arena,
+                             &model->forbidden, err);
 }
 
 ln_status ln_model_open(const char *path, linnet_model **out, ln_error *err) {

@@ -4,6 +4,7 @@
 
 #include "format/checkpoint.h"
 #include "model/embedding/embedding.h"
+#include "model/generation/forbidden.h"
 #include "model/spec.h"
 #include "text/jinja/template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -22,7 +23,8 @@ struct linnet_model {
     int32_t bos_id;    /* -1: none */
     int32_t *stop_ids; /* [n_stop_ids], ascending */
     size_t n_stop_ids;
-    size_t n_outside_ids; /* that end a text, but past the vocabulary */
+    ln_forbidden forbidden; /* what never comes */
+    size_t n_outside_ids;   /* that end a text, but past the vocabulary */
 };
 
 /* As linnet_model_open and linnet_model_close. */

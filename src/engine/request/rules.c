@@ -14,12 +14,14 @@ size_t ln_request_stop_ids(const linnet_model *model, const linnet_request_optio
 static rules_layout lay_out(const linnet_model *model, const linnet_request_options *o,
                             ln_layout *layout) {
     rules_layout r;
-    size_t n_bad_ids = 0;
+    const ln_forbidden *forbidden = &model->forbidden;
+    size_t n_words = forbidden->n_words;
+    size_t n_bad_ids = n_words > 0 ? forbidden->ends[n_words - 1] : 0;
     for (size_t i = 0; i < o->n_bad_words; i++)
         n_bad_ids += o->bad_words[i].n_ids;
     r.biases = ln_layout_add(layout, o->n_logit_bias, sizeof(linnet_logit_bias));
     r.bad_ids = ln_layout_add(layout, n_bad_ids, sizeof(int32_t));
-    r.bad_ends = ln_layout_add(layout, o->n_bad_words, sizeof(size_t));
+    r.bad_ends = ln_layout_add(layout, n_words + o->n_bad_words, sizeof(size_t));
     r.stop_ids = ln_layout_add(layout, ln_request_stop_ids(model, o), sizeof(int32_t));
     r.breakers = ln_layout_add(layout, o->n_dry_breakers, sizeof(int32_t));
     return r;
@@ -38,6 +40,22 @@ static void *copy(void *base, size_t offset, const void *from, size_t n_bytes) {
     return to;
 }
 
+/* The model's words, then the request's. */
+static size_t copy_words(const ln_forbidden *forbidden, const linnet_request_options *o,
+                         int32_t *ids, size_t *ends) {
+    size_t n = forbidden->n_words, n_ids = n > 0 ? forbidden->ends[n - 1] : 0;
+    if (n > 0) {
+        memcpy(ids, forbidden->ids, n_ids * sizeof *ids);
+        memcpy(ends, forbidden->ends, n * sizeof *ends);
+    }
+    for (size_t i = 0; i < o->n_bad_words; i++) {
+        const linnet_token_list *word = &o->bad_words[i];
+        memcpy(ids + n_ids, word->ids, word->n_ids * sizeof *ids);
+        ends[n++] = n_ids += word->n_ids;
+    }
+    return n;
+}
+
 void ln_request_rules_init(ln_token_rules *rules, const linnet_model *model,
                            const linnet_request_options *options, void *memory) {
     const linnet_request_options *o = options;
@@ -46,12 +64,7 @@ void ln_request_rules_init(ln_token_rules *rules, const linnet_model *model,
     int32_t *bad_ids = copy(memory, r.bad_ids, NULL, 0);
     size_t *bad_ends = copy(memory, r.bad_ends, NULL, 0);
     int32_t *stop_ids = copy(memory, r.stop_ids, o->stop_ids, o->n_stop_ids * sizeof *stop_ids);
-    size_t n_bad_ids = 0;
-    for (size_t i = 0; i < o->n_bad_words; i++) {
-        const linnet_token_list *word = &o->bad_words[i];
-        memcpy(bad_ids + n_bad_ids, word->ids, word->n_ids * sizeof *bad_ids);
-        bad_ends[i] = n_bad_ids += word->n_ids;
-    }
+    size_t n_bad_words = copy_words(&model->forbidden, o, bad_ids, bad_ends);
     if (!o->ignore_eos && model->n_stop_ids > 0)
         memcpy(stop_ids + o->n_stop_ids, model->stop_ids, model->n_stop_ids * sizeof *stop_ids);
     *rules = (ln_token_rules){
@@ -60,7 +73,7 @@ void ln_request_rules_init(ln_token_rules *rules, const linnet_model *model,
         .n_biases = o->n_logit_bias,
         .bad_ids = bad_ids,
         .bad_ends = bad_ends,
-        .n_bad_words = o->n_bad_words,
+        .n_bad_words = n_bad_words,
         .stop_ids = stop_ids,
         .n_stop_ids = ln_request_stop_ids(model, o),
         .min_tokens = o->min_tokens > 0 ? o->n_prompt_ids + o->min_tokens : 0,

@@ -290,6 +290,57 @@ static void stop_ids_are_the_union(void **state) {
     write_generation("2");
 }
 
+/* ---- what generation_config.json forbids ------------------------------------------------- */
+
+static void write_forbidden(const char *words, const char *tokens) {
+    text_folder_write(&folder, "generation_config.json",
+                      json_pack("{s:i,s:o,s:o}", "eos_token_id", 2, "bad_words_ids",
+                                json_loads(words, JSON_DECODE_ANY, NULL), "suppress_tokens",
+                                json_loads(tokens, JSON_DECODE_ANY, NULL)));
+}
+
+static void refuse_forbidden(const char *words, const char *tokens, const char *why) {
+    linnet_model *model = NULL;
+    linnet_error err = {0};
+    write_forbidden(words, tokens);
+    assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_ERR_FORMAT);
+    assert_non_null(strstr(err.message, why));
+    assert_null(model);
+}
+
+/* Greedy tokens of the first prompt: two of those that come without rules are forbidden, the
+ * second behind the first alone. */
+static void forbidden_words_never_come(void **state) {
+    (void)state;
+    char words[128], tokens[32];
+    int32_t first = g.greedy[0][0], second = g.greedy[0][1], ids[MAX_IDS];
+    linnet_engine_options options = exact_options(0, 1, 0, 1);
+    linnet_request_options o = greedy_options(&g, 0);
+    linnet_finish finish;
+    linnet_model *plain = g.model;
+    (void)snprintf(words, sizeof words, "[[2], [%d, %d], [7, 256], [-1]]", first, second);
+    (void)snprintf(tokens, sizeof tokens, "[256, -1]");
+    for (int round = 0; round < 2; round++) {
+        write_forbidden(words, tokens);
+        g.model = text_folder_open(&folder);
+        linnet_engine *engine = engine_on(&g, options);
+        assert_int_equal(receive(submit(engine, &o), ids, &finish), GOLDEN_OUTPUT);
+        linnet_engine_destroy(engine);
+        linnet_model_close(g.model);
+        g.model = plain;
+        assert_true(round == 0 ? ids[0] == first : ids[0] != first);
+        for (size_t i = 1; i < GOLDEN_OUTPUT; i++)
+            assert_true(ids[i - 1] != first || ids[i] != second);
+        (void)snprintf(tokens, sizeof tokens, "[%d]", first);
+    }
+    refuse_forbidden("[[1], 2]", "null", "bad_words_ids: an entry is no list of 1 to 256 ids");
+    refuse_forbidden("[[]]", "null", "bad_words_ids: an entry is no list of 1 to 256 ids");
+    refuse_forbidden("[[1, \"a\"]]", "null", "bad_words_ids: an entry is no token id");
+    refuse_forbidden("null", "[1.5]", "suppress_tokens: an entry is no token id");
+    refuse_forbidden("7", "null", "bad_words_ids is no list of at most 65536 entries");
+    write_generation("2");
+}
+
 /* A checkpoint made for more than memory holds gets what fits. */
 static void a_chosen_context_fits_free_memory(void **state) {
     (void)state;
@@ -522,6 +573,7 @@ int main(void) {
         cmocka_unit_test(the_engine_stops_at_strings),
         cmocka_unit_test(an_output_may_go_on_from_the_prompt),
         cmocka_unit_test(stop_ids_are_the_union),
+        cmocka_unit_test(forbidden_words_never_come),
         cmocka_unit_test(a_chosen_context_fits_free_memory),
         cmocka_unit_test(chats_keep_contents_text),
         cmocka_unit_test(chats_are_refused_with_a_reason),

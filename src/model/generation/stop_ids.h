@@ -1,6 +1,6 @@
 /* The ids that end a text, as the checkpoint's files name them. */
-#ifndef LN_MODEL_STOP_IDS_H
-#define LN_MODEL_STOP_IDS_H
+#ifndef LN_MODEL_GENERATION_STOP_IDS_H
+#define LN_MODEL_GENERATION_STOP_IDS_H
 
 #include "format/checkpoint.h"
 #include "text/tokenizer/tokenizer.h"

@@ -1,4 +1,4 @@
-#include "model/stop_ids.h"
+#include "model/generation/stop_ids.h"
 
 #include <stdlib.h>
 #include <string.h>

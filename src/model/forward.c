@@ -54,18 +54,20 @@ static void embed(recorder *r) {
     const ln_weights *w = r->weights;
     const ln_weight *learned = r->encoder ? &w->encoder.learned_positions : &w->learned_positions;
     bool is_part = r->spec->ranks.n > 0; /* the first rank adds positions */
+    bool is_own = r->encoder && r->spec->n_encoder_vocab > 0;
+    const ln_slice *vocab = is_own ? &r->spec->ranks.encoder_vocab : &r->spec->ranks.vocab;
     if (r->spec->embedded_dim > 0) {
         embed_in(r, learned);
         return;
     }
     push(r, LN_OP_EMBED)->embed = (ln_op_embed){
-        .table = &w->embedding,
+        .table = is_own ? &w->encoder.embedding : &w->embedding,
         .learned = learned->data != NULL && r->spec->ranks.rank == 0 ? learned : NULL,
         .types = w->token_types.data != NULL ? &w->token_types : NULL,
         .learned_offset = r->spec->learned_offset,
         .scale = r->spec->embedding_scale,
         .is_part = is_part,
-        .part_begin = r->spec->ranks.vocab.begin,
+        .part_begin = vocab->begin,
         .out = r->a->x,
     };
     if (is_part)

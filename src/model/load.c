@@ -452,6 +452,11 @@ static ln_status encoder(ln_loader *l) {
     if (spec->n_encoder_layers == 0 || l->first_layer > 0)
         return LINNET_OK;
     l->encoder = true;
+    if (spec->n_encoder_vocab > 0)
+        LN_TRY(
+            ln_load_matrix(l, LN_ROLE_EMBEDDING, 0,
+                           spec->ranks.n > 0 ? spec->ranks.encoder_vocab.n : spec->n_encoder_vocab,
+                           spec->dim, &w->encoder.embedding));
     LN_TRY(learned_positions(l, &w->encoder.learned_positions));
     LN_TRY(ln_load_norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->encoder.embedding_norm));
     LN_TRY(last_norm(l, &w->encoder.output_norm));

@@ -170,10 +170,11 @@ static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_we
     return status;
 }
 
-static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_shape *shape) {
+static ln_weight_use use_of(const ln_spec *spec, ln_tensor_id id, const ln_source_shape *shape) {
+    ln_role role = id.role;
     if (role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_TOKEN_TYPES ||
-        (role == LN_ROLE_EMBEDDING && (!spec->tied || spec->bidirectional)))
+        (role == LN_ROLE_EMBEDDING && (!spec->tied || spec->bidirectional || id.encoder)))
         return LN_USE_TABLE;
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_ATTENTION_ROUTER ||
         role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
@@ -216,7 +217,7 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
     ln_source_shape whole_shape = ln_cut_shape(&cut, shape);
     id.expert += cut.packed.begin;
     LN_TRY(ln_source_matrix(l->checkpoint, whole, id, &whole_shape, &request, l->err));
-    request.use = use_of(l->spec, id.role, &whole_shape);
+    request.use = use_of(l->spec, id, &whole_shape);
     request.rounds_f32 = rounds_f32(whole, id.role);
     quantize_on_load(l, id.role, &request.sources[0], whole_shape.n_cols);
     LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));

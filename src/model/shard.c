@@ -237,9 +237,9 @@ static ln_status check_experts(const ln_checkpoint *checkpoint, const ln_spec *w
     return LINNET_OK;
 }
 
-static ln_slice divide_vocabulary(const divider *d) {
-    size_t n = d->whole->n_vocab, begin = ln_rank_begin(n, d->rank, d->n_ranks);
-    if (d->n_ranks == 1)
+static ln_slice divide_vocabulary(const divider *d, size_t n) {
+    size_t begin = ln_rank_begin(n, d->rank, d->n_ranks);
+    if (d->n_ranks == 1 || n == 0)
         return (ln_slice){0};
     return (ln_slice){begin, ln_rank_begin(n, d->rank + 1, d->n_ranks) - begin, n};
 }
@@ -257,9 +257,11 @@ ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, c
     LN_BUG_ON(mesh->n_tensor == 0 || mesh->n_expert == 0 || mesh->n_stages == 0);
     LN_TRY(check_experts(checkpoint, whole, mesh, err));
     LN_TRY(divide_stages(checkpoint, whole, mesh, &own_layers, err));
-    if (whole->n_vocab < n_ranks) /* no rank may have nothing */
+    size_t n_own = whole->n_encoder_vocab;
+    size_t n_vocab = n_own > 0 && n_own < whole->n_vocab ? n_own : whole->n_vocab;
+    if (n_vocab < n_ranks) /* no rank may have nothing */
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu ranks cannot share %zu tokens",
-                       ln_checkpoint_path(checkpoint), n_ranks, whole->n_vocab);
+                       ln_checkpoint_path(checkpoint), n_ranks, n_vocab);
     ln_layer_spec *layers = calloc(n + 1, sizeof *layers);
     if (layers == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory dividing the model among ranks");
@@ -277,7 +279,8 @@ ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, c
     out->ranks.rank = d.rank;
     out->ranks.n = n_ranks > 1 ? n_ranks : 0;
     out->ranks.whole = whole;
-    out->ranks.vocab = divide_vocabulary(&d);
+    out->ranks.vocab = divide_vocabulary(&d, whole->n_vocab);
+    out->ranks.encoder_vocab = divide_vocabulary(&d, whole->n_encoder_vocab);
     out->ranks.layers = own_layers;
     return LINNET_OK;
 }
@@ -390,6 +393,8 @@ ln_cut ln_shard_cut(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_SHARED_UP: cut.rows = layer_of(spec, id)->part.shared_hidden; break;
     case LN_ROLE_SHARED_DOWN: cut.cols = layer_of(spec, id)->part.shared_hidden; break;
     case LN_ROLE_EMBEDDING:
+        cut.rows = id.encoder ? spec->ranks.encoder_vocab : spec->ranks.vocab;
+        break;
     case LN_ROLE_OUTPUT:
     case LN_ROLE_OUTPUT_BIAS: cut.rows = spec->ranks.vocab; break;
     default: break;

@@ -348,6 +348,7 @@ typedef struct ln_spec {
     size_t n_indexers;             /* layers that have one of their own */
     size_t n_entry_caches;         /* of compressors */
     size_t n_encoder_layers;       /* 0: a decoder alone */
+    size_t n_encoder_vocab;        /* of an embedding of its own; 0: it has the decoder's */
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
     size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are no part of it */
     /* The layer of a head that predicts a token more (multi-token prediction), layers[n_layers];
@@ -380,7 +381,7 @@ typedef struct ln_spec {
         ln_mesh mesh;
         size_t rank, n; /* of those that divide the layers that it has; n 0: it has them whole */
         const struct ln_spec *whole; /* NULL: there is one rank, and this is its spec */
-        ln_slice vocab, layers;
+        ln_slice vocab, encoder_vocab, layers;
     } ranks;
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;

@@ -194,13 +194,12 @@ static ln_status check_quantised(const ln_config *config, ln_error *err) {
 }
 
 /* The first dimension of a table that must be there. */
-static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, ln_role role,
-                                 size_t *n_rows, ln_error *err) {
+static ln_status read_rows_of(const ln_config *config, const ln_spec *spec, ln_tensor_id id,
+                              size_t *n_rows, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
     ln_checkpoint_format format = ln_checkpoint_get_format(config->checkpoint);
     const ln_binding *binding;
     char name[LN_TENSOR_NAME_BYTES];
-    ln_tensor_id id = {.role = role};
     const ln_tensor *tensor = ln_family_find(spec->family, config->checkpoint, id, &binding);
     if (tensor == NULL) {
         binding = ln_family_binding(spec->family, format, id, 0);
@@ -217,6 +216,27 @@ static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, l
     return LINNET_OK;
 }
 
+static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, ln_role role,
+                                 size_t *n_rows, ln_error *err) {
+    return read_rows_of(config, spec, (ln_tensor_id){.role = role}, n_rows, err);
+}
+
+/* Whether the encoder has an embedding of its own, in families where it may. */
+static ln_status read_encoder_vocab(const ln_config *config, ln_spec *spec, ln_error *err) {
+    ln_tensor_id id = {.role = LN_ROLE_EMBEDDING, .encoder = true};
+    bool is_shared = true, is_tied = true;
+    if (!spec->family->has_encoder ||
+        ln_family_binding(spec->family, ln_checkpoint_get_format(config->checkpoint), id, 0) ==
+            NULL)
+        return LINNET_OK;
+    LN_TRY(
+        ln_config_flag(config, (ln_key){"share_encoder_decoder_embeddings", ""}, &is_shared, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &is_tied, err));
+    if (is_shared && is_tied)
+        return LINNET_OK;
+    return read_rows_of(config, spec, id, &spec->n_encoder_vocab, err);
+}
+
 /* The vocabulary is the embedding's first dimension; config.json must agree. */
 static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *err) {
     if (spec->family->drafts) /* which is that of what it drafts */
@@ -225,8 +245,11 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
     if (spec->n_vocab > spec->family->n_only_embedded)
         spec->n_vocab -= spec->family->n_only_embedded;
     size_t claimed = spec->n_vocab;
-    LN_TRY(ln_config_size(config, (ln_key){"padded_vocab_size|vocab_size", ""}, 1, MAX_VOCAB,
-                          &claimed, err));
+    LN_TRY(read_encoder_vocab(config, spec, err));
+    const char *key = "padded_vocab_size|vocab_size";
+    if (spec->n_encoder_vocab > 0)
+        key = "decoder_vocab_size|vocab_size";
+    LN_TRY(ln_config_size(config, (ln_key){key, ""}, 1, MAX_VOCAB, &claimed, err));
     if (claimed != spec->n_vocab)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: the embedding has %zu rows, but vocab_size is %zu",

@@ -174,6 +174,7 @@ typedef struct ln_weights {
     const float *alibi_slopes;  /* [n_heads] or NULL */
     const float *relative_bias; /* [n_relative_buckets][n_heads] or NULL */
     struct {
+        ln_weight embedding; /* [n_encoder_vocab][dim] where it has its own */
         ln_weight learned_positions;
         ln_norm embedding_norm, output_norm;
         ln_layer_weights *layers; /* [n_encoder_layers] */

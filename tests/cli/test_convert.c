@@ -61,6 +61,8 @@ static const struct {
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
     {"m2m_100", "m2m_100"},
+    {"marian", "marian"},
+    {"marian_two", "marian"},
     {"mllama", "mllama"},
     {"mistral_large4", "mistral_large4"},
     {"modernbert_decoder", "modernbert_decoder"},

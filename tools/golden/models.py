@@ -97,6 +97,13 @@ VARIANTS = {
     "m2m_100": lambda: hf.M2M100Config(
         **dict(SEQ2SEQ, bos_token_id=0, pad_token_id=1, decoder_start_token_id=2),
         scale_embedding=True),
+    "marian": lambda: hf.MarianConfig(
+        **dict(SEQ2SEQ, pad_token_id=255, eos_token_id=0, decoder_start_token_id=255),
+        scale_embedding=True, activation_function="swish"),
+    # source and target have a vocabulary each
+    "marian_two": lambda: hf.MarianConfig(
+        **dict(SEQ2SEQ, pad_token_id=198, eos_token_id=0, decoder_start_token_id=198),
+        decoder_vocab_size=199, share_encoder_decoder_embeddings=False),
     "mbart": lambda: hf.MBartConfig(**SEQ2SEQ, scale_embedding=True),
     "pegasus": lambda: hf.PegasusConfig(**SEQ2SEQ, activation_function="relu"),
 }
@@ -115,7 +122,7 @@ def randomize(model: torch.nn.Module) -> None:
     usual = 0.0 if any(n in model_type for n in adds_one) and model_type != "nemotron_h" else 1.0
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if model_type == "pegasus" and "embed_positions" in name:
+            if model_type in ("pegasus", "marian") and "embed_positions" in name:
                 continue  # sines and cosines
             name = name.replace("norm_attn_norm.attn", "attn")
             spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1
@@ -140,6 +147,45 @@ def randomize(model: torch.nn.Module) -> None:
                 b.copy_((torch.randn_like(b) * 0.2).to(torch.bfloat16).float())
 
 
+# What a model's generation_config.json forbids.
+FORBIDDEN = {
+    "marian": dict(bad_words_ids=[[255], [39, 39]], suppress_tokens=[9]),
+    "marian_two": dict(bad_words_ids=[[198], [14, 14], [180, 180]]),
+}
+
+
+def forbid(model, name: str) -> None:
+    """Tokens that would be the best ones are forbidden."""
+    if name not in FORBIDDEN:
+        return
+    config = model.generation_config
+    for key, value in FORBIDDEN[name].items():
+        setattr(config, key, value)
+    with torch.no_grad():
+        for word in config.bad_words_ids:
+            model.final_logits_bias[0, word[-1]] += 3.0
+        for token in config.suppress_tokens or []:
+            model.final_logits_bias[0, token] += 3.0
+        if len(config.bad_words_ids) > 1:
+            model.final_logits_bias[0, config.bad_words_ids[1][0]] += 3.0
+        model.final_logits_bias.copy_(model.final_logits_bias.to(torch.bfloat16).float())
+
+
+def rules_of(model) -> hf.LogitsProcessorList:
+    config, rules = model.generation_config, hf.LogitsProcessorList()
+    if config.bad_words_ids:
+        rules.append(hf.NoBadWordsLogitsProcessor(config.bad_words_ids))
+    if config.suppress_tokens:
+        rules.append(hf.SuppressTokensLogitsProcessor(config.suppress_tokens))
+    return rules
+
+
+def generate(model, prompt: list[int]) -> list[int]:
+    out = model.generate(torch.tensor([prompt]), max_new_tokens=32, do_sample=False, num_beams=1,
+                         eos_token_id=-1, forced_eos_token_id=None)
+    return out[0, 1:].tolist()
+
+
 def answer(model, prompt: list[int], encoder_decoder: bool):
     """Greedy ids, their gaps, and the logits rows of the golden layout."""
     ids, gaps = [], []
@@ -152,8 +198,9 @@ def answer(model, prompt: list[int], encoder_decoder: bool):
                 return model(input_ids=source, decoder_input_ids=t, use_cache=False).logits[0]
             return model(input_ids=t, use_cache=False).logits[0]
         prompt_rows = run(prompt) if not encoder_decoder else None
+        rules = rules_of(model)
         for _ in range(32):
-            top = run(start + ids)[-1].topk(2)
+            top = rules(torch.tensor([start + ids]), run(start + ids)[-1:])[0].topk(2)
             gaps.append(float(top.values[0] - top.values[1]))
             ids.append(int(top.indices[0]))
         rows = run(start + ids[:-1]) if encoder_decoder else prompt_rows
@@ -188,6 +235,7 @@ def make(name: str, out: pathlib.Path) -> None:
     if name == "t5_untied":
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     randomize(model)
+    forbid(model, name)
     if name in gemmas.VARIANTS:
         gemmas.finish(model)
     if name in hybrids.VARIANTS:
@@ -196,11 +244,13 @@ def make(name: str, out: pathlib.Path) -> None:
     lengths = hybrids.PROMPT_LENGTHS if name in hybrids.VARIANTS else (5, 23, 70)
     prompts = [torch.randint(3, text.vocab_size, (n,)).tolist() for n in lengths]
     answers = [answer(model, p, encoder_decoder) for p in prompts]
+    if name in FORBIDDEN:
+        assert [generate(model, p) for p in prompts] == [a[0] for a in answers]
     folder = out / name
     model.to(torch.bfloat16).save_pretrained(folder)
     golden = {
         "model": name, "family": config.model_type, "encoder_decoder": encoder_decoder,
-        "vocab": text.vocab_size, "prompts": prompts, "greedy": [a[0] for a in answers],
+        "vocab": answers[0][2].shape[1], "prompts": prompts, "greedy": [a[0] for a in answers],
         "gaps": [[round(g, 6) for g in a[1]] for a in answers],
         "logits_rows": [len(a[2]) for a in answers],
         "transformers": hf.__version__, "torch": torch.__version__,

@@ -52,7 +52,8 @@ static ln_status check_source(const linnet_model *model, const ln_engine_plan *p
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "the encoder's text has %zu tokens; one step holds %zu", o->n_encoder_ids,
                        most);
-    return check_ids(o->encoder_ids, o->n_encoder_ids, spec->n_vocab, "encoder_ids", err);
+    size_t n_vocab = spec->n_encoder_vocab > 0 ? spec->n_encoder_vocab : spec->n_vocab;
+    return check_ids(o->encoder_ids, o->n_encoder_ids, n_vocab, "encoder_ids", err);
 }
 
 static ln_status check_stops(const linnet_request_options *o, const ln_tokenizer *tokenizer,

@@ -5,24 +5,26 @@
 
 #include "model/family.h"
 
-/* Of so many pairs of a sine and a cosine. */
-static float frequency_of(const ln_spec *spec, size_t i, size_t half) {
-    if (spec->family->even_sinusoids)
-        return 1.0f / (float)pow(10000.0, (double)((float)(2 * i) / (float)spec->dim));
+/* Of pair i of a sine and a cosine, of so many, as the reference implementation computes it: in
+ * double, or in float32 after each operation. */
+static double angle_of(const ln_spec *spec, size_t row, size_t i, size_t half) {
+    float exponent = (float)(2 * i) / (float)spec->dim;
     float step = half > 1 ? (float)(log(10000.0) / (double)(half - 1)) : 0.0f;
-    return (float)exp((double)((float)i * -step));
+    if (spec->family->double_sinusoids)
+        return (double)row / pow(10000.0, (double)(2 * i) / (double)spec->dim);
+    if (spec->family->even_sinusoids)
+        return (double)((float)row * (1.0f / (float)pow(10000.0, (double)exponent)));
+    return (double)((float)row * (float)exp((double)((float)i * -step)));
 }
 
-/* In float32 after each operation, as the reference implementation computes it. */
 static void fill(const ln_spec *spec, float *values) {
     size_t half = spec->dim / 2;
     for (size_t i = 0; i < half; i++) {
-        float frequency = frequency_of(spec, i, half);
         for (size_t row = 0; row < spec->n_learned; row++) {
-            float angle = (float)row * frequency;
+            double angle = angle_of(spec, row, i, half);
             bool is_blank = row == spec->blank_position;
-            values[row * spec->dim + i] = is_blank ? 0.0f : (float)sin((double)angle);
-            values[row * spec->dim + half + i] = is_blank ? 0.0f : (float)cos((double)angle);
+            values[row * spec->dim + i] = is_blank ? 0.0f : (float)sin(angle);
+            values[row * spec->dim + half + i] = is_blank ? 0.0f : (float)cos(angle);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* BART: encoder and decoder, learned positions that begin at row 2, norms behind the residual.
  * mBART has norms before blocks and at the end of each stack. So have Pegasus and M2M 100 (NLLB),
  * with sines and cosines as positions and no norm of embeddings; M2M's positions begin behind the
- * padding token's number. */
+ * padding token's number. Marian has BART's norms and Pegasus's positions. */
 #include "model/families/bindings.h"
 
 #define ROW(r, stack, name, enc)                                                                   \
@@ -51,12 +51,21 @@ static const ln_binding sinusoid_bindings[] = {
     OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
 };
 
+/* Decoder and encoder may have an embedding each. */
+static const ln_binding marian_bindings[] = {
+    ROW(LN_ROLE_EMBEDDING, "decoder", "embed_tokens", false),
+    ROW(LN_ROLE_EMBEDDING, "encoder", "embed_tokens", true),
+    ALIKE,
+};
+
 #define EMBEDDINGS "model.encoder.embed_tokens.weight|model.decoder.embed_tokens.weight"
 
+#define COMMON                                                                                     \
+    .norm = LN_NORM_LAYER, LN_NO_GATE(LN_ACT_GELU), .positions = LN_POSITIONS_LEARNED,             \
+    .has_encoder = true, .tied_by_default = true
+
 /* Untied, either stack has an embedding of its own. */
-#define BOTH_STACKS                                                                                \
-    .refused = "!tie_word_embeddings", .norm = LN_NORM_LAYER, LN_NO_GATE(LN_ACT_GELU),             \
-    .positions = LN_POSITIONS_LEARNED, .has_encoder = true, .tied_by_default = true
+#define BOTH_STACKS .refused = "!tie_word_embeddings", COMMON
 
 const ln_family ln_family_bart = {
     .name = "bart",
@@ -82,6 +91,7 @@ const ln_family ln_family_pegasus = {
         EMBEDDINGS "|model.encoder.embed_positions.weight|model.decoder.embed_positions.weight",
     .computed_positions = true,
     .even_sinusoids = true,
+    .double_sinusoids = true,
     BOTH_STACKS,
     LN_BINDINGS(sinusoid_bindings),
 };
@@ -95,4 +105,15 @@ const ln_family ln_family_m2m_100 = {
     .learned_after_pad = true,
     BOTH_STACKS,
     LN_BINDINGS(sinusoid_bindings),
+};
+
+const ln_family ln_family_marian = {
+    .name = "marian",
+    .ignored = "model.encoder.embed_positions.weight|model.decoder.embed_positions.weight",
+    .placement = LN_PLACE_AFTER,
+    .computed_positions = true,
+    .even_sinusoids = true,
+    .double_sinusoids = true,
+    COMMON,
+    LN_BINDINGS(marian_bindings),
 };

@@ -165,13 +165,7 @@ static void put_slots(side *s, const adapted_case *c, const slot_data *data, ln_
 }
 
 static float *put_rows(side *s, const row_choice *rows, const float *x, size_t width) {
-    float *some = malloc((rows->n * width + 1) * sizeof *some);
-    assert_non_null(some);
-    for (size_t i = 0; i < rows->n; i++)
-        memcpy(some + i * width, x + rows->rows[i] * width, width * sizeof *some);
-    float *memory = put(s, some, rows->n * width);
-    free(some);
-    return memory;
+    return put_rows_of(s, x, rows->rows, rows->n, width);
 }
 
 /* ---- linears --------------------------------------------------------------------------------- */

@@ -82,14 +82,7 @@ static void make_step_of_many(step *s, const attention_data *data) {
 }
 
 static float *put_rows(side *s, const step *st, const float *x, size_t width) {
-    size_t n = st->batch.n_tokens;
-    float *rows = malloc((n * width + 1) * sizeof *rows);
-    assert_non_null(rows);
-    for (size_t i = 0; i < n; i++)
-        memcpy(rows + i * width, x + st->rows[i] * width, width * sizeof *rows);
-    float *memory = put(s, rows, n * width);
-    free(rows);
-    return memory;
+    return put_rows_of(s, x, st->rows, st->batch.n_tokens, width);
 }
 
 /* What stays on a side over the steps of a case. */
@@ -182,14 +175,6 @@ static float *record_step(side *s, const attention_case *c, const attention_data
     if (c->relative)
         ops[1].attention.relative = (ln_relative_bias){p->table, BUCKETS, 64, c->sees_all};
     return attended;
-}
-
-/* Frees what was placed behind the first n. */
-static void free_placed_from(side *s, size_t n) {
-    while (s->n_placed > n) {
-        size_t last = --s->n_placed;
-        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
-    }
 }
 
 /* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. Without `out` it fills

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/ops.h"
+#include "ops/prompts.h"
 
 /* Two sequences of these many tokens. */
-enum { N_FIRST = 340, N_TOKENS = 390, N_SEQS = 2, BLOCK = 16, N_BLOCKS = 24 };
+enum { N_FIRST = 340, N_TOKENS = 390, N_BLOCKS = 24 };
 enum { HEADS = 3, INDEX_HEADS = 2, INDEX_DIM = 12, TURNING = 8 };
 
 typedef struct entry_case {
@@ -20,20 +20,13 @@ typedef struct entry_case {
 
 typedef struct entry_data {
     float *rows, *q, *k, *index_q, *index_keys, *weights, *bias, *norm, *inv_freq, *sinks;
-    int32_t tables[N_SEQS * N_BLOCKS], entry_tables[N_SEQS * N_BLOCKS];
+    prompts prompts;
 } entry_data;
 
 typedef struct entry_results {
     float *attended;    /* [N_TOKENS][HEADS * dim] */
     int32_t *positions; /* [N_TOKENS][width_of] */
 } entry_results;
-
-typedef struct step {
-    ln_batch batch;
-    int32_t positions[N_TOKENS], slots[N_TOKENS], starts[N_SEQS + 1], lengths[N_SEQS];
-    int32_t tables[N_SEQS * N_BLOCKS], entry_tables[N_SEQS * N_BLOCKS];
-    size_t rows[N_TOKENS]; /* of each token in the data */
-} step;
 
 static size_t row_width(const entry_case *c) {
     return (c->overlaps ? 4 : 2) * c->dim;
@@ -47,74 +40,27 @@ static size_t block_entries(const entry_case *c) {
     return ln_kv_block_entries(c->run, BLOCK);
 }
 
-/* Scores of these have no rounding, and many are equal. */
-static float *small_integers(size_t n) {
-    float *x = noise_rows(n);
-    for (size_t i = 0; i < n; i++)
-        x[i] = (float)draw(3) - 1.0f;
-    return x;
-}
-
 static entry_data make_data(const entry_case *c) {
     entry_data d = {.rows = noise_rows(N_TOKENS * row_width(c)),
                     .q = noise_rows(N_TOKENS * HEADS * c->dim),
                     .k = noise_rows(N_TOKENS * c->dim),
-                    .index_q = small_integers((size_t)N_TOKENS * INDEX_HEADS * INDEX_DIM),
-                    .index_keys = small_integers(N_SEQS * N_BLOCKS * block_entries(c) * INDEX_DIM),
-                    .weights = small_integers((size_t)N_TOKENS * INDEX_HEADS),
+                    .index_q = small_integers((size_t)N_TOKENS * INDEX_HEADS * INDEX_DIM, 1),
+                    .index_keys =
+                        small_integers(N_SEQS * N_BLOCKS * block_entries(c) * INDEX_DIM, 1),
+                    .weights = small_integers((size_t)N_TOKENS * INDEX_HEADS, 1),
                     .bias = noise_rows(c->run * row_width(c) / 2),
                     .norm = noise_rows(c->dim),
                     .inv_freq = noise_rows(TURNING / 2),
-                    .sinks = noise_rows(HEADS)};
-    for (size_t i = 0; i < N_SEQS * N_BLOCKS; i++) {
-        d.tables[i] = (int32_t)(i * 37 % (N_SEQS * N_BLOCKS));
-        d.entry_tables[i] = (int32_t)((i * 29 + 5) % (N_SEQS * N_BLOCKS));
-    }
+                    .sinks = noise_rows(HEADS),
+                    .prompts = {N_FIRST, N_TOKENS, N_BLOCKS, 2, {{0}}}};
+    fill_tables(&d.prompts, 0, 37, 0);
+    fill_tables(&d.prompts, 1, 29, 5);
     return d;
 }
 
 static void free_data(entry_data *d) {
     free(d->rows), free(d->q), free(d->k), free(d->index_q), free(d->index_keys);
     free(d->weights), free(d->bias), free(d->norm), free(d->inv_freq), free(d->sinks);
-}
-
-static void add_sequence(step *s, const entry_data *d, size_t seq, size_t begin, size_t end) {
-    const int32_t *blocks = d->tables + seq * N_BLOCKS;
-    memcpy(s->tables + s->batch.n_seqs * N_BLOCKS, blocks, N_BLOCKS * sizeof *blocks);
-    memcpy(s->entry_tables + s->batch.n_seqs * N_BLOCKS, d->entry_tables + seq * N_BLOCKS,
-           N_BLOCKS * sizeof *blocks);
-    s->lengths[s->batch.n_seqs++] = (int32_t)end;
-    for (size_t position = begin; position < end; position++) {
-        size_t token = s->batch.n_tokens++;
-        s->positions[token] = (int32_t)position;
-        s->slots[token] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
-        s->rows[token] = seq * N_FIRST + position;
-    }
-    s->starts[s->batch.n_seqs] = (int32_t)s->batch.n_tokens;
-}
-
-/* Tokens begin .. end - 1 of each sequence that has them. */
-static void make_step(step *s, const entry_data *d, size_t begin, size_t end) {
-    static const size_t lengths[N_SEQS] = {N_FIRST, N_TOKENS - N_FIRST};
-    s->starts[0] = 0;
-    s->batch = (ln_batch){.n_groups = 2,
-                          .positions = s->positions,
-                          .seq_starts = s->starts,
-                          .groups = {{s->tables, N_BLOCKS, s->lengths, s->slots},
-                                     {s->entry_tables, N_BLOCKS, s->lengths, s->slots}}};
-    for (size_t seq = 0; seq < N_SEQS; seq++)
-        if (begin < lengths[seq])
-            add_sequence(s, d, seq, begin, lengths[seq] < end ? lengths[seq] : end);
-}
-
-static float *put_rows(side *s, const step *st, const float *x, size_t width) {
-    size_t n = st->batch.n_tokens;
-    float *rows = noise_rows(n * width);
-    for (size_t i = 0; i < n; i++)
-        memcpy(rows + i * width, x + st->rows[i] * width, width * sizeof *rows);
-    float *memory = put(s, rows, n * width);
-    free(rows);
-    return memory;
 }
 
 /* Caches and what the operations point to. */
@@ -224,10 +170,7 @@ static void run_step(side *s, const entry_case *c, const entry_data *d, const pl
                    n_chosen * sizeof *chosen);
     }
     free(chosen), free(rows);
-    while (s->n_placed > n_kept) { /* the step's own */
-        size_t last = --s->n_placed;
-        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
-    }
+    free_placed_from(s, n_kept);
 }
 
 static entry_results run_chunks(side *s, const entry_case *c, const entry_data *d, size_t chunk) {
@@ -237,7 +180,7 @@ static entry_results run_chunks(side *s, const entry_case *c, const entry_data *
     placed p = place(s, c, d);
     step st;
     for (size_t begin = 0; begin < N_FIRST; begin += chunk) {
-        make_step(&st, d, begin, begin + chunk);
+        make_step(&st, &d->prompts, begin, begin + chunk);
         run_step(s, c, d, &p, &st, &r);
     }
     free_placed(s);

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/ops.h"
+#include "ops/prompts.h"
 
 /* Two sequences of these many tokens. */
-enum { N_FIRST = 540, N_TOKENS = 600, N_SEQS = 2, BLOCK = 16, N_BLOCKS = 40 };
+enum { N_FIRST = 540, N_TOKENS = 600, N_BLOCKS = 40 };
 /* Of the attention that reads what was chosen. */
 enum { HEADS = 3, LATENT = 40, ROPE = 8, ROW = LATENT + ROPE };
 
@@ -19,7 +19,7 @@ typedef struct index_case {
  */
 typedef struct index_data {
     float *q, *k, *weights, *latent, *query, *inv_freq, *norm;
-    int32_t tables[N_SEQS * N_BLOCKS];
+    prompts prompts;
 } index_data;
 
 /* What is chosen, [N_TOKENS][top_k] with -1 where there is nothing, and the attention's result. */
@@ -28,20 +28,6 @@ typedef struct index_results {
     float *attended; /* [N_TOKENS][HEADS * LATENT] */
 } index_results;
 
-typedef struct step {
-    ln_batch batch;
-    int32_t positions[N_TOKENS], slots[N_TOKENS], starts[N_SEQS + 1], lengths[N_SEQS];
-    int32_t tables[N_SEQS * N_BLOCKS];
-    size_t rows[N_TOKENS]; /* of each token in the data */
-} step;
-
-static float *small_integers(size_t n, size_t most) {
-    float *x = noise_rows(n);
-    for (size_t i = 0; i < n; i++)
-        x[i] = (float)draw(2 * most + 1) - (float)most;
-    return x;
-}
-
 static index_data make_data(const index_case *c) {
     index_data d = {.q = small_integers(N_TOKENS * c->n_heads * c->k_dim, 1),
                     .k = small_integers(N_TOKENS * c->k_dim, 1),
@@ -49,51 +35,15 @@ static index_data make_data(const index_case *c) {
                     .latent = noise_rows(N_TOKENS * ROW),
                     .query = noise_rows(N_TOKENS * HEADS * ROW),
                     .inv_freq = noise_rows(ROPE),
-                    .norm = noise_rows(LATENT)};
-    for (size_t i = 0; i < N_SEQS * N_BLOCKS; i++)
-        d.tables[i] = (int32_t)(i * 37 % (N_SEQS * N_BLOCKS));
+                    .norm = noise_rows(LATENT),
+                    .prompts = {N_FIRST, N_TOKENS, N_BLOCKS, 1, {{0}}}};
+    fill_tables(&d.prompts, 0, 37, 0);
     return d;
 }
 
 static void free_data(index_data *d) {
     free(d->q), free(d->k), free(d->weights), free(d->latent), free(d->query);
     free(d->inv_freq), free(d->norm);
-}
-
-static void add_sequence(step *s, const index_data *d, size_t seq, size_t begin, size_t end) {
-    const int32_t *blocks = d->tables + seq * N_BLOCKS;
-    memcpy(s->tables + s->batch.n_seqs * N_BLOCKS, blocks, N_BLOCKS * sizeof *blocks);
-    s->lengths[s->batch.n_seqs++] = (int32_t)end;
-    for (size_t position = begin; position < end; position++) {
-        size_t token = s->batch.n_tokens++;
-        s->positions[token] = (int32_t)position;
-        s->slots[token] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
-        s->rows[token] = seq * N_FIRST + position;
-    }
-    s->starts[s->batch.n_seqs] = (int32_t)s->batch.n_tokens;
-}
-
-/* Tokens begin .. end - 1 of each sequence that has them. */
-static void make_step(step *s, const index_data *d, size_t begin, size_t end) {
-    static const size_t lengths[N_SEQS] = {N_FIRST, N_TOKENS - N_FIRST};
-    s->starts[0] = 0;
-    s->batch = (ln_batch){.n_groups = 1,
-                          .positions = s->positions,
-                          .seq_starts = s->starts,
-                          .groups = {{s->tables, N_BLOCKS, s->lengths, s->slots}}};
-    for (size_t seq = 0; seq < N_SEQS; seq++)
-        if (begin < lengths[seq])
-            add_sequence(s, d, seq, begin, lengths[seq] < end ? lengths[seq] : end);
-}
-
-static float *put_rows(side *s, const step *st, const float *x, size_t width) {
-    size_t n = st->batch.n_tokens;
-    float *rows = noise_rows(n * width);
-    for (size_t i = 0; i < n; i++)
-        memcpy(rows + i * width, x + st->rows[i] * width, width * sizeof *rows);
-    float *memory = put(s, rows, n * width);
-    free(rows);
-    return memory;
 }
 
 /* Both caches and what the operations point to. */
@@ -160,10 +110,7 @@ static void run_step(side *s, const index_case *c, const index_data *d, const pl
         memcpy(r->attended + row * width, rows + i * width, width * sizeof *rows);
     }
     free(chosen), free(rows);
-    while (s->n_placed > n_kept) { /* the step's own */
-        size_t last = --s->n_placed;
-        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
-    }
+    free_placed_from(s, n_kept);
 }
 
 static index_results run_chunks(side *s, const index_case *c, const index_data *d, size_t chunk) {
@@ -174,7 +121,7 @@ static index_results run_chunks(side *s, const index_case *c, const index_data *
     placed p = place(s, c, d);
     step st;
     for (size_t begin = 0; begin < N_FIRST; begin += chunk) {
-        make_step(&st, d, begin, begin + chunk);
+        make_step(&st, &d->prompts, begin, begin + chunk);
         run_step(s, c, d, &p, &st, &r);
     }
     free_placed(s);

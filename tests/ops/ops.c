@@ -50,6 +50,13 @@ float *noise_rows(size_t n) {
     return x;
 }
 
+float *small_integers(size_t n, size_t most) {
+    float *x = noise_rows(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)draw(2 * most + 1) - (float)most;
+    return x;
+}
+
 /* ---- memory of a side --------------------------------------------------------------------- */
 
 void *put_zeros(side *s, size_t bytes) {
@@ -77,8 +84,22 @@ int32_t *put_ids(side *s, const int32_t *ids, size_t n) {
     return put_bytes(s, ids, n * sizeof *ids);
 }
 
+float *put_rows_of(side *s, const float *x, const size_t *rows, size_t n, size_t width) {
+    float *copy = malloc((n * width + 1) * sizeof *copy);
+    assert_non_null(copy);
+    for (size_t i = 0; i < n; i++)
+        memcpy(copy + i * width, x + rows[i] * width, width * sizeof *copy);
+    float *memory = put(s, copy, n * width);
+    free(copy);
+    return memory;
+}
+
 void free_placed(side *s) {
-    while (s->n_placed > 0) {
+    free_placed_from(s, 0);
+}
+
+void free_placed_from(side *s, size_t n) {
+    while (s->n_placed > n) {
         size_t i = --s->n_placed;
         s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
     }

@@ -34,13 +34,18 @@ bool ops_takes_case(void);
 float noise(void);
 float *noise_rows(size_t n);
 size_t draw(size_t n); /* below n */
+/* n whole numbers from -most to most: scores of these have no rounding, and many are equal. */
+float *small_integers(size_t n, size_t most);
 
 /* n floats or ids on a side; NULL x: zeros. */
 float *put(side *s, const float *x, size_t n);
 int32_t *put_ids(side *s, const int32_t *ids, size_t n);
 void *put_zeros(side *s, size_t bytes);
 void *put_bytes(side *s, const void *x, size_t bytes);
+/* Rows of x, [][width], of these numbers. */
+float *put_rows_of(side *s, const float *x, const size_t *rows, size_t n, size_t width);
 void free_placed(side *s);
+void free_placed_from(side *s, size_t n); /* all behind the first n */
 
 /* Numbers the values of these operations and runs them. What other operations of the list read may
  * not be written then; what none of them reads is. */

@@ -189,14 +189,7 @@ static bool make_step(layer *l, const plan *p, step *st) {
 }
 
 static float *put_rows(side *s, const step *st, const float *x, size_t width) {
-    size_t n = st->batch.n_tokens;
-    float *rows = malloc((n * width + 1) * sizeof *rows);
-    assert_non_null(rows);
-    for (size_t i = 0; i < n; i++)
-        memcpy(rows + i * width, x + st->rows[i] * width, width * sizeof *rows);
-    float *memory = put(s, rows, n * width);
-    free(rows);
-    return memory;
+    return put_rows_of(s, x, st->rows, st->batch.n_tokens, width);
 }
 
 static void get_rows(side *s, const step *st, float *x, size_t width, float *out) {
@@ -205,13 +198,6 @@ static void get_rows(side *s, const step *st, float *x, size_t width, float *out
         if (!st->is_draft[i])
             memcpy(out + st->rows[i] * width, rows + i * width, width * sizeof *out);
     free(rows);
-}
-
-static void release_behind(side *s, size_t n_kept) {
-    while (s->n_placed > n_kept) {
-        size_t i = --s->n_placed;
-        s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
-    }
 }
 
 static void run_step(layer *l, const step *st, float *convolved, float *scanned) {
@@ -243,7 +229,7 @@ static void run_step(layer *l, const step *st, float *convolved, float *scanned)
     if (c->n_heads > 0)
         get_rows(s, st, scan.out, width, scanned);
     assert_true(s->n_placed > n_kept);
-    release_behind(s, n_kept);
+    free_placed_from(s, n_kept);
 }
 
 /* The same as models record it: the scan reads what the convolution gives, and a gated norm
@@ -280,7 +266,7 @@ static void run_whole_step(layer *l, const step *st, bool apart, float *normed) 
     for (size_t i = 0; i < 3; i += apart ? 1 : 3)
         run_ops(s, ops + i, apart ? 1 : 3);
     get_rows(s, st, scan->out, width, normed);
-    release_behind(s, n_kept);
+    free_placed_from(s, n_kept);
 }
 
 /* ---- what a plan gives ---------------------------------------------------------------------- */

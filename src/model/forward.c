@@ -96,8 +96,7 @@ static void gate_norm(recorder *r, const ln_weight *low, const ln_weight *gate, 
     const ln_activations *a = r->a;
     if (low->n_rows == 0)
         return;
-    linear(r, low, x, a->norm_low);
-    r->ops[r->n_ops - 1].linear.activation = LN_ACT_SILU;
+    linear(r, low, x, a->norm_low)->activation = LN_ACT_SILU;
     linear(r, gate, a->norm_low, a->norm_gate);
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_GATE,
@@ -270,9 +269,7 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
 
 /* norm(x), from this column on of what the head reads. */
 static void norm_to_pairs(recorder *r, const ln_norm *weights, const float *x, size_t begin) {
-    norm(r, weights, x, NULL, r->a->pairs);
-    r->ops[r->n_ops - 1].norm.out_stride = 2 * r->spec->dim;
-    r->ops[r->n_ops - 1].norm.out_begin = begin;
+    norm_to_columns(r, weights, x, r->a->pairs, 2 * r->spec->dim, begin);
 }
 
 /* What the head reads: a norm of the model's hidden states, and of embeddings, side by side. The
@@ -281,8 +278,7 @@ static void head_input(recorder *r, const ln_head_input *in) {
     const ln_activations *a = r->a;
     size_t dim = r->spec->dim;
     size_t of_hidden = r->spec->family->head_hidden_first ? 0 : dim, of_token = dim - of_hidden;
-    norm(r, in->norm, a->x, NULL, a->normed);
-    r->ops[r->n_ops - 1].norm.rows = in->rows;
+    norm(r, in->norm, a->x, NULL, a->normed)->rows = in->rows;
     norm_to_pairs(r, &r->weights->head.hidden_norm, a->normed, of_hidden);
     embed(r);
     norm_to_pairs(r, &r->weights->head.token_norm, a->x, of_token);
@@ -295,9 +291,9 @@ static void eagle_input(recorder *r, const ln_head_input *in) {
     const ln_activations *a = r->a;
     const ln_weights *w = r->weights;
     bool has_aux = in->aux_hidden != NULL;
-    norm(r, has_aux ? &w->head.aux_norm : &w->copy, has_aux ? in->aux_hidden : a->x, NULL,
-         has_aux ? a->aux_hidden : a->normed);
-    r->ops[r->n_ops - 1].norm.rows = in->rows;
+    ln_op_norm *hidden = has_aux ? norm(r, &w->head.aux_norm, in->aux_hidden, NULL, a->aux_hidden)
+                                 : norm(r, &w->copy, a->x, NULL, a->normed);
+    hidden->rows = in->rows;
     if (has_aux)
         linear(r, &w->head.input, a->aux_hidden, a->normed);
     embed(r);
@@ -333,9 +329,8 @@ static void keep_aux_hidden(recorder *r, size_t layer) {
     for (size_t i = 0; i < aux_layers->n; i++) {
         if (aux_layers->layers[i] != layer)
             continue;
-        norm(r, &r->weights->copy, r->a->x, NULL, r->a->aux_hidden);
-        r->ops[r->n_ops - 1].norm.out_stride = aux_layers->n * r->spec->dim;
-        r->ops[r->n_ops - 1].norm.out_begin = i * r->spec->dim;
+        norm_to_columns(r, &r->weights->copy, r->a->x, r->a->aux_hidden,
+                        aux_layers->n * r->spec->dim, i * r->spec->dim);
     }
 }
 

@@ -34,10 +34,12 @@ static inline ln_op *push(recorder *r, ln_op_kind kind) {
     return op;
 }
 
-/* out = residual + residual_scale * norm(x), without residual norm(x) */
-static inline void norm(recorder *r, const ln_norm *weights, const float *x, const float *residual,
-                        float *out) {
-    push(r, LN_OP_NORM)->norm = (ln_op_norm){
+/* out = residual + residual_scale * norm(x), without residual norm(x). Gives what was recorded, so
+ * that a caller can change it, as linears below do. */
+static inline ln_op_norm *norm(recorder *r, const ln_norm *weights, const float *x,
+                               const float *residual, float *out) {
+    ln_op_norm *p = &push(r, LN_OP_NORM)->norm;
+    *p = (ln_op_norm){
         .norm = weights,
         .n_rows = r->batch->n_tokens,
         .x = x,
@@ -45,6 +47,15 @@ static inline void norm(recorder *r, const ln_norm *weights, const float *x, con
         .scale = r->spec->residual_scale,
         .out = out,
     };
+    return p;
+}
+
+/* norm(x), from column `begin` on of rows of `stride` */
+static inline void norm_to_columns(recorder *r, const ln_norm *weights, const float *x, float *out,
+                                   size_t stride, size_t begin) {
+    ln_op_norm *p = norm(r, weights, x, NULL, out);
+    p->out_stride = stride;
+    p->out_begin = begin;
 }
 
 /* How adapters of the rows change a weight. */
@@ -98,9 +109,9 @@ static inline const float *lora_low(const recorder *r, const ln_weight *weight) 
     return NULL;
 }
 
-/* Lets the last operation, a linear, have the adapters of its rows. */
-static inline void let_lora_expand(recorder *r, const ln_adapter_rows *rows) {
-    ln_op_linear *p = &r->ops[r->n_ops - 1].linear;
+/* Lets a linear have the adapters of its rows. */
+static inline void let_lora_expand(const recorder *r, const ln_adapter_rows *rows,
+                                   ln_op_linear *p) {
     if (rows->n_runs == 0)
         return;
     lora_parts by = find_lora(rows, p->weight), gate = {false, false};
@@ -113,6 +124,14 @@ static inline void let_lora_expand(recorder *r, const ln_adapter_rows *rows) {
     p->low = lora_low(r, p->weight);
     p->gate_low = p->gate != NULL ? lora_low(r, p->gate) : NULL;
     p->low_stride = r->a->low_stride;
+}
+
+/* A linear, with the adapters of its rows. */
+static inline ln_op_linear *push_linear(recorder *r, const ln_adapter_rows *rows, ln_op_linear op) {
+    ln_op_linear *p = &push(r, LN_OP_LINEAR)->linear;
+    *p = op;
+    let_lora_expand(r, rows, p);
+    return p;
 }
 
 /* Before a linear of all tokens, unless its adapters have been seen to. */
@@ -151,17 +170,20 @@ static inline const float *gather(recorder *r, const ln_weight *weight, size_t n
     return r->a->gathered;
 }
 
-static inline void linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
+static inline ln_op_linear *linear(recorder *r, const ln_weight *weight, const float *x,
+                                   float *out) {
     lora_shrink_one(r, weight, x);
     x = gather(r, weight, r->batch->n_tokens, x);
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
-    let_lora_expand(r, &r->batch->adapters);
+    return push_linear(
+        r, &r->batch->adapters,
+        (ln_op_linear){
+            .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out});
 }
 
 /* One matrix per head: rows are (token, head). */
-static inline void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads,
-                                  const float *x, size_t x_stride, float *out, size_t out_stride) {
+static inline ln_op_linear *linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads,
+                                           const float *x, size_t x_stride, float *out,
+                                           size_t out_stride) {
     if (r->batch->adapters.n_runs > 0)
         lora_shrink_rows(r, &r->batch->adapters,
                          (ln_op_lora_shrink){.n_heads = n_heads,
@@ -169,24 +191,25 @@ static inline void linear_by_head(recorder *r, const ln_weight *weights, size_t 
                                              .n_rows = r->batch->n_tokens * n_heads,
                                              .x = x},
                          1, &weights);
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = weights,
-        .groups = {.n_groups = n_heads},
-        .n_rows = r->batch->n_tokens * n_heads,
-        .x = x,
-        .x_stride = x_stride,
-        .scale = 1.0f,
-        .out = out,
-        .out_stride = out_stride,
-    };
-    let_lora_expand(r, &r->batch->adapters);
+    return push_linear(r, &r->batch->adapters,
+                       (ln_op_linear){
+                           .weight = weights,
+                           .groups = {.n_groups = n_heads},
+                           .n_rows = r->batch->n_tokens * n_heads,
+                           .x = x,
+                           .x_stride = x_stride,
+                           .scale = 1.0f,
+                           .out = out,
+                           .out_stride = out_stride,
+                       });
 }
 
 /* What a softmax follows whose errors it magnifies: choices, and scores of magnifies_scores. */
-static inline void precise_linear(recorder *r, const ln_weight *weight, const float *x,
-                                  float *out) {
-    linear(r, weight, x, out);
-    r->ops[r->n_ops - 1].linear.precise = true;
+static inline ln_op_linear *precise_linear(recorder *r, const ln_weight *weight, const float *x,
+                                           float *out) {
+    ln_op_linear *p = linear(r, weight, x, out);
+    p->precise = true;
+    return p;
 }
 
 /* Rows of x times a weight of `dim` elements, in place. */
@@ -215,8 +238,7 @@ static inline void score_linear(recorder *r, const ln_attention_spec *spec, cons
                                 const float *x, float *out) {
     bool is_plain = weight->dtype == LN_DTYPE_BF16 || weight->dtype == LN_DTYPE_F16 ||
                     weight->dtype == LN_DTYPE_F32;
-    linear(r, weight, x, out);
-    r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
+    linear(r, weight, x, out)->precise = !is_plain || magnifies_scores(r, spec);
 }
 
 /* What a block adds its result to; NULL: nothing, since x is what it gives, of which the streams
@@ -248,26 +270,25 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
                                            ln_collectives *ranks) {
     bool has_norm = post_norm != NULL && post_norm->dim > 0;
     if (ranks != NULL) {
-        linear(r, weight, x, r->a->partial);
-        r->ops[r->n_ops - 1].linear.scale = has_norm ? scale : r->spec->residual_scale * scale;
+        linear(r, weight, x, r->a->partial)->scale =
+            has_norm ? scale : r->spec->residual_scale * scale;
         partial_to_stream(r, ranks, post_norm);
         return;
     }
     if (has_norm) {
-        linear(r, weight, x, r->a->normed);
-        r->ops[r->n_ops - 1].linear.scale = scale;
+        linear(r, weight, x, r->a->normed)->scale = scale;
         norm(r, post_norm, r->a->normed, stream_residual(r), r->a->x);
         return;
     }
     lora_shrink_one(r, weight, x);
     x = gather(r, weight, r->batch->n_tokens, x);
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = weight,
-                                                   .n_rows = r->batch->n_tokens,
-                                                   .x = x,
-                                                   .residual = stream_residual(r),
-                                                   .scale = r->spec->residual_scale * scale,
-                                                   .out = r->a->x};
-    let_lora_expand(r, &r->batch->adapters);
+    push_linear(r, &r->batch->adapters,
+                (ln_op_linear){.weight = weight,
+                               .n_rows = r->batch->n_tokens,
+                               .x = x,
+                               .residual = stream_residual(r),
+                               .scale = r->spec->residual_scale * scale,
+                               .out = r->a->x});
 }
 
 static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,

@@ -11,8 +11,7 @@ static void output_dense(recorder *r, size_t n_rows, float *x) {
                                                    .x = gathered,
                                                    .scale = 1.0f,
                                                    .out = r->a->x};
-    norm(r, &r->weights->output_dense_norm, r->a->x, NULL, x);
-    r->ops[r->n_ops - 1].norm.n_rows = n_rows;
+    norm(r, &r->weights->output_dense_norm, r->a->x, NULL, x)->n_rows = n_rows;
 }
 
 /* What the output reads where it is narrower than x. */
@@ -44,15 +43,15 @@ void ln_record_logits(recorder *r) {
         lora_shrink_rows(r, &r->batch->logit_adapters,
                          (ln_op_lora_shrink){.n_rows = n_rows, .x = x}, 1, &output);
     x = gather(r, output, n_rows, x);
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = output,
-        .n_rows = n_rows,
-        .x = x,
-        .scale = r->spec->logit_scale,
-        .softcap = r->spec->logit_softcap,
-        .out = r->spec->ranks.n > 0 ? r->a->logits_part : r->a->logits,
-    };
-    let_lora_expand(r, &r->batch->logit_adapters);
+    push_linear(r, &r->batch->logit_adapters,
+                (ln_op_linear){
+                    .weight = output,
+                    .n_rows = n_rows,
+                    .x = x,
+                    .scale = r->spec->logit_scale,
+                    .softcap = r->spec->logit_softcap,
+                    .out = r->spec->ranks.n > 0 ? r->a->logits_part : r->a->logits,
+                });
     if (r->spec->ranks.n > 0)
         push(r, LN_OP_RANK_GATHER)->rank_gather = (ln_op_rank_gather){
             .ranks = r->a->stage_ranks,

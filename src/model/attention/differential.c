@@ -50,8 +50,8 @@ ln_status ln_load_differential(ln_loader *l, size_t layer, const ln_attention_sp
 
 void ln_record_value_pairs(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                            const float *x) {
-    linear_by_head(r, w->v_pairs, spec->n_kv_heads, x, 0, r->a->v, 0);
-    r->ops[r->n_ops - 1].linear.rows_per_x = spec->n_kv_heads;
+    linear_by_head(r, w->v_pairs, spec->n_kv_heads, x, 0, r->a->v, 0)->rows_per_x =
+        spec->n_kv_heads;
 }
 
 const float *ln_record_difference(recorder *r, const ln_attention_spec *spec,
@@ -75,7 +75,6 @@ const float *ln_record_difference(recorder *r, const ln_attention_spec *spec,
         .scale = 1.0f,
         .out = a->q,
     };
-    norm(r, &w->difference_norm, a->q, NULL, a->q);
-    r->ops[r->n_ops - 1].norm.n_rows = r->batch->n_tokens * spec->n_heads / 2;
+    norm(r, &w->difference_norm, a->q, NULL, a->q)->n_rows = r->batch->n_tokens * spec->n_heads / 2;
     return a->q;
 }

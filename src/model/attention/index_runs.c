@@ -33,9 +33,7 @@ ln_status ln_load_index_runs(ln_loader *l, size_t i, const ln_indexer_spec *inde
 
 /* rows[from column `begin` on] = norm(x) */
 static void norm_to_rows(recorder *r, const ln_norm *weights, const float *x, size_t begin) {
-    norm(r, weights, x, NULL, r->a->entry_rows);
-    r->ops[r->n_ops - 1].norm.out_stride = 2 * weights->dim;
-    r->ops[r->n_ops - 1].norm.out_begin = begin;
+    norm_to_columns(r, weights, x, r->a->entry_rows, 2 * weights->dim, begin);
 }
 
 /* The keys of runs that the step completes, by way of rows of keys and gates in `kv`. */

@@ -86,9 +86,8 @@ static void choose_positions(recorder *r, const ln_attention_spec *attention,
 /* The latent of the queries, from column `begin` of the pair on. */
 static void copy_latent(recorder *r, const ln_latent_spec *latent, const ln_layer_weights *w,
                         size_t begin) {
-    norm(r, &w->latent_copy, r->a->latent_q, NULL, r->a->latent_pair);
-    r->ops[r->n_ops - 1].norm.out_stride = 2 * latent->q_latent;
-    r->ops[r->n_ops - 1].norm.out_begin = begin;
+    norm_to_columns(r, &w->latent_copy, r->a->latent_q, r->a->latent_pair, 2 * latent->q_latent,
+                    begin);
 }
 
 /* The latent and, behind it, the key that rotates, in whose place its norm comes. */
@@ -99,9 +98,8 @@ static void project_kv(recorder *r, const ln_latent_spec *latent, const ln_layer
     if (!latent->k_norm)
         return;
     precise_linear(r, &w->k_rope, x, a->v);
-    norm(r, &w->k_rope_norm, a->v, NULL, a->k);
-    r->ops[r->n_ops - 1].norm.out_stride = latent->n_latent + latent->n_rope;
-    r->ops[r->n_ops - 1].norm.out_begin = latent->n_latent;
+    norm_to_columns(r, &w->k_rope_norm, a->v, a->k, latent->n_latent + latent->n_rope,
+                    latent->n_latent);
 }
 
 /* Latent attention with the up-projections absorbed: the query meets the cached latent itself. */

@@ -30,10 +30,8 @@ static void norm_and_scale(recorder *r, const ln_attention_spec *spec, const ln_
     if (!spec->scales_by_table)
         return;
     if (*qk_norm == LN_QK_NORM_HEAD) {
-        norm(r, &w->q_norm, a->q, NULL, a->q);
-        r->ops[r->n_ops - 1].norm.n_rows = n_tokens * spec->n_heads;
-        norm(r, &w->k_norm, a->k, NULL, a->k);
-        r->ops[r->n_ops - 1].norm.n_rows = n_tokens * spec->n_kv_heads;
+        norm(r, &w->q_norm, a->q, NULL, a->q)->n_rows = n_tokens * spec->n_heads;
+        norm(r, &w->k_norm, a->k, NULL, a->k)->n_rows = n_tokens * spec->n_kv_heads;
         *qk_norm = LN_QK_NORM_NONE;
     }
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
@@ -175,10 +173,9 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
     };
     if (is_latent)
         linear_by_head(r, w->v_b, spec->n_heads, a->attended, 0, a->latent_heads, 0);
-    if (spec->head_norm) {
-        norm(r, &w->head_norm, a->attended, NULL, a->attended);
-        r->ops[r->n_ops - 1].norm.n_rows = r->batch->n_tokens * spec->n_heads;
-    }
+    if (spec->head_norm)
+        norm(r, &w->head_norm, a->attended, NULL, a->attended)->n_rows =
+            r->batch->n_tokens * spec->n_heads;
     if (spec->gate != LN_GATE_NONE)
         gate_output(r, spec, w);
     if (spec->out_norm)

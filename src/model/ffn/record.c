@@ -46,16 +46,16 @@ static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate
     const ln_weight *const both[] = {up, gate};
     lora_shrink(r, x, gate != NULL ? 2 : 1, both);
     x = gather(r, up, r->batch->n_tokens, x); /* the gate has the same order */
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = up,
-        .gate = gate,
-        .activation = activation,
-        .n_rows = r->batch->n_tokens,
-        .x = x,
-        .scale = 1.0f,
-        .out = out,
-    };
-    let_lora_expand(r, &r->batch->adapters);
+    push_linear(r, &r->batch->adapters,
+                (ln_op_linear){
+                    .weight = up,
+                    .gate = gate,
+                    .activation = activation,
+                    .n_rows = r->batch->n_tokens,
+                    .x = x,
+                    .scale = 1.0f,
+                    .out = out,
+                });
 }
 
 /* The same, within the limit that the feed-forward may have. */
@@ -68,8 +68,7 @@ static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight
     bool before = spec->moe.limits_before; /* experts alone have gates in `gated` then */
     float *gated = before ? r->a->sparse_gate : r->a->gated;
     linear(r, up, x, out);
-    linear(r, gate, x, gated);
-    r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
+    linear(r, gate, x, gated)->scale = spec->gate_scale;
     if (before)
         limit_before(r, r->batch->n_tokens, up->n_rows, spec->limit, gated, out);
     else
@@ -104,16 +103,15 @@ static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear o
     op.n_rows = r->batch->n_tokens * moe->n_used;
     op.rows_per_token = moe->n_used;
     op.scale = 1.0f;
-    push(r, LN_OP_LINEAR)->linear = op;
-    let_lora_expand(r, &r->batch->adapters);
+    push_linear(r, &r->batch->adapters, op);
 }
 
 static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
                            const float *x) {
     const ln_activations *a = r->a;
-    precise_linear(r, &w->router, x, a->router);
-    r->ops[r->n_ops - 1].linear.softcap = moe->softcap;
-    r->ops[r->n_ops - 1].linear.scale = moe->logit_scale;
+    ln_op_linear *router = precise_linear(r, &w->router, x, a->router);
+    router->softcap = moe->softcap;
+    router->scale = moe->logit_scale;
     push(r, LN_OP_ROUTE)->route = (ln_op_route){
         .logits = a->router,
         .bias = w->router_bias,
@@ -225,8 +223,7 @@ static void norm_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_wei
     if (w->expert_out_norm.dim == 0)
         return;
     scale_rows(r, n_rows, moe->n_latent, out, w->expert_post_scale);
-    norm(r, &w->expert_out_norm, out, NULL, out);
-    r->ops[r->n_ops - 1].norm.n_rows = n_rows;
+    norm(r, &w->expert_out_norm, out, NULL, out)->n_rows = n_rows;
 }
 
 /* Experts that read a projection of x, whose sum goes through another to the residual stream, as
@@ -260,8 +257,7 @@ static void shared_expert(recorder *r, const ln_ffn_spec *spec, const ln_layer_w
     const ln_moe_spec *moe = &spec->moe;
     if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
-        linear(r, &w->shared_down, a->hidden, a->shared_out);
-        r->ops[r->n_ops - 1].linear.scale = moe->shared_scale;
+        linear(r, &w->shared_down, a->hidden, a->shared_out)->scale = moe->shared_scale;
     }
     if (moe->shared_gate)
         linear(r, &w->shared_router, x, a->shared_gate);

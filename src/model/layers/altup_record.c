@@ -56,8 +56,7 @@ void ln_record_altup_end(recorder *r) {
 static void choose(recorder *r, const ln_layer_weights *w, const ln_weight *coefs) {
     const ln_activations *a = r->a;
     norm(r, &w->altup_norm, a->x, NULL, a->normed);
-    precise_linear(r, &w->altup_router, a->normed, a->stream_router);
-    r->ops[r->n_ops - 1].linear.softcap = 1.0f;
+    precise_linear(r, &w->altup_router, a->normed, a->stream_router)->softcap = 1.0f;
     precise_linear(r, coefs, a->stream_router, a->stream_coefs);
 }
 

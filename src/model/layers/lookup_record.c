@@ -8,8 +8,7 @@ void ln_record_lookup(recorder *r) {
     const float half = sqrtf(0.5f);
     if (r->spec->lookup_dim == 0)
         return;
-    linear(r, &w->lookup_projection, a->x, a->lookup);
-    r->ops[r->n_ops - 1].linear.scale = 1.0f / sqrtf((float)r->spec->dim);
+    linear(r, &w->lookup_projection, a->x, a->lookup)->scale = 1.0f / sqrtf((float)r->spec->dim);
     push(r, LN_OP_EMBED)->embed = (ln_op_embed){.table = &w->lookup_embedding,
                                                 .scale = sqrtf((float)r->spec->lookup_dim) * half,
                                                 .out = a->lookup_rows};
@@ -25,8 +24,7 @@ void ln_record_gated_lookup(recorder *r, const ln_layer_spec *spec, const ln_lay
                             const float *x) {
     const ln_activations *a = r->a;
     size_t dim = r->spec->lookup_dim;
-    linear(r, &w->lookup_gate, x, a->lookup_gate);
-    r->ops[r->n_ops - 1].linear.activation = spec->ffn.activation;
+    linear(r, &w->lookup_gate, x, a->lookup_gate)->activation = spec->ffn.activation;
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_SCALE,
         .n_rows = r->batch->n_tokens,

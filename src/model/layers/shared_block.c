@@ -86,9 +86,7 @@ void ln_record_block_begin(recorder *r) {
 }
 
 static void copy_to_pairs(recorder *r, const float *x, size_t begin) {
-    norm(r, &r->weights->copy, x, NULL, r->a->pairs);
-    r->ops[r->n_ops - 1].norm.out_stride = 2 * r->spec->dim;
-    r->ops[r->n_ops - 1].norm.out_begin = begin;
+    norm_to_columns(r, &r->weights->copy, x, r->a->pairs, 2 * r->spec->dim, begin);
 }
 
 const float *ln_record_block_input(recorder *r, const ln_layer_weights *w) {
@@ -101,8 +99,7 @@ const float *ln_record_block_input(recorder *r, const ln_layer_weights *w) {
 /* out = residual + weight x */
 static void add_linear(recorder *r, const ln_weight *weight, const float *x, const float *residual,
                        float *out) {
-    linear(r, weight, x, out);
-    r->ops[r->n_ops - 1].linear.residual = residual;
+    linear(r, weight, x, out)->residual = residual;
 }
 
 void ln_record_low(recorder *r, const ln_low_weights *w, const float *x, float *out) {

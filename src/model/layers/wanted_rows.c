@@ -23,8 +23,7 @@ static bool wants_few_rows(const recorder *r, const ln_layer_spec *spec,
 /* The residual stream goes on with the wanted rows alone, in the memory of what was normed. */
 static void gather_wanted(recorder *r) {
     const ln_batch *b = r->batch;
-    norm(r, &r->weights->copy, r->a->x, NULL, r->a->normed);
-    ln_op_norm *gather = &r->ops[r->n_ops - 1].norm;
+    ln_op_norm *gather = norm(r, &r->weights->copy, r->a->x, NULL, r->a->normed);
     gather->rows = b->n_logits > 0 ? b->logit_rows : b->hidden_rows;
     gather->n_rows = b->n_logits + b->n_hidden;
     r->wanted = *b;

@@ -51,16 +51,13 @@ static void controls(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weig
     bool is_low = spec->low_rank > 0;
     if (is_low)
         precise_linear(r, &w->a_low, x, a->low_rank);
-    if (spec->kind != LN_MIXER_LIGHTNING) {
-        precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay);
-        r->ops[r->n_ops - 1].linear.scale = spec->decay_scale;
-    }
+    if (spec->kind != LN_MIXER_LIGHTNING)
+        precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay)->scale = spec->decay_scale;
     if (w->b.data != NULL)
         precise_linear(r, &w->b, x, a->beta);
     if (is_low)
         linear(r, &w->gate_low, x, a->low_rank);
-    linear(r, &w->gate, is_low ? a->low_rank : x, a->mixer_gate);
-    r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
+    linear(r, &w->gate, is_low ? a->low_rank : x, a->mixer_gate)->scale = spec->gate_scale;
 }
 
 /* Where a row of what the convolution gives has q, k and v: Mamba has them the other way around. */
@@ -144,12 +141,10 @@ static void lru(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *
     const ln_activations *a = r->a;
     const ln_mixer_weights *m = &w->mixer;
     size_t n = spec->n_gate_blocks, width = spec->v_dim;
-    linear(r, &m->gate, x, a->mixer_gate);
-    r->ops[r->n_ops - 1].linear.activation = r->layer_spec->ffn.activation;
+    linear(r, &m->gate, x, a->mixer_gate)->activation = r->layer_spec->ffn.activation;
     precise_linear(r, &m->in, x, a->conv_in);
     conv(r, spec, m, a->conv_in);
-    linear_by_head(r, m->a_blocks, n, a->conv_out, 0, a->decay, 0);
-    r->ops[r->n_ops - 1].linear.precise = true;
+    linear_by_head(r, m->a_blocks, n, a->conv_out, 0, a->decay, 0)->precise = true;
     linear_by_head(r, m->in_gate_blocks, n, a->conv_out, 0, a->mixer_out, 0);
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_GATE,

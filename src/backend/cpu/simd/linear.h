@@ -1,6 +1,7 @@
 /* y = x W^T with its epilogue, for every layout of weights. Workers take units of TILE_PANELS
  * panels of 16 output rows, whoever is free the next one. Rows of x go in chunks, made ready as the
  * kernel wants them (int8, bf16): a few by each worker for itself, more by all workers together.
+ * Those of experts become int8 together for all experts where they fit, and chunks copy theirs.
  *
  * A sum never depends on the chunk, the tile or the worker, so any number of threads and rows gives
  * the same bits. */
@@ -573,8 +574,8 @@ static void multiply_chunk(linear_job *job) {
     bf16_end();
 }
 
-/* Which row of x row number i of those in groups is, in `ready`: one of all rows, or, where none
- * is in two groups, the same. */
+/* Where `ready` has the row of x that row number i of the groups' order multiplies. Rows of x that
+ * several experts share lie there as in x; others lie in the groups' order. */
 LN_INLINE size_t ready_row(const ln_op_linear *p, size_t i) {
     return p->rows_per_x > 1 ? (size_t)p->groups.order[i] / p->rows_per_x : i;
 }

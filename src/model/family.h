@@ -307,8 +307,8 @@ struct ln_family {
     bool scales_alibi;       /* its biases as the products of queries and keys */
     size_t learned_offset;   /* first row of the learned positions that counts */
     bool computed_positions; /* folders have no table of them: sines and cosines */
-    bool even_sinusoids;     /* frequencies of these are 10000^(-2 i / dim), and no row is blank; */
-    bool double_sinusoids;   /* the same, computed in double */
+    bool even_sinusoids;     /* frequencies of these are 10000^(-2 i / dim), and no row is blank */
+    bool double_sinusoids;   /* with even_sinusoids: in double precision */
     bool learned_after_pad;  /* folders: it is the one behind that of the padding token */
     bool also_relative;      /* with learned positions: relative ones, too */
     bool bidirectional;      /* all tokens see each other, and none is generated */

@@ -16,7 +16,7 @@ typedef struct ln_forbidden {
 /* What generation_config.json, or config.json where the former has no such key, lists as
  * bad_words_ids and suppress_tokens; the arrays live in the arena. As transformers has it, a bad
  * word that is a stop id alone does not count. Words with ids past n_vocab cannot come. Errors:
- * FORMAT, LIMIT, NOMEM. */
+ * FORMAT, NOMEM. */
 ln_status ln_forbidden_read(const ln_checkpoint *checkpoint, size_t n_vocab,
                             const ln_stop_ids *stops, ln_arena *arena, ln_forbidden *out,
                             ln_error *err);

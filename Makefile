@@ -16,7 +16,7 @@ CUDA_OPTION   = -DLINNET_CUDA=$(if $(filter 1,$(or $(CUDA),$(HAS_GPU))),ON,OFF)
 # `make run` builds kernels for this processor alone; what other targets build runs on others, too.
 CPU           = all
 
-# A sanitizer's report needs lines alone; whole debug information takes several GiB of disk.
+# A sanitizer's report needs lines alone; whole debug information would take more disk.
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
               -DCMAKE_C_FLAGS_RELWITHDEBINFO='-O2 -gline-tables-only -DNDEBUG' \
               -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'

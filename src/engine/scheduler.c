@@ -1,5 +1,7 @@
 #include "engine/scheduler.h"
 
+#include <string.h>
+
 enum {
     OVERDUE_TURN = 64, /* with priorities, every so many admissions go to who waits longest */
     LOOK_AHEAD = 64    /* waiting groups that are looked at behind long prompts that must wait */
@@ -386,6 +388,20 @@ static void add_decoders(ln_scheduler *s) {
     add_waiting(s, n_preempted);
 }
 
+/* Sequences of one token come first, so that a backend finds them, and the others, in one range.
+ * The order is otherwise as it was; the chunks of a beam search stay together. */
+static void put_decodes_first(ln_scheduler *s) {
+    size_t n_decodes = 0;
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        ln_chunk chunk = s->chunks[i];
+        if (chunk.n_tokens != 1 || chunk.sequence->group->in_lockstep)
+            continue;
+        memmove(s->chunks + n_decodes + 1, s->chunks + n_decodes,
+                (i - n_decodes) * sizeof *s->chunks);
+        s->chunks[n_decodes++] = chunk;
+    }
+}
+
 size_t ln_scheduler_schedule(ln_scheduler *s) {
     s->n_chunks = s->n_tokens = s->n_logits = s->n_decodes_left = 0;
     add_encoders(s);
@@ -396,6 +412,8 @@ size_t ln_scheduler_schedule(ln_scheduler *s) {
     if (s->n_chunks == 0) /* or is in lockstep */
         add_running(s, true);
     LN_BUG_ON(s->n_chunks == 0 && !ln_scheduler_is_idle(s));
+    if (!s->is_encoding)
+        put_decodes_first(s);
     return s->n_chunks;
 }
 

@@ -225,6 +225,16 @@ static size_t brief_chunk(size_t begin, size_t chunk) {
     return end - begin;
 }
 
+/* Of these tokens some alone, in front of sequences of more. */
+static void make_mixed_step(step *s, const attention_data *data) {
+    enum { N_DECODES = 3, N_SECOND = N_TOKENS - N_FIRST, N_LAST = 20 };
+    begin_step(s, data);
+    for (size_t i = 1; i <= N_DECODES; i++)
+        add_sequence(s, data, 0, N_FIRST - 5 * i, 1);
+    add_sequence(s, data, 1, N_SECOND - N_LAST, N_LAST);
+    add_sequence(s, data, 0, 7, 2 * N_LAST);
+}
+
 /* All tokens, chunk of each sequence at a time, and with chunks of one many again; malloc'd. */
 static float *run_attention(side *s, const attention_case *c, const attention_data *d,
                             size_t chunk) {
@@ -244,6 +254,8 @@ static float *run_attention(side *s, const attention_case *c, const attention_da
     }
     if (chunk == 1) {
         make_step_of_many(&st, d);
+        run_step(s, c, d, &p, &st, out);
+        make_mixed_step(&st, d);
         run_step(s, c, d, &p, &st, out);
     }
     free_placed(s);

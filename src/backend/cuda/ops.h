@@ -30,10 +30,11 @@ typedef struct ln_cuda_step {
     const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
     ln_cuda_adapter_rows adapters, logit_adapters; /* of the batch */
     size_t least_tokens, most_tokens;              /* of one sequence */
-    bool shares_new; /* a sequence of one token reads what another one writes in this step */
-    bool exact;      /* float32 throughout */
-    bool one_by_one; /* kernels do not finish what another operation is for */
-    void *scratch;   /* [scratch_bytes] for what lies between two kernels */
+    size_t n_decodes; /* the first sequences, all that have one token; 0: others are among them */
+    bool shares_new;  /* a sequence of one token reads what another one writes in this step */
+    bool exact;       /* float32 throughout */
+    bool one_by_one;  /* kernels do not finish what another operation is for */
+    void *scratch;    /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
     unsigned *fused_workspace; /* ln_fused_workspace_bytes; NULL: run no fused kernels */
     float *raw;                /* [raw_floats] for linears before their adapters */

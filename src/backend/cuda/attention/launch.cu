@@ -1,5 +1,6 @@
 /* Launches the kernels of an attention. Decode sequences (one token in this step) and prefill
- * sequences (more) may come in one step; each kernel skips the others' sequences.
+ * sequences (more) may come in one step; where all of the former come first, each kernel is
+ * launched for its own, else it skips the others' sequences.
  *
  *     decode   sm90_decode_q8 (Hopper, int8 and E4M3), with its merge or merge
  *              sm90_decode_f16 (Hopper, f16 and bf16), mma_decode; then merge
@@ -38,6 +39,22 @@ static int decode(const ln_mma_attention_args &args, const ln_qkv_args *qkv,
     return code != 0 || !merges ? code : ln_attention_merge(&args, n_seqs, to, stream);
 }
 
+/* Attention of the step's first sequences alone, which have one token each. */
+static int decode_first(const ln_attention_args &a, const ln_cuda_step *step, cudaStream_t stream) {
+    ln_cuda_step decodes = *step;
+    decodes.batch.n_tokens = decodes.batch.n_seqs = step->n_decodes;
+    decodes.most_tokens = 1;
+    decodes.shares_new = true; /* with the prompts, as far as is known */
+    return decode(ln_make_mma_attention_args(&a, &decodes), NULL, &decodes, NULL, stream);
+}
+
+/* The arguments without the first n sequences. */
+static void skip_sequences(ln_attention_args *a, size_t n) {
+    a->block_tables += n * a->max_blocks;
+    a->lengths += n;
+    a->seq_starts += n;
+}
+
 int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,
                      const ln_act_view *to, cudaStream_t stream) {
     ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
@@ -53,8 +70,13 @@ int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const l
         if (code != 0)
             return code;
     }
-    if (args.uses_split_kv && step->least_tokens == 1)
+    if (args.uses_split_kv && most_tokens > 1 && step->n_decodes > 0) {
+        code = decode_first(args.a, step, stream);
+        skip_sequences(&args.a, step->n_decodes);
+        n_seqs -= step->n_decodes;
+    } else if (args.uses_split_kv && step->least_tokens == 1) {
         code = decode(args, qkv, step, to, stream);
+    }
     if (code != 0 || (args.uses_split_kv && most_tokens == 1))
         return code;
     return ln_takes_sm90_prefill(&args)

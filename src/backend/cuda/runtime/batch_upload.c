@@ -145,6 +145,23 @@ static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_
     return false;
 }
 
+/* Tokens of one sequence, and seqs [n_tokens], the sequence of each token. */
+static void count_tokens(const ln_batch *batch, int32_t *seqs, ln_cuda_step *step) {
+    size_t n_single = 0;
+    step->least_tokens = batch->n_tokens;
+    for (size_t seq = 0; seq < batch->n_seqs; seq++) {
+        size_t n = (size_t)(batch->seq_starts[seq + 1] - batch->seq_starts[seq]);
+        step->least_tokens = n < step->least_tokens ? n : step->least_tokens;
+        step->most_tokens = n > step->most_tokens ? n : step->most_tokens;
+        step->n_decodes += n == 1 && n_single == seq;
+        n_single += n == 1;
+        for (int32_t token = batch->seq_starts[seq]; token < batch->seq_starts[seq + 1]; token++)
+            seqs[token] = (int32_t)seq;
+    }
+    if (step->n_decodes < n_single)
+        step->n_decodes = 0;
+}
+
 int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
                        const ln_cuda_table_use *uses, ln_cuda_step *step, ln_cuda_stream stream) {
     writer w = {.upload = upload};
@@ -171,15 +188,7 @@ int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
     if (batch->seq_starts != NULL) {
         add_copy(&w, batch->seq_starts, batch->n_seqs + 1, &out->seq_starts);
         int32_t *seqs = add(&w, batch->n_tokens, &step->token_seqs);
-        step->least_tokens = batch->n_tokens;
-        for (size_t seq = 0; seq < batch->n_seqs; seq++) {
-            size_t n = (size_t)(batch->seq_starts[seq + 1] - batch->seq_starts[seq]);
-            step->least_tokens = n < step->least_tokens ? n : step->least_tokens;
-            step->most_tokens = n > step->most_tokens ? n : step->most_tokens;
-            for (int32_t token = batch->seq_starts[seq]; token < batch->seq_starts[seq + 1];
-                 token++)
-                seqs[token] = (int32_t)seq;
-        }
+        count_tokens(batch, seqs, step);
     }
     for (size_t g = 0; g < LN_MAX_KV_GROUPS; g++) {
         out->groups[g] = (ln_batch_group){0};

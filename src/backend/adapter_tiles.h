@@ -1,6 +1,6 @@
 /* Where elements of an adapter's matrices lie in the form that tensor cores read: bf16, in
- * fragments of 16 x 16 as lanes of mma.sync m16n8k16 hold its A operand, [32 lanes][8]. Ranks, and
- * columns of x, are filled up to whole 16 with zeros, rows of B to whole 64. */
+ * fragments of 16 x 16 as lanes of mma.sync m16n8k16 and WGMMA hold their A operand, [32 lanes][8].
+ * Ranks are filled up to whole 16 with zeros, columns of x to whole 32, rows of B to whole 64. */
 #ifndef LN_BACKEND_ADAPTER_TILES_H
 #define LN_BACKEND_ADAPTER_TILES_H
 
@@ -17,9 +17,14 @@ static inline size_t ln_adapter_tiles_of(size_t n) {
     return (n + LN_ADAPTER_TILE - 1) / LN_ADAPTER_TILE;
 }
 
+/* K steps of A, two to 32 columns. */
+static inline size_t ln_adapter_steps_of(size_t n_in) {
+    return (n_in + 2 * LN_ADAPTER_TILE - 1) / (2 * LN_ADAPTER_TILE) * 2;
+}
+
 /* Of A [rank][n_in]; of B [n_out][rank]. */
 static inline size_t ln_adapter_a_elems(size_t rank, size_t n_in) {
-    return ln_adapter_tiles_of(rank) * ln_adapter_tiles_of(n_in) * LN_ADAPTER_TILE_ELEMS;
+    return ln_adapter_tiles_of(rank) * ln_adapter_steps_of(n_in) * LN_ADAPTER_TILE_ELEMS;
 }
 
 static inline size_t ln_adapter_b_elems(size_t rank, size_t n_out) {
@@ -33,12 +38,14 @@ static inline size_t ln_adapter_in_tile(size_t row, size_t k) {
     return lane * 8 + word * 2 + k % 2;
 }
 
-/* [rank tile][column tile][fragment]; four columns that lie together meet a lane's four k, so that
- * it loads them of x at once. */
+/* [rank tile][K step][fragment]. The two K steps of 32 columns have them as activation tiles of
+ * bf16 do (activations/store.cuh): the first those of each eight that are below four. So four
+ * columns that lie together meet a lane's four k, and it loads them of x at once. */
 static inline size_t ln_adapter_a_at(size_t n_in, size_t k, size_t column) {
-    size_t in_tile = column % LN_ADAPTER_TILE;
-    size_t logical = in_tile / 4 * 2 + in_tile % 4 / 2 * 8 + in_tile % 2;
-    size_t tile = k / LN_ADAPTER_TILE * ln_adapter_tiles_of(n_in) + column / LN_ADAPTER_TILE;
+    size_t in_pair = column % (2 * LN_ADAPTER_TILE), in_four = column % 4;
+    size_t step = column / (2 * LN_ADAPTER_TILE) * 2 + in_pair % 8 / 4;
+    size_t logical = in_pair / 8 * 2 + in_four / 2 * 8 + in_four % 2;
+    size_t tile = k / LN_ADAPTER_TILE * ln_adapter_steps_of(n_in) + step;
     return tile * LN_ADAPTER_TILE_ELEMS + ln_adapter_in_tile(k % LN_ADAPTER_TILE, logical);
 }
 

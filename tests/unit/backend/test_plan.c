@@ -30,6 +30,8 @@ typedef struct plan_case {
     ln_kv_dtype kv;              /* F32: F16 */
     bool exact, one_by_one, has_no_sm90a;
     size_t context; /* tokens that block tables hold; 0: 512 */
+    size_t adapted_runs,
+        max_rank; /* runs of rows with adapters on all linears of layers; 0: none */
 } plan_case;
 
 /* The model that a case is about, and the step. */
@@ -38,6 +40,8 @@ static struct {
     ln_op ops[MAX_OPS];
     size_t n_ops;
     ln_batch batch;
+    float *lows[LN_MAX_LORA_WEIGHTS]; /* the last of n_lows are of the next linears' adapters */
+    size_t first_low, n_lows;
     char *next; /* addresses of activations that nothing touches */
 } model;
 
@@ -67,14 +71,40 @@ static void norm(const ln_norm *weights, const float *x, float *out) {
         .norm = weights, .n_rows = model.batch.n_tokens, .x = x, .scale = 1.0f, .out = out};
 }
 
+/* The shrink half of adapters, if there are any, of these weights. */
+static void shrink(const float *x, size_t n, const ln_weight *const *weights) {
+    if (model.c->adapted_runs == 0)
+        return;
+    ln_op_lora_shrink *op = &push(LN_OP_LORA_SHRINK)->lora_shrink;
+    *op = (ln_op_lora_shrink){.rows = &model.batch.adapters,
+                              .n_weights = n,
+                              .low_stride = model.c->max_rank,
+                              .n_rows = model.batch.n_tokens,
+                              .x = x};
+    model.first_low = 0;
+    model.n_lows = n;
+    for (size_t i = 0; i < n; i++) {
+        op->weights[i] = weights[i];
+        op->low[i] = model.lows[i] = place(op->n_rows * op->low_stride);
+    }
+}
+
+static const float *take_low(void) {
+    return model.first_low < model.n_lows ? model.lows[model.first_low++] : NULL;
+}
+
 static ln_op_linear *linear(const ln_weight *weight, const float *x, float *out) {
     ln_op *op = push(LN_OP_LINEAR);
+    const float *low = take_low();
     op->linear = (ln_op_linear){.weight = weight,
                                 .n_rows = model.batch.n_tokens,
                                 .x = x,
                                 .scale = 1.0f,
                                 .precise = model.c->is_precise,
-                                .out = out};
+                                .out = out,
+                                .adapters = low != NULL ? &model.batch.adapters : NULL,
+                                .low = low,
+                                .low_stride = model.c->max_rank};
     return &op->linear;
 }
 
@@ -211,6 +241,7 @@ static void connect_ranks(bool fuses_sums) {
 
 /* What a rank has of a block's result goes to the sum of all. */
 static void to_stream(const places *p, const ln_weight *weight, const float *x) {
+    shrink(x, 1, &weight);
     if (!model.c->is_divided) {
         linear(weight, x, p->x)->residual = p->x;
         return;
@@ -229,6 +260,7 @@ static void record_attention(const places *p, size_t layer) {
     if (is_latent) {
         record_latent(p, layer);
     } else {
+        shrink(p->normed, 3, (const ln_weight *[]){&w.q, &w.k, &w.v});
         linear(&w.q, p->normed, p->q);
         linear(&w.k, p->normed, p->k);
         linear(&w.v, p->normed, p->v);
@@ -294,8 +326,10 @@ static void record(const places *p, size_t dim, size_t n_layers) {
             record_experts(p, dim);
             continue;
         }
+        shrink(p->ffn_normed, 2, (const ln_weight *[]){&w.up, &w.gate});
         ln_op_linear *up = linear(&w.up, p->ffn_normed, p->hidden);
         up->gate = &w.gate;
+        up->gate_low = take_low();
         up->activation = LN_ACT_SILU;
         to_stream(p, &w.down, p->hidden);
     }
@@ -358,6 +392,8 @@ static void make_plan(const plan_case *c, ln_cuda_plan *plan) {
     record(&p, dim, c->n_layers > 0 ? c->n_layers : 2);
     ln_values_number(model.ops, model.n_ops);
     const ln_cuda_step step = {.batch = model.batch,
+                               .adapters.most_runs = c->adapted_runs,
+                               .adapter_scratch = c->exact ? NULL : (void *)64,
                                .least_tokens = c->n_rows / n_seqs,
                                .most_tokens = c->n_rows / n_seqs,
                                .shares_new = c->shares_prefix,
@@ -417,6 +453,22 @@ static void linears_and_norms_of_9_to_64_rows_are_one_kernel(void **state) {
     (void)state;
     static const expected cases[] = {
         {"16 rows", {.layout = LN_LAYOUT_BF16, .n_rows = 16}, "e N>! G3 A2> L8 A2> L6"},
+        {"adapters of rank 16",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 64, .adapted_runs = 20, .max_rank = 16},
+         "e N> B4 A2> L12 A2> L9"},
+        {"adapters of rank 16 for each row",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 48, .adapted_runs = 48, .max_rank = 16},
+         "e N> B4 A2> L12 A2> L9"},
+        {"adapters that have no room for all linears",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 64, .adapted_runs = 40, .max_rank = 32},
+         "e N> B4 A2> L7 N> B4 A2> L9"},
+        {"adapters of a width that is no whole 128",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 64,
+          .hidden = 14400,
+          .adapted_runs = 20,
+          .max_rank = 16},
+         "e N> B4 A2> L5 B2x N> B4 A2> L5 B2x N>! G"},
         {"64 rows", {.layout = LN_LAYOUT_BF16, .n_rows = 64}, "e N>! G3 A2> L8 A2> L6"},
         {"norms of heads",
          {.layout = LN_LAYOUT_BF16, .n_rows = 16, .norms_heads = true},

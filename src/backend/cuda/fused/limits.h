@@ -68,6 +68,14 @@ LN_HOST_DEVICE size_t ln_decode_sums_floats(size_t n_rows, bool has_gate) {
     return (has_gate ? 8u : 4u) * LN_K_SPLITS * LN_WEIGHT_TILE_ROWS * (n_rows | 1);
 }
 
-enum { LN_LINEAR_NORM_MAX_TASKS = 4 /* a layer's linears between two attentions */ };
+enum {
+    LN_LINEAR_NORM_MAX_TASKS = 4,    /* a layer's linears between two attentions */
+    LN_LINEAR_NORM_MAX_ADAPTED = 12, /* their weights with adapters */
+    /* What adapters have of all these weights, sixteen ranks of a run of rows each, filled up to
+     * four for each. */
+    LN_LINEAR_NORM_MAX_ADAPTER_TILES = 384,
+    LN_LINEAR_NORM_PART_COLS = 1024, /* of a part of A x */
+    LN_LINEAR_NORM_MAX_ADAPTER_ITEMS = 4096 /* parts of a linear's such tiles */
+};
 
 #endif

@@ -7,25 +7,51 @@
  * for each other's outputs: once all have stored theirs, rows are normalised by a block each, and
  * once all rows are there, activations are fetched. A gated linear's output is converted to the
  * next linear's activations where it is made. The two halves of the activation buffer alternate.
+ * Rows may have adapters (linear_norm_adapters.cuh).
  *
  * Grid: as many blocks as the largest linear has work for, at most one an SM, all resident at once.
- * Block 320: 8 consumer warps, a producer warp for weights, one for activations. Shared memory: an
+ * Block 320: 8 consumer warps, a producer warp for weights, one for activations; 448 with adapters.
+ * Shared memory: an
  * output tile or a norm's row; its residual or the norm's weights; pipeline stages of weights (as
- * many as fit, up to 16) and of activations (5). Bytes moved: weights once. Code that runs once
- * between linears is not unrolled, as instructions come from memory, too. */
+ * many as fit, up to 16) and of activations (5, with adapters 4). Bytes moved: weights once. Code
+ * that runs once between linears is not unrolled, as instructions come from memory, too. */
 #include "backend/cuda/activations/convert.h"
 #include "backend/cuda/gemm/tensor_maps.cuh"
 #include "backend/cuda/launch.h"
 
+#include "backend/cuda/fused/linear_norm_adapters.cuh"
 #include "backend/cuda/fused/linear_norm_mma.cuh"
 #include "backend/cuda/fused/linear_norm_pipeline.cuh"
 #include "backend/cuda/fused/linear_norm_statistics.cuh"
 #include "backend/cuda/runtime/shared_bytes.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
 
+template <bool ADAPTS>
+constexpr unsigned block_threads = (unsigned)SMALL_M_THREADS +
+                                   (ADAPTS ? (unsigned)SHRINK_THREADS : 0);
+template <bool ADAPTS> constexpr unsigned x_stages = ADAPTS ? 4 : (unsigned)MAX_X_STAGES;
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Waits for a linear's activations; by one thread of each block. */
+/* Fetches the weights of all output tiles of a block; by one thread. */
+template <int ROWS, bool ADAPTS>
+static __device__ __forceinline__ void produce_weights(const fused_args &c, unsigned number,
+                                                       adapter_table *table, const pipelines &pipes,
+                                                       ln_pipeline_stage &at) {
+    const fused_linear &l = c.linears[number];
+    split_range range;
+    for (unsigned k = 0; find_split_range(l.gemm, k, range); k++) {
+        weight_unit unit = find_unit(l, range.unit);
+        produce_splits<ROWS>(c, l, range, unit, pipes, at);
+        if constexpr (ADAPTS) {
+            const adapter_list *list = list_behind(table, number, unit.part, range);
+            if (list != NULL)
+                produce_b<ROWS>(c, l, unit, *list, table, pipes, at);
+        }
+    }
+}
+
+/* Waits for a linear's activations. */
 static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned number) {
     grid_counts &counts = c.memory->counts;
     if (number == 0)
@@ -34,17 +60,110 @@ static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned 
         wait_for_blocks(&counts.normed[number], min(gridDim.x, c.n_rows));
     else
         wait_for_blocks(&counts.done[number - 1], gridDim.x);
-    if (number + 1 < c.n_linears)
-        return;
-    ln_pdl_launch_dependents();
+}
+
+/* Counts a block that waits for no other any more; the last one clears the counters. */
+static __device__ __forceinline__ void end_waits(const fused_args &c) {
+    grid_counts &counts = c.memory->counts;
     if (atomicAdd(&counts.ended, 1) == gridDim.x - 1)
         counts = {};
 }
 
+/* Fetches the activations of all output tiles of a block; by one thread. */
+template <int ROWS, bool ADAPTS>
+static __device__ __forceinline__ void produce_rows(const fused_args &c, unsigned number,
+                                                    adapter_table *table, const pipelines &pipes,
+                                                    ln_pipeline_stage &at) {
+    constexpr unsigned X_STAGES = x_stages<ADAPTS>;
+    const fused_linear &l = c.linears[number];
+    bool has_low = false;
+    split_range range;
+    wait_for_x(c, number);
+    if (number + 1 == c.n_linears)
+        ln_pdl_launch_dependents();
+    if (!ADAPTS && number + 1 == c.n_linears)
+        end_waits(c);
+    for (unsigned k = 0; find_split_range(l.gemm, k, range); k++) {
+        produce_split_rows<ROWS, X_STAGES>(l.gemm.p, range, pipes, at);
+        if constexpr (ADAPTS) {
+            unsigned part = find_unit(l, range.unit).part;
+            const adapter_list *list = list_behind(table, number, part, range);
+            if (list == NULL)
+                continue;
+            if (!has_low)
+                wait_for_blocks(&c.memory->counts.low[number], table->n[number]);
+            has_low = true;
+            produce_low<ROWS, X_STAGES>(c, *list, pipes, at);
+        }
+    }
+    if (ADAPTS && number + 1 == c.n_linears)
+        end_waits(c);
+}
+
+/* All output tiles of a block, in the K order of gemm/sm90_small_m.cuh. */
+template <int ROWS, bool ADAPTS>
+static __device__ __forceinline__ void
+consume(const fused_args &c, unsigned number, adapter_table *table, const pipelines &pipes,
+        float *sums, ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
+    constexpr unsigned N = stage_shape<ROWS>::N_ACC, X_STAGES = x_stages<ADAPTS>;
+    const fused_linear &l = c.linears[number];
+    const small_m_args &a = l.gemm;
+    float sum[N], total[N];
+    deferred_splits<N> held = {};
+    split_range piece;
+    for (unsigned k = 0; find_split_range(a, k, piece); k++) {
+        weight_unit unit = find_unit(l, piece.unit);
+        bool is_whole = piece.begin == 0;
+        bool adds = piece.end == LN_K_SPLITS && a.p.parts[unit.part].epilogue.residual != NULL;
+#pragma unroll
+        for (unsigned i = 0; i < N; i++)
+            total[i] = -0.0f; /* -0 + x is x */
+#pragma unroll 1
+        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
+            unsigned n = first_tile_of(a.p, k_split + 1) - first_tile_of(a.p, k_split);
+#pragma unroll
+            for (unsigned i = 0; i < N; i++)
+                sum[i] = 0.0f;
+#pragma unroll 1
+            for (unsigned i = 0; i < n / 2; i++)
+                multiply_stage<ROWS, 2, X_STAGES>(c, pipes, at, x_at, sum);
+            if (n % 2 > 0)
+                multiply_stage<ROWS, 1, X_STAGES>(c, pipes, at, x_at, sum);
+            if (adds && n > 0) { /* once activations are there the residual is, too */
+                fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
+                adds = false;
+            }
+            if (is_whole) {
+#pragma unroll
+                for (unsigned i = 0; i < N; i++)
+                    total[i] += sum[i];
+                continue;
+            }
+            is_whole = held.n > MAX_DEFERRED || k_split + 1 == piece.end;
+            if (is_whole) {
+                float taken[N];
+                receive_partials(c, taken);
+                add_deferred(taken, held, sum, total);
+            } else {
+                defer_split(sum, held, total);
+            }
+        }
+        if (adds) /* likewise with the partial sums of others */
+            fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
+        if constexpr (ADAPTS)
+            add_adapters<ROWS, X_STAGES>(c, l, list_behind(table, number, unit.part, piece), pipes,
+                                         at, x_at, total);
+        if (piece.end < LN_K_SPLITS)
+            send_partials(c, total);
+        else
+            store_tile<ROWS>(l, unit, total, sums);
+    }
+}
+
 #endif
 
-template <int ROWS>
-static __global__ void __launch_bounds__(SMALL_M_THREADS, 1)
+template <int ROWS, bool ADAPTS>
+static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
     linear_norm(const __grid_constant__ fused_args c) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) char memory[];
@@ -53,26 +172,38 @@ static __global__ void __launch_bounds__(SMALL_M_THREADS, 1)
     float *sums = (float *)memory;
     char *weights = memory + STAGES_OFFSET;
     const pipelines pipes = {weights, weights + c.n_stages * stage_shape<ROWS>::W_BYTES, &bars};
+    adapter_table *table = NULL;
+    if constexpr (ADAPTS) {
+        __shared__ adapter_table of_adapters;
+        table = &of_adapters;
+        if (threadIdx.x == 0)
+            ln_mbarrier_init(&table->is_filled, SHRINK_THREADS);
+    }
     if (threadIdx.x == 0)
         init_pipelines(c.n_stages, bars);
     __syncthreads();
+    if constexpr (ADAPTS)
+        if (threadIdx.x >= FIRST_SHRINK_THREAD) {
+            fill_table(c.adapters, table);
+            for (unsigned i = 0; i < c.n_linears; i++)
+                shrink(c, i, table);
+            return;
+        }
     ln_pipeline_stage at = {0, threadIdx.x >= CONSUMERS}, x_at = at;
     if (threadIdx.x < CONSUMERS)
         ln_pdl_wait();
 #pragma unroll 1
     for (unsigned i = 0; i < c.n_linears; i++) {
-        const fused_linear &l = c.linears[i];
         if (threadIdx.x < CONSUMERS) {
-            if (l.normalizes)
+            if (c.linears[i].normalizes)
                 normalize(c, i, sums, shared);
-            consume<ROWS>(c, l, pipes, sums, at, x_at);
+            consume<ROWS, ADAPTS>(c, i, table, pipes, sums, at, x_at);
             if (i + 1 < c.n_linears)
-                arrive_block(&c.memory->counts.done[i], l.gemm.p.converts);
+                arrive_block(&c.memory->counts.done[i], c.linears[i].gemm.p.converts);
         } else if (threadIdx.x == CONSUMERS) {
-            produce_weights<ROWS>(c, l, pipes, at);
+            produce_weights<ROWS, ADAPTS>(c, i, table, pipes, at);
         } else if (threadIdx.x == CONSUMERS + LN_WARP) {
-            wait_for_x(c, i);
-            produce_rows<ROWS>(c, l, pipes, x_at);
+            produce_rows<ROWS, ADAPTS>(c, i, table, pipes, x_at);
         }
     }
 #endif
@@ -102,16 +233,39 @@ static void set_norm(const ln_cuda_plan *plan, const ln_op *op, const ln_cuda_st
     l->normed = is_left_out(plan, op) ? NULL : p->out;
 }
 
+/* Where the n linears behind an LN_OP_LORA_SHRINK, number `number` of the kernel's, have adapters.
+ */
+static void add_adapted(const ln_op *op, unsigned number, size_t n, const ln_cuda_step *step,
+                        fused_adapters *f) {
+    const ln_op_lora_shrink *p = &op->lora_shrink;
+    const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, p->rows, step);
+    size_t a_stride = ln_adapter_a_elems(LN_ADAPTER_TILE, p->weights[0]->n_cols) * sizeof(uint16_t);
+    f->rows = rows->rows;
+    f->n_runs = rows->counts;
+    f->scratch = (ln_adapter_scratch *)step->adapter_scratch;
+    for (size_t part = 0; part < n; part++)
+        for (int is_gate = 0; is_gate < 2; is_gate++) {
+            const ln_op_linear *linear = &op[1 + part].linear;
+            const float *low = is_gate ? linear->gate_low : linear->low;
+            for (size_t i = 0; i < p->n_weights && low != NULL; i++)
+                if (p->low[i] == low)
+                    f->weights[f->n_weights++] = {p->weights[i]->device_adapters, a_stride,
+                                                  (uint8_t)number, (uint8_t)part, is_gate > 0};
+        }
+}
+
 static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                       const ln_cuda_step *step, planned_launch *to) {
     const ln_cuda_task *tasks = plan->tasks + launch->first_task;
     ln_converted_act x = launch->x;
     fused_args &c = to->fused;
     c.memory = (fused_workspace *)((char *)step->fused_workspace + LN_DECODE_WORKSPACE_BYTES);
-    c.n_rows = (unsigned)ops[tasks->first].linear.n_rows;
+    c.n_rows = (unsigned)ops[tasks->first + tasks->has_shrink].linear.n_rows;
     c.n_linears = launch->n_tasks;
+    c.adapters.n_weights = 0;
     for (unsigned i = 0; i < c.n_linears; i++) {
-        const ln_op *first = &ops[tasks[i].first + tasks[i].has_norm];
+        const ln_op *behind_norm = &ops[tasks[i].first + tasks[i].has_norm];
+        const ln_op *first = behind_norm + tasks[i].has_shrink;
         fused_linear &l = c.linears[i];
         l = {};
         l.has_gate = first->linear.gate != NULL;
@@ -122,11 +276,13 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
             x.is_behind = is_behind;
         }
         to->args[i] = ln_gemm_make_args(first, tasks[i].n_linears, &x);
+        if (tasks[i].has_shrink)
+            add_adapted(behind_norm, i, tasks[i].n_linears, step, &c.adapters);
         if (tasks[i].has_norm) {
-            set_norm(plan, first - 1, step, &l);
+            set_norm(plan, behind_norm - 1, step, &l);
         } else if (i > 0) { /* the linear before writes its result as this one's x */
             to->args[i - 1].converts = true;
-            to->args[i - 1].leaves_out = is_left_out(plan, first - 1);
+            to->args[i - 1].leaves_out = is_left_out(plan, behind_norm - 1);
             to->args[i - 1].to = ln_act_view_of(&x);
         }
     }
@@ -142,9 +298,10 @@ static int schedule(const ln_gemm_args &args, unsigned n_sms, small_m_args *a) {
     return map_parts(LN_LAYOUT_BF16, args, rows, stage_shape<64>::TILES, a->weights, &a->gate);
 }
 
-template <int ROWS> static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
+template <int ROWS, bool ADAPTS>
+static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
     typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> shape;
-    constexpr unsigned X_BYTES = X_STAGES * shape::X_BYTES;
+    constexpr unsigned X_BYTES = x_stages<ADAPTS> * shape::X_BYTES;
     fused_args &c = plan->fused;
     unsigned n_sms, shared, n_blocks = 0;
     int code = ln_count_sms(&n_sms);
@@ -153,18 +310,23 @@ template <int ROWS> static int launch_kernel(planned_launch *plan, cudaStream_t 
     for (unsigned i = 0; i < c.n_linears && code == 0; i++) {
         small_m_args *a = &c.linears[i].gemm;
         code = schedule(plan->args[i], n_sms, a);
-        n_blocks = max(n_blocks, ln_ceil_div(a->n_items, a->per_block));
+        n_blocks = ADAPTS ? n_sms : max(n_blocks, ln_ceil_div(a->n_items, a->per_block));
     }
     if (code != 0)
         return code;
-    shared -= STATIC_SHARED;
+    shared -= ADAPTS ? STATIC_SHARED_ADAPTERS : STATIC_SHARED;
     c.n_stages = min((shared - STAGES_OFFSET - X_BYTES) / shape::W_BYTES, (unsigned)SMALL_M_STAGES);
-    code = cudaFuncSetAttribute(linear_norm<ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)shared);
+    code = cudaFuncSetAttribute(linear_norm<ROWS, ADAPTS>,
+                                cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != 0)
         return code;
-    return ln_pdl_launch(linear_norm<ROWS>, dim3(n_blocks), SMALL_M_THREADS,
+    return ln_pdl_launch(linear_norm<ROWS, ADAPTS>, dim3(n_blocks), block_threads<ADAPTS>,
                          STAGES_OFFSET + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
+}
+
+template <int ROWS> static int launch_rows(planned_launch *plan, cudaStream_t stream) {
+    return plan->fused.adapters.n_weights > 0 ? launch_kernel<ROWS, true>(plan, stream)
+                                              : launch_kernel<ROWS, false>(plan, stream);
 }
 
 int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
@@ -175,7 +337,7 @@ int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, 
         return code;
     make_args(plan, launch, ops, step, &args);
     if (args.fused.n_rows <= 16)
-        return launch_kernel<16>(&args, stream);
-    return args.fused.n_rows <= 32 ? launch_kernel<32>(&args, stream)
-                                   : launch_kernel<64>(&args, stream);
+        return launch_rows<16>(&args, stream);
+    return args.fused.n_rows <= 32 ? launch_rows<32>(&args, stream)
+                                   : launch_rows<64>(&args, stream);
 }

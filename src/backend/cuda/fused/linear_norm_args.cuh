@@ -6,18 +6,20 @@
 #include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/fused/limits.h"
 #include "backend/cuda/gemm/sm90_small_m_pipeline.cuh"
+#include "backend/cuda/ops/adapter.cuh"
 #include "backend/cuda/ops/norm.cuh"
 #include "backend/cuda/ptx/flag.cuh"
 
 enum {
     MAX_LINEARS = LN_LINEAR_NORM_MAX_TASKS,
-    X_STAGES = 5, /* of activations */
+    MAX_X_STAGES = 5, /* of activations */
     TILE_N = 64,
     TILE_OUT_STRIDE = TILE_N + 4, /* floats of a row of an output tile in shared memory */
     TILE_OUT_BYTES = ACT_TILE_ROWS * TILE_OUT_STRIDE * 4,
     ROW_FLOATS = ACT_TILE_ROWS * TILE_N, /* of a residual tile, or of a norm's row */
     STAGES_OFFSET = (TILE_OUT_BYTES + ROW_FLOATS * 4 + 1023) / 1024 * 1024,
-    STATIC_SHARED = 1024,              /* at most, that the kernel declares */
+    STATIC_SHARED = 1024, /* at most, that the kernel declares; with adapters */
+    STATIC_SHARED_ADAPTERS = 16 * 1024,
     VPT = LN_NORM_VTHREADS / CONSUMERS /* virtual threads of a norm in each consumer thread */
 };
 static_assert(ROW_FLOATS * 4 <= TILE_OUT_BYTES, "a norm's row lies where output tiles do");
@@ -26,6 +28,7 @@ static_assert(ROW_FLOATS * 4 <= TILE_OUT_BYTES, "a norm's row lies where output 
 typedef struct grid_counts {
     unsigned done[MAX_LINEARS];   /* blocks that have stored their outputs */
     unsigned normed[MAX_LINEARS]; /* blocks that have stored their normed rows */
+    unsigned low[MAX_LINEARS];    /* tiles of adapters whose A x is stored */
     unsigned ended;               /* blocks that wait for no other any more */
 } grid_counts;
 
@@ -52,12 +55,42 @@ typedef struct fused_linear {
     float *normed; /* where other operations read the normed rows, or NULL */
 } fused_linear;
 
+/* A weight that adapters change. */
+typedef struct adapted_weight {
+    const ln_adapter_target *targets; /* by slot */
+    size_t a_stride;                  /* bytes of sixteen ranks of A */
+    uint8_t linear, part;
+    bool is_gate;
+} adapted_weight;
+
+/* Adapters of rows; weights in order of linears, parts, and a gate behind the other half. */
+typedef struct fused_adapters {
+    ln_adapter_rows rows;
+    const int32_t *n_runs;
+    ln_adapter_scratch *scratch;
+    unsigned n_weights; /* 0: there are none */
+    adapted_weight weights[LN_LINEAR_NORM_MAX_ADAPTED];
+} fused_adapters;
+
 typedef struct fused_args {
     unsigned n_linears, n_rows;
     unsigned n_stages; /* of weights */
     fused_workspace *memory;
     fused_linear linears[MAX_LINEARS];
+    fused_adapters adapters;
 } fused_args;
+
+enum {
+    SHRINK_WARPS = 4,
+    SHRINK_THREADS = SHRINK_WARPS * LN_WARP,
+    FIRST_SHRINK_THREAD = SMALL_M_THREADS,
+    CHUNK_STEPS = 8, /* K steps whose sum is of its own */
+    PART_CHUNKS = 8,
+    CHUNKS = PART_CHUNKS / SHRINK_WARPS, /* of a warp */
+    PASS_ROWS = 8                        /* of a run that are multiplied at once */
+};
+static_assert(PART_CHUNKS * CHUNK_STEPS * LN_ADAPTER_TILE == LN_LINEAR_NORM_PART_COLS,
+              "parts as those who plan know them");
 
 template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, false>;
 
@@ -66,13 +99,44 @@ template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, fals
 /* The pipelines of weights and of activations (linear_norm_pipeline.cuh). */
 typedef struct pipeline_barriers {
     uint64_t full[SMALL_M_STAGES], empty[SMALL_M_STAGES]; /* of weights */
-    uint64_t x_full[X_STAGES], x_empty[X_STAGES];
+    uint64_t x_full[MAX_X_STAGES], x_empty[MAX_X_STAGES];
 } pipeline_barriers;
 
 typedef struct pipelines {
     char *weights, *x;
     pipeline_barriers *bars;
 } pipelines;
+
+/* ---- adapters: linear_norm_adapters.cuh ------------------------------------------------------ */
+
+/* A run's sixteen ranks of a weight. */
+typedef struct adapter_tile {
+    const char *a, *b; /* fragments: [K step][512 bytes]; of 64 columns; NULL: the tile is empty */
+    uint32_t b_stride; /* bytes to the next 64 columns */
+    uint32_t run;
+} adapter_tile;
+
+/* The tiles of a part of a linear, its gate's behind the others. */
+typedef struct adapter_list {
+    unsigned first, n, n_up;
+} adapter_list;
+
+/* Of all linears, in shared memory. A part's tiles are filled up to whole fours, a tile of
+ * activations. */
+typedef struct adapter_table {
+    uint64_t is_filled; /* mbarrier */
+    adapter_list lists[MAX_LINEARS][LN_GEMM_MAX_PARTS];
+    unsigned first[MAX_LINEARS], n[MAX_LINEARS]; /* a linear's tiles */
+    unsigned n_of[LN_LINEAR_NORM_MAX_ADAPTED];   /* tiles of a weight */
+    adapter_tile tiles[LN_LINEAR_NORM_MAX_ADAPTER_TILES];
+    bool is_last;
+    unsigned rows[LN_ADAPTER_RUN]; /* of the run at hand */
+    float sums[PART_CHUNKS][PASS_ROWS][LN_ADAPTER_TILE + 1];
+} adapter_table;
+static_assert(sizeof(adapter_table) + sizeof(pipeline_barriers) + 256 <= STATIC_SHARED_ADAPTERS,
+              "the kernel's declared shared memory");
+
+/* ---------------------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ weight_unit find_unit(const fused_linear &l, unsigned number) {
     return l.has_gate ? find_unit<stage_shape<64>, true>(l.gemm.p, number)

@@ -1,5 +1,5 @@
-/* Consumers of the fused linear + norm kernel: WGMMA, split-K partial sums handed from block to
- * block, and the epilogue.
+/* What consumers of the fused linear + norm kernel do: WGMMA, split-K partial sums handed from
+ * block to block, and the epilogue.
  *
  * They repeat gemm/sm90_small_m.cuh for BF16 because weights and activations have pipelines of
  * their own here, of which that kernel has one: weights must run ahead of a norm that activations
@@ -15,22 +15,17 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Accumulates the first TILES K tiles of the next stage. */
-template <int ROWS, int TILES>
+/* Multiplies the next stage of activations, TILES of its tiles, by these fragments of the next
+ * stage of weights. */
+template <int ROWS, int TILES, unsigned X_STAGES>
 static __device__ __forceinline__ void
-multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
-               ln_pipeline_stage &x_at, float (&sum)[stage_shape<ROWS>::N_ACC]) {
+multiply_fragments(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
+                   ln_pipeline_stage &x_at, uint4 (&steps)[4 * TILES],
+                   float (&sum)[stage_shape<ROWS>::N_ACC]) {
     typedef stage_shape<ROWS> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
-                    warp % shape::UNIT_ROWS * (shape::TILES * shape::TILE_BYTES);
     const char *x =
         pipes.x + x_at.index * shape::X_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
-    uint4 steps[4 * TILES];
-    ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
-#pragma unroll
-    for (int k = 0; k < 4 * TILES; k++)
-        steps[k] = *(const uint4 *)(w + k * 512);
     ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
     ln_wgmma_fence();
 #pragma unroll
@@ -49,6 +44,76 @@ multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &a
         ln_mbarrier_arrive(&pipes.bars->x_empty[x_at.index]);
     ln_pipeline_advance(at, c.n_stages);
     ln_pipeline_advance(x_at, X_STAGES);
+}
+
+/* Accumulates the first TILES K tiles of the next stage. */
+template <int ROWS, int TILES, unsigned X_STAGES>
+static __device__ __forceinline__ void
+multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
+               ln_pipeline_stage &x_at, float (&sum)[stage_shape<ROWS>::N_ACC]) {
+    typedef stage_shape<ROWS> shape;
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
+                    warp % shape::UNIT_ROWS * (shape::TILES * shape::TILE_BYTES);
+    uint4 steps[4 * TILES];
+    ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
+#pragma unroll
+    for (int k = 0; k < 4 * TILES; k++)
+        steps[k] = *(const uint4 *)(w + k * 512);
+    multiply_fragments<ROWS, TILES, X_STAGES>(c, pipes, at, x_at, steps, sum);
+}
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+/* Accumulates the next TILES tiles of activations, of which tiles [begin, end) of adapters from
+ * `first` on are this warp's. */
+template <int ROWS, int TILES, unsigned X_STAGES>
+static __device__ __forceinline__ void multiply_low(const fused_args &c, const pipelines &pipes,
+                                                    unsigned first, unsigned begin, unsigned end,
+                                                    ln_pipeline_stage &at, ln_pipeline_stage &x_at,
+                                                    float (&sum)[stage_shape<ROWS>::N_ACC]) {
+    typedef stage_shape<ROWS> shape;
+    constexpr unsigned STEP_BYTES = shape::W_BYTES / LN_ADAPTER_STAGE_STEPS;
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
+                    warp % shape::UNIT_ROWS * (STEP_BYTES / shape::UNIT_ROWS);
+    uint4 steps[4 * TILES];
+    ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
+#pragma unroll
+    for (unsigned k = 0; k < 4 * TILES; k++)
+        steps[k] = first + k >= begin && first + k < end ? *(const uint4 *)(w + k * STEP_BYTES)
+                                                         : make_uint4(0, 0, 0, 0);
+    multiply_fragments<ROWS, TILES, X_STAGES>(c, pipes, at, x_at, steps, sum);
+}
+
+/* Adds the K split of adapters, if there are any, to a unit's sums. */
+template <int ROWS, unsigned X_STAGES>
+static __device__ __forceinline__ void
+add_adapters(const fused_args &c, const fused_linear &l, const adapter_list *list,
+             const pipelines &pipes, ln_pipeline_stage &at, ln_pipeline_stage &x_at,
+             float (&total)[stage_shape<ROWS>::N_ACC]) {
+    typedef stage_shape<ROWS> shape;
+    if (list == NULL)
+        return;
+    unsigned begin = 0, end = list->n;
+    if (l.has_gate) { /* half of the warps have the gate's columns */
+        bool is_gate = threadIdx.x / LN_WARP % shape::UNIT_ROWS >= shape::UNIT_ROWS / 2;
+        begin = is_gate ? list->n_up : 0;
+        end = is_gate ? list->n : list->n_up;
+    }
+    float sum[shape::N_ACC];
+#pragma unroll
+    for (unsigned i = 0; i < shape::N_ACC; i++)
+        sum[i] = 0.0f;
+#pragma unroll 1
+    for (unsigned first = 0; first < list->n; first += LN_ADAPTER_STAGE_STEPS)
+        if (list->n - first > 4)
+            multiply_low<ROWS, 2, X_STAGES>(c, pipes, first, begin, end, at, x_at, sum);
+        else
+            multiply_low<ROWS, 1, X_STAGES>(c, pipes, first, begin, end, at, x_at, sum);
+#pragma unroll
+    for (unsigned i = 0; i < shape::N_ACC; i++)
+        total[i] += sum[i];
 }
 
 /* ---- epilogue -------------------------------------------------------------------------------- */
@@ -194,62 +259,6 @@ static __device__ __forceinline__ void receive_partials(const fused_args &c, flo
         float4 taken = decode_partial<LN_LAYOUT_BF16>(four[i]);
         sum[4 * i] = taken.x, sum[4 * i + 1] = taken.y;
         sum[4 * i + 2] = taken.z, sum[4 * i + 3] = taken.w;
-    }
-}
-
-/* All output tiles of a block, in the K order of gemm/sm90_small_m.cuh. */
-template <int ROWS>
-static __device__ __forceinline__ void consume(const fused_args &c, const fused_linear &l,
-                                               const pipelines &pipes, float *sums,
-                                               ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
-    constexpr unsigned N = stage_shape<ROWS>::N_ACC;
-    const small_m_args &a = l.gemm;
-    float sum[N], total[N];
-    deferred_splits<N> held = {};
-    split_range piece;
-    for (unsigned k = 0; find_split_range(a, k, piece); k++) {
-        weight_unit unit = find_unit(l, piece.unit);
-        bool is_whole = piece.begin == 0;
-        bool adds = piece.end == LN_K_SPLITS && a.p.parts[unit.part].epilogue.residual != NULL;
-#pragma unroll
-        for (unsigned i = 0; i < N; i++)
-            total[i] = -0.0f; /* -0 + x is x */
-#pragma unroll 1
-        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
-            unsigned n = first_tile_of(a.p, k_split + 1) - first_tile_of(a.p, k_split);
-#pragma unroll
-            for (unsigned i = 0; i < N; i++)
-                sum[i] = 0.0f;
-#pragma unroll 1
-            for (unsigned i = 0; i < n / 2; i++)
-                multiply_stage<ROWS, 2>(c, pipes, at, x_at, sum);
-            if (n % 2 > 0)
-                multiply_stage<ROWS, 1>(c, pipes, at, x_at, sum);
-            if (adds && n > 0) { /* once activations are there the residual is, too */
-                fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
-                adds = false;
-            }
-            if (is_whole) {
-#pragma unroll
-                for (unsigned i = 0; i < N; i++)
-                    total[i] += sum[i];
-                continue;
-            }
-            is_whole = held.n > MAX_DEFERRED || k_split + 1 == piece.end;
-            if (is_whole) {
-                float taken[N];
-                receive_partials(c, taken);
-                add_deferred(taken, held, sum, total);
-            } else {
-                defer_split(sum, held, total);
-            }
-        }
-        if (adds) /* likewise with the partial sums of others */
-            fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
-        if (piece.end < LN_K_SPLITS)
-            send_partials(c, total);
-        else
-            store_tile<ROWS>(l, unit, total, sums);
     }
 }
 

@@ -12,66 +12,119 @@ static __device__ __forceinline__ void init_pipelines(unsigned n_stages, pipelin
         ln_mbarrier_init(&bars.full[i], 1);
         ln_mbarrier_init(&bars.empty[i], WARPS);
     }
-    for (unsigned i = 0; i < X_STAGES; i++) {
+    for (unsigned i = 0; i < MAX_X_STAGES; i++) {
         ln_mbarrier_init(&bars.x_full[i], 1);
         ln_mbarrier_init(&bars.x_empty[i], WARPS);
     }
     ln_fence_mbarrier_init();
 }
 
-/* Fetches a linear's weight tiles by TMA, stage after stage; by one thread. */
+/* Fetches the weight tiles of these K splits of a unit by TMA, stage after stage; by one thread. */
 template <int ROWS>
-static __device__ __forceinline__ void produce_weights(const fused_args &c, const fused_linear &l,
-                                                       const pipelines &pipes,
-                                                       ln_pipeline_stage &at) {
+static __device__ __forceinline__ void
+produce_splits(const fused_args &c, const fused_linear &l, const split_range &range,
+               const weight_unit &unit, const pipelines &pipes, ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
     const small_m_args &a = l.gemm;
-    split_range piece;
-    for (unsigned k = 0; find_split_range(a, k, piece); k++) {
-        weight_unit unit = find_unit(l, piece.unit);
-        const CUtensorMap *map = &a.weights[unit.part];
-        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
-            int row = (int)unit.row, end = (int)first_tile_of(a.p, k_split + 1);
+    const CUtensorMap *map = &a.weights[unit.part];
+    int row = (int)unit.row;
+    for (unsigned k_split = range.begin; k_split < range.end; k_split++) {
+        int end = (int)first_tile_of(a.p, k_split + 1);
 #pragma unroll 1
-            for (int tile = (int)first_tile_of(a.p, k_split); tile < end; tile += shape::TILES) {
-                uint64_t *full = &pipes.bars->full[at.index];
-                char *to = pipes.weights + at.index * shape::W_BYTES;
-                int first = tile * (int)(shape::TILE_BYTES / 128);
-                ln_mbarrier_wait(&pipes.bars->empty[at.index], at.phase);
-                ln_mbarrier_expect_tx(full, shape::W_BYTES);
-                ln_tma_load(to, map, 0, first, row, full);
-                if (l.has_gate)
-                    ln_tma_load(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
-                ln_pipeline_advance(at, c.n_stages);
-            }
+        for (int tile = (int)first_tile_of(a.p, k_split); tile < end; tile += shape::TILES) {
+            uint64_t *full = &pipes.bars->full[at.index];
+            char *to = pipes.weights + at.index * shape::W_BYTES;
+            int first = tile * (int)(shape::TILE_BYTES / 128);
+            ln_mbarrier_wait(&pipes.bars->empty[at.index], at.phase);
+            ln_mbarrier_expect_tx(full, shape::W_BYTES);
+            ln_tma_load(to, map, 0, first, row, full);
+            if (l.has_gate)
+                ln_tma_load(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
+            ln_pipeline_advance(at, c.n_stages);
         }
     }
 }
 
-/* Fetches activations, which are there by now, stage after stage; by one thread. Where a K split
- * ends with half a stage, the other half is any tile. */
-template <int ROWS>
-static __device__ __forceinline__ void produce_rows(const fused_args &c, const fused_linear &l,
-                                                    const pipelines &pipes, ln_pipeline_stage &at) {
+/* Fetches a stage of activations, from tile `first` on. Where that is the last, the other half is
+ * any tile. */
+template <int ROWS, unsigned X_STAGES>
+static __device__ __forceinline__ void produce_x_stage(const ln_gemm_args &p, unsigned first,
+                                                       const pipelines &pipes,
+                                                       ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
-    const small_m_args &a = l.gemm;
-    split_range piece;
-    for (unsigned k = 0; find_split_range(a, k, piece); k++)
-        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
-            unsigned end = first_tile_of(a.p, k_split + 1);
-#pragma unroll 1
-            for (unsigned tile = first_tile_of(a.p, k_split); tile < end; tile += shape::TILES) {
-                char *to = pipes.x + at.index * shape::X_BYTES;
-                uint64_t *full = &pipes.bars->x_full[at.index];
-                ln_mbarrier_wait(&pipes.bars->x_empty[at.index], at.phase);
-                ln_mbarrier_expect_tx(full, shape::X_BYTES);
+    char *to = pipes.x + at.index * shape::X_BYTES;
+    uint64_t *full = &pipes.bars->x_full[at.index];
+    ln_mbarrier_wait(&pipes.bars->x_empty[at.index], at.phase);
+    ln_mbarrier_expect_tx(full, shape::X_BYTES);
 #pragma unroll
-                for (unsigned i = 0; i < shape::TILES; i++)
-                    load_act_tile<LN_LAYOUT_BF16, ROWS, false>(
-                        a.p.x, min(tile + i, a.p.n_tiles - 1), i, to, full);
-                ln_pipeline_advance(at, X_STAGES);
-            }
+    for (unsigned i = 0; i < shape::TILES; i++)
+        load_act_tile<LN_LAYOUT_BF16, ROWS, false>(p.x, min(first + i, p.n_tiles - 1), i, to, full);
+    ln_pipeline_advance(at, X_STAGES);
+}
+
+/* Fetches the activations of these K splits, which are there by now; by one thread. */
+template <int ROWS, unsigned X_STAGES>
+static __device__ __forceinline__ void
+produce_split_rows(const ln_gemm_args &p, const split_range &range, const pipelines &pipes,
+                   ln_pipeline_stage &at) {
+    for (unsigned k_split = range.begin; k_split < range.end; k_split++) {
+        unsigned end = first_tile_of(p, k_split + 1);
+#pragma unroll 1
+        for (unsigned tile = first_tile_of(p, k_split); tile < end;
+             tile += stage_shape<ROWS>::TILES)
+            produce_x_stage<ROWS, X_STAGES>(p, tile, pipes, at);
+    }
+}
+
+/* Fetches B of a unit's columns: [tile][row of weight tiles]. Of a gated linear a tile has half of
+ * them. */
+template <int ROWS>
+static __device__ __forceinline__ void produce_b(const fused_args &c, const fused_linear &l,
+                                                 const weight_unit &unit, const adapter_list &list,
+                                                 const adapter_table *table, const pipelines &pipes,
+                                                 ln_pipeline_stage &at) {
+    typedef stage_shape<ROWS> shape;
+    constexpr unsigned STEPS = LN_ADAPTER_STAGE_STEPS, STEP_BYTES = shape::W_BYTES / STEPS,
+                       ROW_BYTES = STEP_BYTES / shape::UNIT_ROWS;
+    unsigned bytes = l.has_gate ? STEP_BYTES / 2 : STEP_BYTES;
+#pragma unroll 1
+    for (unsigned first = 0; first < list.n; first += STEPS) {
+        unsigned here = min(list.n - first, STEPS);
+        uint64_t *full = &pipes.bars->full[at.index];
+        char *to = pipes.weights + at.index * shape::W_BYTES;
+        ln_mbarrier_wait(&pipes.bars->empty[at.index], at.phase);
+        ln_mbarrier_expect_tx(full, here * bytes);
+#pragma unroll
+        for (unsigned i = 0; i < STEPS; i++) {
+            const adapter_tile &tile = table->tiles[list.first + first + min(i, here - 1)];
+            unsigned skipped = l.has_gate && first + i >= list.n_up ? bytes : 0;
+            const char *from = tile.b + (size_t)(unit.row / shape::UNIT_ROWS) * tile.b_stride +
+                               unit.row % shape::UNIT_ROWS * ROW_BYTES;
+            if (i < here)
+                ln_cp_async_bulk(to + i * STEP_BYTES + skipped, from, bytes, full);
         }
+        ln_pipeline_advance(at, c.n_stages);
+    }
+}
+
+/* Fetches A x, the activations of B. */
+template <int ROWS, unsigned X_STAGES>
+static __device__ __forceinline__ void produce_low(const fused_args &c, const adapter_list &list,
+                                                   const pipelines &pipes, ln_pipeline_stage &at) {
+    typedef stage_shape<ROWS> shape;
+    const char(*low)[LN_ADAPTER_LIST_TILE] = c.adapters.scratch->lists.low[0] + list.first / 4;
+#pragma unroll 1
+    for (unsigned first = 0; first < list.n; first += LN_ADAPTER_STAGE_STEPS) {
+        unsigned n_tiles = list.n - first > 4 ? 2 : 1;
+        char *to = pipes.x + at.index * shape::X_BYTES;
+        uint64_t *full = &pipes.bars->x_full[at.index];
+        ln_mbarrier_wait(&pipes.bars->x_empty[at.index], at.phase);
+        ln_mbarrier_expect_tx(full, n_tiles * shape::PART_BYTES);
+        for (unsigned i = 0; i < n_tiles; i++)
+            ln_cp_async_bulk(to + i * shape::PART_BYTES, low[first / 4 + i], shape::PART_BYTES,
+                             full);
+        ln_pipeline_advance(at, X_STAGES);
+    }
 }
 
 #endif

@@ -17,7 +17,7 @@ typedef struct shrink_args {
     ln_adapter_heads weights[LN_MAX_LORA_WEIGHTS];
     float *low[LN_MAX_LORA_WEIGHTS];
     size_t low_stride, x_stride, rows_per_x;
-    unsigned n_in;
+    unsigned n_in, n_steps; /* n_steps: of tiles of A */
     const float *x;
 } shrink_args;
 
@@ -53,17 +53,16 @@ static __device__ __forceinline__ float add_two(uint32_t a, float x, float y, fl
     return fmaf(ln_bf16((uint16_t)(a >> 16)), y, sum);
 }
 
-/* The same of a row of tiles: a lane has ranks lane / 4 and 8 behind it, and of each column tile
- * four columns. */
-static __device__ __forceinline__ void multiply_tiles(const uint4 *tiles, const float *x,
-                                                      unsigned n_in, float *sums) {
+/* The same of a row of tiles: a lane has ranks lane / 4 and 8 behind it, and of each K step four
+ * columns. */
+static __device__ __forceinline__ void
+multiply_tiles(const uint4 *tiles, const float *x, unsigned n_in, unsigned n_steps, float *sums) {
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned n_tiles = (n_in + LN_ADAPTER_TILE - 1) / LN_ADAPTER_TILE;
     float low = 0.0f, high = 0.0f;
 #pragma unroll 4
-    for (unsigned tile = warp; tile < n_tiles; tile += WARPS) {
-        uint4 a = __ldg(tiles + (size_t)tile * LN_WARP + lane);
-        float4 four = load_four(x, tile * LN_ADAPTER_TILE + lane % 4 * 4, n_in);
+    for (unsigned step = warp; step < n_steps; step += WARPS) {
+        uint4 a = __ldg(tiles + (size_t)step * LN_WARP + lane);
+        float4 four = load_four(x, ln_adapter_column_of(step, lane % 4), n_in);
         low = add_two(a.z, four.z, four.w, add_two(a.x, four.x, four.y, low));
         high = add_two(a.w, four.z, four.w, add_two(a.y, four.x, four.y, high));
     }
@@ -88,11 +87,10 @@ static __global__ void __launch_bounds__(THREADS)
     const ln_adapter_target *target = &weight.targets[at.group * weight.stride + at.slot];
     const float *x = p.x + at.row / p.rows_per_x * p.x_stride;
     float *own = sums[threadIdx.x / LN_WARP];
-    unsigned n_tiles = (p.n_in + LN_ADAPTER_TILE - 1) / LN_ADAPTER_TILE;
     for (size_t first = 0; first < target->rank; first += RANKS) {
         if (target->a_tiles != NULL)
-            multiply_tiles((const uint4 *)target->a_tiles + first / RANKS * n_tiles * LN_WARP, x,
-                           p.n_in, own);
+            multiply_tiles((const uint4 *)target->a_tiles + first / RANKS * p.n_steps * LN_WARP, x,
+                           p.n_in, p.n_steps, own);
         else
             multiply(target->a + first * p.n_in, x, p.n_in, own);
         __syncthreads();
@@ -111,6 +109,7 @@ int ln_cuda_lora_shrink_groups(const ln_op *op, const ln_cuda_step *step, ln_cud
     const ln_cuda_adapter_rows *rows = ln_cuda_find_adapter_rows(op, p->rows, step);
     shrink_args args = {};
     args.n_in = (unsigned)p->weights[0]->n_cols;
+    args.n_steps = (unsigned)ln_adapter_steps_of(args.n_in);
     args.low_stride = p->low_stride;
     args.x_stride = p->x_stride > 0 ? p->x_stride : args.n_in;
     args.rows_per_x = p->rows_per_x;

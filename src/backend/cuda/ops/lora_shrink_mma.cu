@@ -110,8 +110,8 @@ static __device__ __forceinline__ void multiply(const shrink_args &p, unsigned p
     float4 x[STEPS];
 #pragma unroll
     for (unsigned i = 0; i < STEPS; i++)
-        x[i] = load_x(p, from,
-                      (part * PART_STEPS + warp * STEPS + i) * LN_ADAPTER_TILE + lane % 4 * 4);
+        x[i] =
+            load_x(p, from, ln_adapter_column_of(part * PART_STEPS + warp * STEPS + i, lane % 4));
 #pragma unroll
     for (int i = 0; i < 4; i++)
         sum[i] = 0.0f;
@@ -309,7 +309,7 @@ static shrink_args make_args(const ln_op *op, const ln_cuda_adapter_rows *rows,
     args.low_stride = p->low_stride;
     args.n_in = p->weights[0]->n_cols;
     args.x_stride = p->x_stride > 0 ? p->x_stride : args.n_in;
-    args.n_steps = (unsigned)ln_adapter_tiles_of(args.n_in);
+    args.n_steps = (unsigned)ln_adapter_steps_of(args.n_in);
     args.n_parts = ln_ceil_div(args.n_steps, PART_STEPS);
     args.is_aligned =
         args.n_in % 4 == 0 && args.x_stride % 4 == 0 && (uintptr_t)p->x % sizeof(float4) == 0;

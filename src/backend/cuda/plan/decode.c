@@ -194,7 +194,8 @@ static const char *add_linears(decode *d, bool has_norm, size_t at, size_t n) {
         why = pass_linears(d, norm, ops, n);
     if (why != NULL)
         return why;
-    d->tasks[d->n_tasks++] = (ln_cuda_task){(uint32_t)(at - has_norm), (uint8_t)n, has_norm};
+    d->tasks[d->n_tasks++] = (ln_cuda_task){
+        .first = (uint32_t)(at - has_norm), .n_linears = (uint8_t)n, .has_norm = has_norm};
     d->n_linears++;
     return NULL;
 }
@@ -255,7 +256,7 @@ static const char *add_attention(decode *d, size_t at) {
     read_value(d, in[LN_IN_V]);
     write_value(d, attention->out[LN_OUT], p->out, q_cols, q_cols);
     d->head_dim = kv->k_dim;
-    d->tasks[d->n_tasks++] = (ln_cuda_task){(uint32_t)at, 0, false};
+    d->tasks[d->n_tasks++] = (ln_cuda_task){.first = (uint32_t)at};
     d->n_attentions++;
     return NULL;
 }

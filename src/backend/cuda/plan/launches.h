@@ -49,12 +49,12 @@ typedef struct ln_cuda_launch {
     const char *apart; /* why the operation behind is not in this launch, or NULL */
 } ln_cuda_launch;
 
-/* A part of a fused kernel: n_linears that read the same x, behind a norm or not, or with
- * n_linears 0 a QKV and its attention. */
+/* A part of a fused kernel: n_linears that read the same x, behind a norm or not, and then behind
+ * the shrink half of their adapters or not, or with n_linears 0 a QKV and its attention. */
 typedef struct ln_cuda_task {
     uint32_t first; /* operation */
     uint8_t n_linears;
-    bool has_norm;
+    bool has_norm, has_shrink;
 } ln_cuda_task;
 
 /* Where a fused kernel leaves a value. */

@@ -1,6 +1,7 @@
 /* The longest run of linears of BF16 for 9 to 64 rows, with the norms between them, that
  * fused/linear_norm.cu takes as one kernel. Halves of the memory of converted activations serve by
  * turns: a linear reads one while what the next one reads goes to the other. */
+#include "backend/adapter_tiles.h"
 #include "backend/cuda/activations/form.h"
 #include "backend/cuda/fused/limits.h"
 #include "backend/cuda/plan/planner.h"
@@ -9,16 +10,17 @@ typedef struct linear_norm {
     const ln_planner *p;
     ln_cuda_task *tasks;
     size_t n_tasks, n_rows;
-    ln_converted_act x; /* of the last task */
+    size_t n_adapted, n_tiles; /* weights with adapters, and what these have at most */
+    ln_converted_act x;        /* of the last task */
 } linear_norm;
 
-static const char *refuses_linears(const ln_planner *p, size_t at, size_t n) {
+static const char *refuses_linears(const ln_planner *p, size_t at, size_t n, bool has_shrink) {
     const ln_op_linear *linear = &p->ops[at].linear;
     if (n == 0)
         return "no kernel fuses this operation";
     if (linear->weight->layout != LN_LAYOUT_BF16)
         return "only bf16 weights fuse linears and norms";
-    if (ln_plan_any_lora(&p->ops[at], n))
+    if (!has_shrink && ln_plan_any_lora(&p->ops[at], n))
         return "rows have adapters";
     if (linear->n_rows > LN_SMALL_M_ROWS)
         return "more than 64 rows have no fused kernel";
@@ -27,6 +29,30 @@ static const char *refuses_linears(const ln_planner *p, size_t at, size_t n) {
     if (ln_plan_any_precise(&p->ops[at], n))
         return "precise linears do not fuse with norms";
     return ln_plan_by_blas(p, at, n) ? "cuBLASLt serves the linear" : NULL;
+}
+
+/* Whether the shrink half of adapters can be made with the n linears behind it; counts them if so.
+ */
+static const char *refuses_shrink(linear_norm *f, size_t at, size_t n) {
+    enum { UNIT = 4 }; /* tiles of sixteen ranks */
+    size_t tile_cols = ln_weight_tile_cols(LN_LAYOUT_BF16);
+    const ln_op *op = &f->p->ops[at];
+    const ln_op_lora_shrink *shrink = &op->lora_shrink;
+    const char *why = "no linears";
+    if (n == 0 || ln_plan_lora_linears(f->p, at, &why) != n)
+        return why;
+    size_t n_cols = shrink->weights[0]->n_cols;
+    if (n_cols % (2 * tile_cols) != 0)
+        return "adapters of such a width run apart";
+    size_t most_runs = ln_cuda_find_adapter_rows(op, shrink->rows, f->p->step)->most_runs;
+    size_t n_units = (most_runs * (shrink->low_stride / LN_ADAPTER_TILE) + UNIT - 1) / UNIT;
+    size_t n_parts = (n_cols + LN_LINEAR_NORM_PART_COLS - 1) / LN_LINEAR_NORM_PART_COLS;
+    f->n_adapted += shrink->n_weights;
+    f->n_tiles += shrink->n_weights * n_units * UNIT;
+    bool fits = f->n_adapted <= LN_LINEAR_NORM_MAX_ADAPTED &&
+                f->n_tiles <= LN_LINEAR_NORM_MAX_ADAPTER_TILES &&
+                shrink->n_weights * n_units * UNIT * n_parts <= LN_LINEAR_NORM_MAX_ADAPTER_ITEMS;
+    return fits ? NULL : "adapters have too many ranks for a fused kernel";
 }
 
 /* Whether x is activation tiles that half of its memory has room for. */
@@ -44,25 +70,47 @@ static const char *refuses_norm(const ln_op *norm, const ln_op *ops, size_t cols
     return fits && ln_plan_norm_converts(p) ? NULL : "the norm has a residual, or another width";
 }
 
-/* Whether the linear of the task before, behind operation `at`, can write its result as the next
- * one's x. */
-static const char *refuses_gate(const linear_norm *f, size_t at, size_t cols) {
-    const ln_op *ops = f->p->ops, *gate = &ops[at - 1];
+/* Whether the linear of the task before can write its result as the next one's x. */
+static const char *refuses_gate(const linear_norm *f, const ln_op *gate, const ln_op *ops,
+                                size_t cols) {
     const ln_op_linear *p = &gate->linear;
     if (f->tasks[f->n_tasks - 1].n_linears > 1 || gate->out[LN_OUT] == 0 ||
-        gate->out[LN_OUT] != ops[at].in[LN_IN_X])
+        gate->out[LN_OUT] != ops->in[LN_IN_X])
         return "the linear reads something else";
     bool is_dense = p->out_stride == 0 || p->out_stride == p->weight->n_rows;
     bool fits = p->weight->n_rows == cols && is_dense && ln_plan_is_plain(p);
     return fits ? NULL : "the linear before has more than an activation to do";
 }
 
-/* Adds n linears from `at` on, behind the norm in front of them or not. */
-static const char *add_linears(linear_norm *f, bool has_norm, size_t at, size_t n) {
-    const ln_op *ops = &f->p->ops[at];
+/* What begins with operation `at`: a norm or not, the shrink half of adapters or not, n linears. */
+static ln_cuda_task find_task(const ln_planner *p, size_t at) {
+    ln_cuda_task task = {.first = (uint32_t)at};
+    task.has_norm = at < p->n_ops && p->ops[at].kind == LN_OP_NORM;
+    at += task.has_norm;
+    task.has_shrink = at < p->n_ops && p->ops[at].kind == LN_OP_LORA_SHRINK;
+    task.n_linears = (uint8_t)ln_plan_linears(p, at + task.has_shrink, false);
+    return task;
+}
+
+static size_t ops_of(const ln_cuda_task *task) {
+    return (size_t)task->has_norm + task->has_shrink + task->n_linears;
+}
+
+/* Whether the linears of a task can be taken: counts their adapters, but adds nothing else. */
+static const char *refuses_task(linear_norm *f, const ln_cuda_task *task) {
+    size_t at = (size_t)task->first + task->has_norm;
+    const char *why =
+        refuses_linears(f->p, at + task->has_shrink, task->n_linears, task->has_shrink);
+    return why == NULL && task->has_shrink ? refuses_shrink(f, at, task->n_linears) : why;
+}
+
+static const char *add_task(linear_norm *f, const ln_cuda_task *task) {
+    size_t n = task->n_linears;
+    const ln_op *behind_norm = &f->p->ops[task->first + task->has_norm];
+    const ln_op *ops = behind_norm + task->has_shrink, *producer = behind_norm - 1;
     if (f->n_tasks == LN_LINEAR_NORM_MAX_TASKS)
         return "the kernel's list of linears is full";
-    const char *why = refuses_linears(f->p, at, n);
+    const char *why = refuses_task(f, task);
     if (why != NULL)
         return why;
     ln_converted_act x = ln_act_none(&f->x);
@@ -70,45 +118,46 @@ static const char *add_linears(linear_norm *f, bool has_norm, size_t at, size_t 
     size_t cols = ln_act_cols(&x);
     if (!fits_half(&x) || x.n_rows != f->n_rows || x.stride != cols)
         return "its activations have another shape, or no room";
-    why = has_norm ? refuses_norm(ops - 1, ops, cols) : refuses_gate(f, at, cols);
+    why = task->has_norm ? refuses_norm(producer, ops, cols) : refuses_gate(f, producer, ops, cols);
     if (why != NULL)
         return why;
     x.is_behind = !f->x.is_behind;
     f->x = x;
-    f->tasks[f->n_tasks++] = (ln_cuda_task){(uint32_t)(at - has_norm), (uint8_t)n, has_norm};
-    ln_op const *producer = ops - 1;
+    f->tasks[f->n_tasks++] = *task;
     ln_value value = producer->out[LN_OUT];
-    f->p->plan->places[value].is_left_out = ln_value_stays_within(&f->p->plan->uses[value], n);
+    f->p->plan->places[value].is_left_out =
+        ln_value_stays_within(&f->p->plan->uses[value], n + task->has_shrink);
     return NULL;
 }
 
 size_t ln_plan_linear_norm(ln_planner *p, size_t at, ln_cuda_launch *launch) {
-    size_t n_first = ln_plan_linears(p, at, false), end = at + n_first;
+    ln_cuda_task task = find_task(p, at);
     launch->apart = NULL;
-    if (n_first == 0)
+    if (task.has_norm || task.n_linears == 0)
         return 0;
     launch->apart = "no fused kernels run here";
     if (p->step->fused_workspace == NULL || !p->target->has_sm90a)
         return 0;
-    launch->apart = refuses_linears(p, at, n_first);
-    if (launch->apart != NULL)
-        return 0;
+    const ln_op *ops = &p->ops[at + task.has_shrink];
     linear_norm f = {.p = p,
                      .tasks = p->plan->tasks + p->plan->n_tasks,
-                     .n_rows = p->ops[at].linear.n_rows,
+                     .n_rows = ops->linear.n_rows,
                      .x = p->x};
-    launch->converts_x = ln_act_require(&p->ops[at], false, false, true, &f.x);
+    launch->apart = refuses_task(&f, &task);
+    if (launch->apart != NULL)
+        return 0;
+    launch->converts_x = ln_act_require(ops, false, false, true, &f.x);
     launch->x = f.x;
     if (!fits_half(&f.x)) {
         launch->apart = "fewer than 9 rows fuse as decode alone";
         return 0;
     }
-    f.tasks[f.n_tasks++] = (ln_cuda_task){(uint32_t)at, (uint8_t)n_first, false};
+    size_t end = at + ops_of(&task);
+    f.tasks[f.n_tasks++] = task;
     while (end < p->n_ops && launch->apart == NULL) {
-        bool has_norm = p->ops[end].kind == LN_OP_NORM;
-        size_t n = ln_plan_linears(p, end + has_norm, false);
-        launch->apart = add_linears(&f, has_norm, end + has_norm, n);
-        end += launch->apart == NULL ? n + has_norm : 0;
+        task = find_task(p, end);
+        launch->apart = add_task(&f, &task);
+        end += launch->apart == NULL ? ops_of(&task) : 0;
     }
     if (f.n_tasks == 1)
         return 0;

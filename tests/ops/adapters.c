@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/adapter_tiles.h"
-#include "base/half.h"
-#include "ops/ops.h"
+#include "ops/adapter_slots.h"
 
-enum { N_ROWS = 61, SLOTS = 5, LOW_STRIDE = 48, MAX_HEADS = 3, PARTS = 2 };
+enum { N_ROWS = 61, SLOTS = MAX_ADAPTERS, LOW_STRIDE = 48, MAX_HEADS = 3, PARTS = 2 };
 
 /* Ranks of the adapters; 0: an IA3. The last but one multiplies the results behind the activation,
  * too. */
@@ -22,17 +20,11 @@ typedef struct adapted_case {
     float scale, softcap;
     ln_dtype byte_dtype; /* as linear_case has it */
     bool only_matrices;  /* no adapter has vectors */
-    bool is_embedding;
 } adapted_case;
 
 static size_t rank_of(const adapted_case *c, size_t slot) {
     return c->only_matrices && ranks[slot] == 0 ? LOW_STRIDE : ranks[slot];
 }
-
-/* What one slot does to one matrix. */
-typedef struct slot_data {
-    float *a, *b, *multiply, *after;
-} slot_data;
 
 typedef struct adapted_data {
     matrix matrices[PARTS][MAX_HEADS]; /* the weights, and the gate */
@@ -48,10 +40,6 @@ typedef struct row_choice {
     ln_adapter_rows adapters;
 } row_choice;
 
-static size_t whole(size_t n) {
-    return (n + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
-}
-
 static int32_t slot_of(size_t row) {
     return row < 20 ? 2 : (int32_t)(row * 7 % (SLOTS + 1)) - 1;
 }
@@ -63,32 +51,19 @@ static void add_row(row_choice *c, size_t row) {
 
 /* Sorts the rows by adapter, in runs. */
 static void sort_rows(row_choice *c) {
-    int32_t end = 0;
-    c->adapters = (ln_adapter_rows){.slots = c->slots, .order = c->order, .runs = c->runs};
-    for (int32_t slot = 0; slot < SLOTS; slot++)
-        for (size_t i = 0; i < c->n; i++) {
-            ln_adapter_run *last = &c->runs[c->adapters.n_runs];
-            if (c->slots[i] != slot)
-                continue;
-            c->order[end++] = (int32_t)i;
-            if (c->adapters.n_runs > 0 && last[-1].slot == slot &&
-                last[-1].end - last[-1].begin < LN_ADAPTER_RUN)
-                last[-1].end = end;
-            else
-                c->runs[c->adapters.n_runs++] = (ln_adapter_run){slot, end - 1, end};
-        }
+    c->adapters = sort_by_slot(c->slots, c->n, SLOTS, c->order, c->runs);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-static slot_data make_slot(size_t rank, size_t n_in, size_t n_out, bool multiplies_after) {
-    slot_data d = {.a = noise_rows(whole(rank) * n_in), .b = noise_rows(whole(n_out) * rank)};
-    for (size_t i = rank * n_in; i < whole(rank) * n_in; i++)
-        d.a[i] = 0.0f;
+/* With vectors, too: in place of matrices of rank 0, and behind the activation. */
+static slot_data make_slot_with_vectors(size_t rank, size_t n_in, size_t n_out,
+                                        bool multiplies_after) {
+    slot_data d = make_slot(rank, n_in, n_out, 1.0f);
     if (rank == 0)
-        d.multiply = noise_rows(whole(n_out));
+        d.multiply = noise_rows(whole_adapter_rows(n_out));
     if (multiplies_after)
-        d.after = noise_rows(whole(n_out));
+        d.after = noise_rows(whole_adapter_rows(n_out));
     return d;
 }
 
@@ -102,8 +77,8 @@ static adapted_data make_data(const adapted_case *c) {
             d.matrices[part][head] = make_case_matrix(c->dtype, c->byte_dtype, c->n_out, c->n_in);
             for (size_t slot = 0; slot < SLOTS; slot++)
                 d.slots[part][head][slot] =
-                    make_slot(rank_of(c, slot), c->n_in, c->n_out,
-                              !c->only_matrices && part == 0 && slot + 2 == SLOTS);
+                    make_slot_with_vectors(rank_of(c, slot), c->n_in, c->n_out,
+                                           !c->only_matrices && part == 0 && slot + 2 == SLOTS);
         }
     return d;
 }
@@ -113,55 +88,10 @@ static void free_data(const adapted_case *c, adapted_data *d) {
     for (size_t part = 0; part < PARTS; part++)
         for (size_t head = 0; head < n_heads; head++) {
             free_matrix(&d->matrices[part][head]);
-            for (size_t slot = 0; slot < SLOTS; slot++) {
-                slot_data *s = &d->slots[part][head][slot];
-                free(s->a), free(s->b), free(s->multiply), free(s->after);
-            }
+            for (size_t slot = 0; slot < SLOTS; slot++)
+                free_slot(&d->slots[part][head][slot]);
         }
     free(d->x), free(d->bias), free(d->residual);
-}
-
-/* A and B of a slot as backends that want them so have them. */
-static void put_tiles(side *s, const slot_data *d, size_t rank, size_t n_in, size_t n_out,
-                      ln_adapter_target *target) {
-    size_t n_a = ln_adapter_a_elems(rank, n_in), n_b = ln_adapter_b_elems(rank, n_out);
-    uint16_t *a = calloc(n_a, sizeof *a), *b = calloc(n_b, sizeof *b);
-    assert_true(a != NULL && b != NULL);
-    for (size_t k = 0; k < rank; k++) {
-        for (size_t i = 0; i < n_in; i++)
-            a[ln_adapter_a_at(n_in, k, i)] = ln_bf16_from_f32(d->a[k * n_in + i]);
-        for (size_t i = 0; i < n_out; i++)
-            b[ln_adapter_b_at(rank, i, k)] = ln_bf16_from_f32(
-                d->b[(i / LN_ADAPTER_ROWS * rank + k) * LN_ADAPTER_ROWS + i % LN_ADAPTER_ROWS]);
-    }
-    target->a_tiles = put_bytes(s, a, n_a * sizeof *a);
-    target->b_tiles = put_bytes(s, b, n_b * sizeof *b);
-    free(a);
-    free(b);
-}
-
-/* Lets a weight have the adapters; `targets` are the host's. */
-static void put_slots(side *s, const adapted_case *c, const slot_data *data, ln_weight *weight,
-                      ln_adapter_target targets[SLOTS]) {
-    bool is_linear = !c->is_embedding;
-    for (size_t slot = 0; slot < SLOTS; slot++) {
-        const slot_data *d = &data[slot];
-        size_t rank = rank_of(c, slot), n_in = c->n_in, n_out = c->n_out;
-        targets[slot] = (ln_adapter_target){.rank = rank};
-        if (rank > 0 && is_linear && s->backend->has_adapter_tiles) {
-            put_tiles(s, d, rank, n_in, n_out, &targets[slot]);
-        } else if (rank > 0) {
-            targets[slot].a = put(s, d->a, whole(rank) * n_in);
-            targets[slot].b = put(s, d->b, whole(n_out) * rank);
-        }
-        if (d->multiply != NULL)
-            targets[slot].multiply = put(s, d->multiply, whole(n_out));
-        if (d->after != NULL)
-            targets[slot].multiply_after = put(s, d->after, whole(n_out));
-    }
-    weight->adapters = targets;
-    if (s->backend->vtable->on_device)
-        weight->device_adapters = put_bytes(s, targets, SLOTS * sizeof *targets);
 }
 
 static float *put_rows(side *s, const row_choice *rows, const float *x, size_t width) {
@@ -182,10 +112,9 @@ static float *run_adapted(side *s, const adapted_case *c, const adapted_data *d,
         if (c->has_bias)
             biases[0] = d->bias + part * c->n_out;
         put_weights(s, d->matrices[part], biases, n_heads, weights[part]);
-        for (size_t head = 0; head < n_heads; head++) {
-            weights[part][head].adapters = weights[part][head].device_adapters = NULL;
-            put_slots(s, c, d->slots[part][head], &weights[part][head], targets[part][head]);
-        }
+        for (size_t head = 0; head < n_heads; head++)
+            put_slots(s, d->slots[part][head], SLOTS, false, &weights[part][head],
+                      targets[part][head]);
         low[part] = put(s, NULL, n * LOW_STRIDE);
     }
     ln_batch batch = {.n_tokens = rows->n};
@@ -326,10 +255,9 @@ static float *run_experts(side *s, const adapted_case *c, const adapted_data *d,
     for (size_t part = 0; part < PARTS; part++) {
         const float *biases[MAX_HEADS] = {NULL};
         put_weights(s, d->matrices[part], biases, MAX_HEADS, weights[part]);
-        for (size_t expert = 0; expert < MAX_HEADS; expert++) {
-            weights[part][expert].adapters = weights[part][expert].device_adapters = NULL;
-            put_slots(s, c, d->slots[part][expert], &weights[part][expert], targets[part][expert]);
-        }
+        for (size_t expert = 0; expert < MAX_HEADS; expert++)
+            put_slots(s, d->slots[part][expert], SLOTS, false, &weights[part][expert],
+                      targets[part][expert]);
         low[part] = put(s, NULL, n * LOW_STRIDE);
     }
     ln_batch batch = {.n_tokens = rows->n, .adapters = rows->adapters};
@@ -431,9 +359,7 @@ static float *run_embed(side *s, const matrix *table, const slot_data *data,
     for (size_t i = 0; i < rows->n; i++)
         tokens[i] = (int32_t)(rows->rows[i] * 5 % VOCAB);
     ln_weight weight = put_weight(s, table, NULL);
-    weight.adapters = weight.device_adapters = NULL;
-    const adapted_case c = {.name = "embed", .n_in = VOCAB, .n_out = DIM, .is_embedding = true};
-    put_slots(s, &c, data, &weight, targets);
+    put_slots(s, data, SLOTS, true, &weight, targets);
     ln_batch batch = {.n_tokens = rows->n, .tokens = tokens, .adapters = rows->adapters};
     float *out = put(s, NULL, rows->n * DIM);
     ln_op op = {.kind = LN_OP_EMBED,
@@ -454,7 +380,7 @@ static void adapted_embeddings_are_those_of_scalar(void **state) {
     matrix table = make_matrix(LN_DTYPE_BF16, VOCAB, DIM);
     row_choice rows = {0};
     for (size_t slot = 0; slot < SLOTS; slot++) {
-        data[slot] = make_slot(ranks[slot], VOCAB, DIM, false);
+        data[slot] = make_slot_with_vectors(ranks[slot], VOCAB, DIM, false);
         free(data[slot].multiply);
         data[slot].multiply = NULL;
     }
@@ -465,7 +391,7 @@ static void adapted_embeddings_are_those_of_scalar(void **state) {
     float *got = run_embed(&subject, &table, data, &rows);
     assert_near("embed with adapters", got, want, (size_t)N_ROWS * DIM, 1e-6);
     for (size_t slot = 0; slot < SLOTS; slot++)
-        free(data[slot].a), free(data[slot].b);
+        free_slot(&data[slot]);
     free_matrix(&table);
     free(want), free(got);
 }
@@ -489,7 +415,7 @@ static float *run_linears(side *s, const adapted_case *c, const adapted_data *d,
         weights[i] = put_weight(s, &d->matrices[i % PARTS][0], NULL);
         weights[i].adapters = weights[i].device_adapters = NULL;
         if (adapts) {
-            put_slots(s, c, d->slots[i][0], &weights[i], targets[i]);
+            put_slots(s, d->slots[i][0], SLOTS, false, &weights[i], targets[i]);
             low[i] = put(s, NULL, rows->n * LOW_STRIDE);
         }
         ops[1 + i] = (ln_op){.kind = LN_OP_LINEAR, .batch = &batch};

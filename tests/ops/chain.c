@@ -1,11 +1,12 @@
 /* Decode steps of few sequences as models record them, by kernels that run many operations at once
- * and by those that run one after another, which a backend with a profile does: the same bits. */
+ * and by those that run one after another, which a backend with a profile does: the same bits.
+ * Where rows have adapters their logits are those of the scalar kernels, too. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
-#include "ops/ops.h"
+#include "ops/adapter_slots.h"
 
 enum {
     BLOCK = 16,
@@ -14,10 +15,14 @@ enum {
     MAX_LAYERS = 14,
     N_SETS = 2, /* of weights, which layers take by turns */
     MAX_STEPS = 3,
-    MAX_OPS = MAX_LAYERS * 12 + 2,
+    MAX_OPS = MAX_LAYERS * 16 + 2,
     MAX_HALF_DIM = 64,
+    MAX_SLOTS = 64, /* of adapters */
+    MAX_SHRUNK = 3, /* linears of one x */
     N_OUT = 1000
 };
+
+#define CHAIN_ERROR 1e-4 /* what a chain may be off, where each linear has LINEAR_ERROR */
 
 typedef enum placement {
     IN_TURN, /* a norm before attention and one before the rest */
@@ -36,6 +41,9 @@ typedef struct chain_case {
     bool has_bias, norms_heads, is_precise;
     size_t window;
     float softcap;
+    size_t n_slots, rank; /* of adapters on all linears, or 0; rank 0: several */
+    bool mostly_first;    /* most rows have the first one */
+    bool begins;          /* sequences have nothing cached */
 } chain_case;
 
 /* The linears of a layer. */
@@ -44,6 +52,7 @@ typedef enum linear_name { Q, K, V, O, UP, GATE, DOWN, N_LINEARS } linear_name;
 typedef struct chain_data {
     matrix linears[N_SETS][N_LINEARS], out;
     float *bias[N_SETS][N_LINEARS];
+    slot_data slots[N_SETS][N_LINEARS][MAX_SLOTS];
     float *norms, *x, *inv_freq; /* norms [4][dim]: weights and biases of two */
     float *cache;                /* of a layer: pairs of f16 */
     size_t n_cache;              /* such pairs */
@@ -53,7 +62,8 @@ typedef struct chain_data {
 typedef struct step {
     ln_batch batch;
     int32_t positions[MAX_ROWS], slots[MAX_ROWS], starts[MAX_ROWS + 1], lengths[MAX_ROWS];
-    int32_t logit_rows[MAX_ROWS];
+    int32_t logit_rows[MAX_ROWS], adapter_slots[MAX_ROWS], adapter_order[MAX_ROWS];
+    ln_adapter_run adapter_runs[MAX_ROWS];
 } step;
 
 /* What lies on the backend. */
@@ -63,6 +73,8 @@ typedef struct placed {
     ln_rope rope;
     ln_kv_layer kv[MAX_LAYERS];
     float *x, *normed, *other, *q, *k, *v, *attended, *hidden, *logits;
+    float *low[MAX_SHRUNK]; /* [n_rows][low_stride], what adapters' A gives for linears of one x */
+    size_t low_stride;      /* 0: there are no adapters */
 } placed;
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -82,6 +94,11 @@ static float *make_cache(size_t n_pairs) {
     return (float *)(void *)halves;
 }
 
+static size_t rank_of(const chain_case *c, size_t slot) {
+    static const size_t ranks[] = {16, 3, 40, 64};
+    return c->rank > 0 ? c->rank : ranks[slot % (sizeof ranks / sizeof *ranks)];
+}
+
 static chain_data make_data(const chain_case *c) {
     chain_data d = {.out = make_matrix(c->out_dtype, N_OUT, c->dim),
                     .norms = noise_rows(4 * c->dim),
@@ -95,6 +112,9 @@ static chain_data make_data(const chain_case *c) {
             ln_dtype dtype = name == DOWN ? c->down_dtype : name == V ? c->v_dtype : c->dtype;
             d.linears[set][name] = make_matrix(dtype, n_rows, n_cols);
             d.bias[set][name] = c->has_bias ? noise_rows(n_rows) : NULL;
+            /* as large as what the weights give, so that one that is not there shows */
+            for (size_t slot = 0; slot < c->n_slots; slot++)
+                d.slots[set][name][slot] = make_slot(rank_of(c, slot), n_cols, n_rows, 0.1f);
         }
     d.cache = make_cache(d.n_cache);
     int32_t n_blocks = (int32_t)c->n_rows * MAX_BLOCKS;
@@ -106,11 +126,31 @@ static chain_data make_data(const chain_case *c) {
 static void free_data(chain_data *d) {
     for (size_t set = 0; set < N_SETS; set++)
         for (linear_name name = Q; name < N_LINEARS; name++) {
+            for (size_t slot = 0; slot < MAX_SLOTS; slot++)
+                free_slot(&d->slots[set][name][slot]);
             free_matrix(&d->linears[set][name]);
             free(d->bias[set][name]);
         }
     free_matrix(&d->out);
     free(d->norms), free(d->x), free(d->inv_freq), free(d->cache);
+}
+
+/* The linears' weights, and their adapters with what these need. */
+static void place_linears(side *s, const chain_case *c, const chain_data *d, placed *p) {
+    static ln_adapter_target targets[N_SETS][N_LINEARS][MAX_SLOTS];
+    for (size_t set = 0; set < N_SETS && set < c->n_layers; set++)
+        for (linear_name name = Q; name < N_LINEARS; name++) {
+            p->linears[set][name] = put_weight(s, &d->linears[set][name], d->bias[set][name]);
+            if (c->n_slots > 0)
+                put_slots(s, d->slots[set][name], c->n_slots, false, &p->linears[set][name],
+                          targets[set][name]);
+        }
+    for (size_t slot = 0; slot < c->n_slots; slot++) {
+        size_t rank = whole_adapter_rows(rank_of(c, slot));
+        p->low_stride = rank > p->low_stride ? rank : p->low_stride;
+    }
+    for (size_t i = 0; i < MAX_SHRUNK && c->n_slots > 0; i++)
+        p->low[i] = put(s, NULL, c->n_rows * p->low_stride);
 }
 
 static placed place(side *s, const chain_case *c, const chain_data *d) {
@@ -139,9 +179,7 @@ static placed place(side *s, const chain_case *c, const chain_data *d) {
                                            : NULL};
     p.head_norm = (ln_norm){
         .kind = LN_NORM_RMS, .eps = 1e-5f, .dim = c->head_dim, .weight = p.norms[0].weight};
-    for (size_t set = 0; set < N_SETS && set < c->n_layers; set++)
-        for (linear_name name = Q; name < N_LINEARS; name++)
-            p.linears[set][name] = put_weight(s, &d->linears[set][name], d->bias[set][name]);
+    place_linears(s, c, d, &p);
     for (size_t layer = 0; layer < c->n_layers; layer++)
         p.kv[layer] = (ln_kv_layer){.dtype = LN_KV_F16,
                                     .block_tokens = BLOCK,
@@ -156,17 +194,30 @@ static placed place(side *s, const chain_case *c, const chain_data *d) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+/* The adapter of a row in a step. Rows change them, so that replays have other runs each time. */
+static int32_t adapter_of(const chain_case *c, size_t row, size_t number) {
+    size_t i = row + number;
+    if (c->mostly_first && i % 8 != 5)
+        return 0;
+    return c->n_slots == c->n_rows ? (int32_t)(i % c->n_slots)
+                                   : (int32_t)(i * 7 % (c->n_slots + 1)) - 1;
+}
+
 /* A token of each sequence; the sequences have different lengths. */
 static void make_step(step *s, const chain_case *c, const chain_data *d, size_t number) {
     for (size_t row = 0; row < c->n_rows; row++) {
-        size_t position = (c->n_cached + 61 * row) % 600 + number;
+        size_t n_cached = c->begins ? 0 : (c->n_cached + 61 * row) % 600;
+        size_t position = n_cached + number;
         const int32_t *blocks = d->tables + row * MAX_BLOCKS;
         s->positions[row] = (int32_t)position;
         s->slots[row] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
         s->starts[row] = s->logit_rows[row] = (int32_t)row;
         s->lengths[row] = (int32_t)position + 1;
+        s->adapter_slots[row] = adapter_of(c, row, number);
     }
     s->starts[c->n_rows] = (int32_t)c->n_rows;
+    s->batch.adapters =
+        sort_by_slot(s->adapter_slots, c->n_rows, c->n_slots, s->adapter_order, s->adapter_runs);
 }
 
 static int32_t n_lists; /* recorded so far */
@@ -201,17 +252,46 @@ static ln_op_linear *push_linear(ln_op *ops, size_t *n, const ln_batch *batch,
     return op;
 }
 
-static void push_to_stream(ln_op *ops, size_t *n, const ln_batch *batch, const ln_weight *weight,
-                           const float *x, float *stream) {
-    push_linear(ops, n, batch, weight, x, stream)->residual = stream;
+/* What adapters of n weights multiply x with first, if there are any; these linears follow. */
+static void push_shrink(ln_op *ops, size_t *n_ops, const ln_batch *batch, const placed *p, size_t n,
+                        const ln_weight *weights, const float *x) {
+    if (p->low_stride == 0)
+        return;
+    ln_op_lora_shrink *op = &push(ops, n_ops, LN_OP_LORA_SHRINK, batch)->lora_shrink;
+    op->rows = &batch->adapters;
+    op->n_weights = n;
+    for (size_t i = 0; i < n; i++) {
+        op->weights[i] = &weights[i];
+        op->low[i] = p->low[i];
+    }
+    op->low_stride = p->low_stride;
+    op->n_rows = batch->n_tokens;
+    op->x = x;
+}
+
+/* A linear with its adapters, if there are any: its weight is number `at` of the shrink before. */
+static ln_op_linear *push_adapted(ln_op *ops, size_t *n, const ln_batch *batch, const placed *p,
+                                  size_t at, const ln_weight *weight, const float *x, float *out) {
+    ln_op_linear *op = push_linear(ops, n, batch, weight, x, out);
+    op->adapters = p->low_stride > 0 ? &batch->adapters : NULL;
+    op->low = p->low[at];
+    op->low_stride = p->low_stride;
+    return op;
+}
+
+static void push_to_stream(ln_op *ops, size_t *n, const ln_batch *batch, const placed *p,
+                           const ln_weight *weight, const float *x) {
+    push_shrink(ops, n, batch, p, 1, weight, x);
+    push_adapted(ops, n, batch, p, 0, weight, x, p->x)->residual = p->x;
 }
 
 static void push_attention(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
                            const placed *p, size_t layer, const float *x) {
     const ln_weight *w = p->linears[layer % N_SETS];
-    push_linear(ops, n, batch, &w[Q], x, p->q)->precise = c->is_precise;
-    push_linear(ops, n, batch, &w[K], x, p->k)->precise = c->is_precise;
-    push_linear(ops, n, batch, &w[V], x, p->v);
+    push_shrink(ops, n, batch, p, 3, &w[Q], x); /* and of K and V */
+    push_adapted(ops, n, batch, p, 0, &w[Q], x, p->q)->precise = c->is_precise;
+    push_adapted(ops, n, batch, p, 1, &w[K], x, p->k)->precise = c->is_precise;
+    push_adapted(ops, n, batch, p, 2, &w[V], x, p->v);
     ln_op_qkv *qkv = &push(ops, n, LN_OP_QKV, batch)->qkv;
     *qkv = (ln_op_qkv){.q = p->q,
                        .k = p->k,
@@ -230,7 +310,7 @@ static void push_attention(ln_op *ops, size_t *n, const ln_batch *batch, const c
     op->softcap = c->softcap;
     op->window = c->window;
     op->out = p->attended;
-    push_to_stream(ops, n, batch, &w[O], p->attended, p->x);
+    push_to_stream(ops, n, batch, p, &w[O], p->attended);
 }
 
 static void push_layer(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
@@ -245,10 +325,12 @@ static void push_layer(ln_op *ops, size_t *n, const ln_batch *batch, const chain
         push_norm(ops, n, batch, &p->norms[1], p->x, p->other);
     if (c->placement != PARALLEL)
         x = p->other;
-    ln_op_linear *up = push_linear(ops, n, batch, &w[UP], x, p->hidden);
+    push_shrink(ops, n, batch, p, c->is_plain ? 1 : 2, &w[UP], x); /* and of GATE */
+    ln_op_linear *up = push_adapted(ops, n, batch, p, 0, &w[UP], x, p->hidden);
     up->gate = c->is_plain ? NULL : &w[GATE];
+    up->gate_low = c->is_plain ? NULL : p->low[1];
     up->activation = c->is_plain ? LN_ACT_GELU_TANH : LN_ACT_SILU;
-    push_to_stream(ops, n, batch, &w[DOWN], p->hidden, p->x);
+    push_to_stream(ops, n, batch, p, &w[DOWN], p->hidden);
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */
@@ -308,15 +390,14 @@ static float *run_steps(side *s, const chain_case *c, const chain_data *d, way b
     return results;
 }
 
-/* Where nothing of a case runs as a chain it passes, too: benchmarks say that chains run. */
-static void check_chain(const chain_case *c) {
-    if (!ops_takes_case())
-        return;
-    chain_data d = make_data(c);
+/* What runs at once, or is replayed, has the bits of what runs one by one. */
+static void compare_ways(const chain_case *c, const chain_data *d) {
+    /* a replay has room for the runs of so many adapters alone */
+    way last = c->n_slots > MAX_ADAPTERS ? AT_ONCE : REPLAYED;
     size_t n;
-    float *want = run_steps(&subject, c, &d, ONE_BY_ONE, &n);
-    for (way by = AT_ONCE; by <= REPLAYED; by++) {
-        float *got = run_steps(&subject, c, &d, by, &n);
+    float *want = run_steps(&subject, c, d, ONE_BY_ONE, &n);
+    for (way by = AT_ONCE; by <= last; by++) {
+        float *got = run_steps(&subject, c, d, by, &n);
         size_t i = 0;
         while (i < n && memcmp(&got[i], &want[i], sizeof *got) == 0)
             i++;
@@ -326,12 +407,37 @@ static void check_chain(const chain_case *c) {
         free(got);
     }
     free(want);
+}
+
+/* Logits are those of the scalar kernels: all ways of a backend may take the same wrong adapter.
+ * Sequences begin here, since a backend may have keys in an order of its own. */
+static void compare_with_scalar(const chain_case *c, const chain_data *d) {
+    chain_case begun = *c;
+    size_t n;
+    begun.begins = true;
+    begun.n_steps = c->n_steps < 2 ? c->n_steps : 2;
+    float *want = run_steps(&oracle, &begun, d, AT_ONCE, &n);
+    float *got = run_steps(&subject, &begun, d, AT_ONCE, &n);
+    assert_near(c->name, got, want, begun.n_steps * c->n_rows * N_OUT, CHAIN_ERROR);
+    free(want);
+    free(got);
+}
+
+/* Where nothing of a case runs as a chain it passes, too: benchmarks say that chains run. */
+static void check_chain(const chain_case *c) {
+    if (!ops_takes_case())
+        return;
+    chain_data d = make_data(c);
+    if (subject.backend->vtable->on_device)
+        compare_ways(c, &d);
+    if (c->n_slots > 0)
+        compare_with_scalar(c, &d);
     free_data(&d);
 }
 
-/* A case of which what is 0 becomes usual; the test is for devices. */
+/* Cases of which what is 0 becomes usual; only those with adapters are for all backends. */
 static void check_cases(const chain_case *cases, size_t n_cases) {
-    if (!subject.backend->vtable->on_device)
+    if (!subject.backend->vtable->on_device && cases->n_slots == 0)
         skip();
     for (size_t i = 0; i < n_cases; i++) {
         chain_case c = cases[i];
@@ -455,10 +561,38 @@ static void chains_mix_kinds_that_become_f16(void **state) {
     check_cases(cases, sizeof cases / sizeof *cases);
 }
 
+static void chains_with_adapters_are_those_of_single_kernels(void **state) {
+    (void)state;
+    static const chain_case cases[] = {
+        {"nine rows, adapters", LN_DTYPE_BF16, .n_cached = 40, .n_rows = 9, .n_slots = 4,
+         .n_hidden = 1536},
+        {"17 rows, adapters", LN_DTYPE_BF16, .n_cached = 100, .n_rows = 17, .n_slots = 4,
+         .dim = 1024, .n_hidden = 2048, .n_layers = 3},
+        {"33 rows, adapters", LN_DTYPE_BF16, .n_cached = 10, .n_rows = 33, .n_slots = 3,
+         .n_hidden = 2048},
+        {"64 rows, adapters", LN_DTYPE_BF16, .n_cached = 5, .n_rows = 64, .n_slots = 5, .dim = 1024,
+         .n_hidden = 1536, .head_dim = 128},
+        {"one adapter of few ranks", LN_DTYPE_BF16, .n_rows = 20, .n_slots = 1, .rank = 3,
+         .n_hidden = 1536},
+        {"most rows of one adapter", LN_DTYPE_BF16, .n_cached = 20, .n_rows = 64, .n_slots = 4,
+         .mostly_first = true, .dim = 1024, .n_hidden = 2048},
+        {"adapters, no gate", LN_DTYPE_BF16, .n_rows = 24, .n_slots = 4, .is_plain = true,
+         .norm = LN_NORM_LAYER, .n_hidden = 1536},
+        {"adapters, parallel", LN_DTYPE_BF16, .n_rows = 40, .n_slots = 4, .placement = PARALLEL,
+         .n_hidden = 1536},
+        {"adapters, no whole tiles", LN_DTYPE_BF16, .n_rows = 33, .n_slots = 4, .n_hidden = 1000},
+        {"adapters, half of 128", LN_DTYPE_BF16, .n_rows = 16, .n_slots = 4, .n_hidden = 1600},
+        {"an adapter for each row", LN_DTYPE_BF16, .n_rows = 64, .n_slots = 64, .rank = 16,
+         .n_hidden = 1536},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
 const struct CMUnitTest chain_tests[] = {
     cmocka_unit_test(a_short_chain_is_that_of_single_kernels),
     cmocka_unit_test(chains_are_those_of_single_kernels),
     cmocka_unit_test(chains_mix_kinds_that_become_f16),
     cmocka_unit_test(chains_of_many_rows_are_those_of_single_kernels),
+    cmocka_unit_test(chains_with_adapters_are_those_of_single_kernels),
 };
 const size_t n_chain_tests = sizeof chain_tests / sizeof *chain_tests;

@@ -59,7 +59,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_indexed = 2048,
                              .max_experts = 600,
                              .max_state_dim = 160,
-                             .n_adapters = 5};
+                             .n_adapters = MAX_ADAPTERS};
     LN_TRY(ln_backend_create(name, options, &s->backend, err));
     return s->backend->vtable->reserve_scratch(s->backend, &limits, err);
 }

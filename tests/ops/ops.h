@@ -6,7 +6,10 @@
 #include "backend/backend.h"
 #include "test.h"
 
-enum { MAX_PLACED = 512 };
+enum {
+    MAX_PLACED = 2048,
+    MAX_ADAPTERS = 5 /* that rows of steps which are replayed may have (ln_step_limits) */
+};
 
 /* A backend and the memory that the current case has on it. */
 typedef struct side {

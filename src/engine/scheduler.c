@@ -375,21 +375,10 @@ static void add_encoders(ln_scheduler *s) {
     s->is_encoding = s->n_chunks > 0;
 }
 
-static void add_decoders(ln_scheduler *s) {
-    uint64_t n_preempted = count_preempted(s);
-    preempt_for_priority(s);
-    if (s->options.policy == LINNET_POLICY_PREFILL_FIRST) {
-        add_running(s, false);
-        add_waiting(s, n_preempted);
-        if (s->n_chunks > 0)
-            return;
-    }
-    add_running(s, true);
-    add_waiting(s, n_preempted);
-}
-
 /* Sequences of one token come first, so that a backend finds them, and the others, in one range.
- * The order is otherwise as it was; the chunks of a beam search stay together. */
+ * The order is otherwise as it was, and what comes in behind keeps its place: it may share blocks
+ * that chunks in front of it write in this step. Beams stay where they are, as theirs lie together.
+ */
 static void put_decodes_first(ln_scheduler *s) {
     size_t n_decodes = 0;
     for (size_t i = 0; i < s->n_chunks; i++) {
@@ -402,6 +391,20 @@ static void put_decodes_first(ln_scheduler *s) {
     }
 }
 
+static void add_decoders(ln_scheduler *s) {
+    uint64_t n_preempted = count_preempted(s);
+    preempt_for_priority(s);
+    if (s->options.policy == LINNET_POLICY_PREFILL_FIRST) {
+        add_running(s, false);
+        add_waiting(s, n_preempted);
+        if (s->n_chunks > 0)
+            return;
+    }
+    add_running(s, true);
+    put_decodes_first(s);
+    add_waiting(s, n_preempted);
+}
+
 size_t ln_scheduler_schedule(ln_scheduler *s) {
     s->n_chunks = s->n_tokens = s->n_logits = s->n_decodes_left = 0;
     add_encoders(s);
@@ -412,8 +415,6 @@ size_t ln_scheduler_schedule(ln_scheduler *s) {
     if (s->n_chunks == 0) /* or is in lockstep */
         add_running(s, true);
     LN_BUG_ON(s->n_chunks == 0 && !ln_scheduler_is_idle(s));
-    if (!s->is_encoding)
-        put_decodes_first(s);
     return s->n_chunks;
 }
 

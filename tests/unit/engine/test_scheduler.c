@@ -117,8 +117,8 @@ static void decodes_come_first_and_prompts_in_chunks(void **state) {
     expect_chunk(&b, 1, &second, 9, 0);
     run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 3);
-    expect_chunk(&b, 1, &third, 1, 0); /* those of one token come first */
-    expect_chunk(&b, 2, &second, 8, 1);
+    expect_chunk(&b, 1, &second, 8, 1);
+    expect_chunk(&b, 2, &third, 1, 0); /* behind the second, whose blocks it might share */
     run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 3);
     expect_chunk(&b, 0, &first, 1, 1);
@@ -186,7 +186,7 @@ static void blocks_make_the_first_wait(void **state) {
     expect_chunk(&b, 0, &larger, 64, 0);
     run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
-    expect_chunk(&b, 0, &small, 1, 1);
+    expect_chunk(&b, 1, &small, 1, 1);
     teardown(&b);
 }
 

@@ -30,7 +30,7 @@ typedef struct ln_cuda_step {
     const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
     ln_cuda_adapter_rows adapters, logit_adapters; /* of the batch */
     size_t least_tokens, most_tokens;              /* of one sequence */
-    size_t n_decodes; /* the first sequences, all that have one token; 0: others are among them */
+    size_t n_decodes; /* sequences of one token, which all come first; 0: none, or not so */
     bool shares_new;  /* a sequence of one token reads what another one writes in this step */
     bool exact;       /* float32 throughout */
     bool one_by_one;  /* kernels do not finish what another operation is for */

@@ -9,12 +9,12 @@
  * next linear's activations where it is made. The two halves of the activation buffer alternate.
  * Rows may have adapters (linear_norm_adapters.cuh).
  *
- * Grid: as many blocks as the largest linear has work for, at most one an SM, all resident at once.
- * Block 320: 8 consumer warps, a producer warp for weights, one for activations; 448 with adapters.
- * Shared memory: an
- * output tile or a norm's row; its residual or the norm's weights; pipeline stages of weights (as
- * many as fit, up to 16) and of activations (5, with adapters 4). Bytes moved: weights once. Code
- * that runs once between linears is not unrolled, as instructions come from memory, too. */
+ * Grid: as many blocks as the largest linear has work for, at most one an SM, with adapters one an
+ * SM, all resident at once. Block 320: 8 consumer warps, a producer warp for weights, one for
+ * activations; with adapters 448. Shared memory: an output tile or a norm's row; its residual or
+ * the norm's weights; pipeline stages of weights (as many as fit, up to 16) and of activations (5,
+ * with adapters 4). Bytes moved: weights once. Code that runs once between linears is not unrolled,
+ * as instructions come from memory, too. */
 #include "backend/cuda/activations/convert.h"
 #include "backend/cuda/gemm/tensor_maps.cuh"
 #include "backend/cuda/launch.h"
@@ -62,7 +62,9 @@ static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned 
         wait_for_blocks(&counts.done[number - 1], gridDim.x);
 }
 
-/* Counts a block that waits for no other any more; the last one clears the counters. */
+/* Counts a block that waits for no counter any more; the last one clears them. With adapters that
+ * is behind all that its producer waits for: then A x of the last linear is there, in some block if
+ * not in this one, so no warp that makes it waits either. */
 static __device__ __forceinline__ void end_waits(const fused_args &c) {
     grid_counts &counts = c.memory->counts;
     if (atomicAdd(&counts.ended, 1) == gridDim.x - 1)

@@ -8,7 +8,13 @@
  * another run, by which all blocks multiply B as a unit's last K split, in the order of
  * gemm/sm90_small_m.cuh. Nobody waits for it before the end of a unit of columns.
  *
- * Deadlock: these warps want nothing but the linear's x. */
+ * Deadlock: these warps want nothing but the linear's x. It is complete once all blocks are done
+ * with the linear in front, and some have waited for all of that one's A x: so nobody reads its
+ * partial sums or its x any more.
+ *
+ * A row that has Inf, of K that is no multiple of 1024, may get NaN where the other kernels have
+ * Inf.
+ */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ADAPTERS_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ADAPTERS_CUH
 

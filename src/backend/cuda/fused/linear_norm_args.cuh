@@ -91,6 +91,11 @@ enum {
 };
 static_assert(PART_CHUNKS * CHUNK_STEPS * LN_ADAPTER_TILE == LN_LINEAR_NORM_PART_COLS,
               "parts as those who plan know them");
+static_assert((int)LN_LINEAR_NORM_MAX_ADAPTER_ITEMS <= (int)LN_SHRINK_PARTIALS &&
+                  (int)LN_LINEAR_NORM_MAX_ADAPTER_TILES <= (int)LN_ADAPTER_MAX_STEPS &&
+                  (int)LN_LINEAR_NORM_MAX_ADAPTER_TILES <= (int)LN_SHRINK_PARTIALS,
+              "ln_adapter_scratch has room for partial sums, counters, and a list of all linears");
+static_assert(2 * LN_WARP == (int)LN_ADAPTER_LIST_ROWS, "a warp finds the tiles of all runs");
 
 template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, false>;
 

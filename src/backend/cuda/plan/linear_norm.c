@@ -1,6 +1,6 @@
-/* The longest run of linears of BF16 for 9 to 64 rows, with the norms between them, that
- * fused/linear_norm.cu takes as one kernel. Halves of the memory of converted activations serve by
- * turns: a linear reads one while what the next one reads goes to the other. */
+/* The longest run of linears of BF16 for 9 to 64 rows, with the norms between them and adapters,
+ * that fused/linear_norm.cu takes as one kernel. Halves of the memory of converted activations
+ * serve by turns: a linear reads one while what the next one reads goes to the other. */
 #include "backend/adapter_tiles.h"
 #include "backend/cuda/activations/form.h"
 #include "backend/cuda/fused/limits.h"
@@ -10,8 +10,9 @@ typedef struct linear_norm {
     const ln_planner *p;
     ln_cuda_task *tasks;
     size_t n_tasks, n_rows;
-    size_t n_adapted, n_tiles; /* weights with adapters, and what these have at most */
-    ln_converted_act x;        /* of the last task */
+    size_t n_adapted, n_tiles;   /* weights with adapters, and what these have at most */
+    const ln_adapter_rows *rows; /* of all adapters, or NULL */
+    ln_converted_act x;          /* of the last task */
 } linear_norm;
 
 static const char *refuses_linears(const ln_planner *p, size_t at, size_t n, bool has_shrink) {
@@ -42,6 +43,12 @@ static const char *refuses_shrink(linear_norm *f, size_t at, size_t n) {
     if (n == 0 || ln_plan_lora_linears(f->p, at, &why) != n)
         return why;
     size_t n_cols = shrink->weights[0]->n_cols;
+    if (f->rows != NULL && f->rows != shrink->rows)
+        return "adapters are of other rows";
+    f->rows = shrink->rows;
+    if (op->in[LN_IN_X] == 0 || op->in[LN_IN_X] != op[1].in[LN_IN_X] ||
+        (shrink->x_stride != 0 && shrink->x_stride != n_cols))
+        return "adapters read something else";
     if (n_cols % (2 * tile_cols) != 0)
         return "adapters of such a width run apart";
     size_t most_runs = ln_cuda_find_adapter_rows(op, shrink->rows, f->p->step)->most_runs;

@@ -74,7 +74,7 @@ enum {
     /* What adapters have of all these weights, sixteen ranks of a run of rows each, filled up to
      * four for each. */
     LN_LINEAR_NORM_MAX_ADAPTER_TILES = 384,
-    LN_LINEAR_NORM_PART_COLS = 1024, /* of a part of A x */
+    LN_LINEAR_NORM_PART_COLS = 1024,        /* of a part of A x */
     LN_LINEAR_NORM_MAX_ADAPTER_ITEMS = 4096 /* parts of 1024 columns of a linear's tiles */
 };
 

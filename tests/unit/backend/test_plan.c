@@ -29,9 +29,10 @@ typedef struct plan_case {
     bool fuses_sums;             /* which sum and go on with a norm */
     ln_kv_dtype kv;              /* F32: F16 */
     bool exact, one_by_one, has_no_sm90a;
-    size_t context; /* tokens that block tables hold; 0: 512 */
-    size_t adapted_runs,
-        max_rank; /* runs of rows with adapters on all linears of layers; 0: none */
+    size_t context;      /* tokens that block tables hold; 0: 512 */
+    size_t adapted_runs; /* runs of rows with adapters on all linears of layers; 0: none */
+    size_t max_rank;     /* of these adapters */
+    bool adapts_output;
 } plan_case;
 
 /* The model that a case is about, and the step. */
@@ -40,7 +41,7 @@ static struct {
     ln_op ops[MAX_OPS];
     size_t n_ops;
     ln_batch batch;
-    float *lows[LN_MAX_LORA_WEIGHTS]; /* the last of n_lows are of the next linears' adapters */
+    float *lows[LN_MAX_LORA_WEIGHTS]; /* those from first_low on are for the next linears */
     size_t first_low, n_lows;
     char *next; /* addresses of activations that nothing touches */
 } model;
@@ -71,12 +72,13 @@ static void norm(const ln_norm *weights, const float *x, float *out) {
         .norm = weights, .n_rows = model.batch.n_tokens, .x = x, .scale = 1.0f, .out = out};
 }
 
-/* The shrink half of adapters, if there are any, of these weights. */
-static void shrink(const float *x, size_t n, const ln_weight *const *weights) {
+/* The shrink half of these rows' adapters, if there are any, of these weights. */
+static void shrink_rows(const ln_adapter_rows *rows, const float *x, size_t n,
+                        const ln_weight *const *weights) {
     if (model.c->adapted_runs == 0)
         return;
     ln_op_lora_shrink *op = &push(LN_OP_LORA_SHRINK)->lora_shrink;
-    *op = (ln_op_lora_shrink){.rows = &model.batch.adapters,
+    *op = (ln_op_lora_shrink){.rows = rows,
                               .n_weights = n,
                               .low_stride = model.c->max_rank,
                               .n_rows = model.batch.n_tokens,
@@ -87,6 +89,10 @@ static void shrink(const float *x, size_t n, const ln_weight *const *weights) {
         op->weights[i] = weights[i];
         op->low[i] = model.lows[i] = place(op->n_rows * op->low_stride);
     }
+}
+
+static void shrink(const float *x, size_t n, const ln_weight *const *weights) {
+    shrink_rows(&model.batch.adapters, x, n, weights);
 }
 
 static const float *take_low(void) {
@@ -334,7 +340,11 @@ static void record(const places *p, size_t dim, size_t n_layers) {
         to_stream(p, &w.down, p->hidden);
     }
     norm(&layer_norm, p->x, p->normed);
-    linear(&w.out, p->normed, p->logits);
+    if (model.c->adapts_output)
+        shrink_rows(&model.batch.logit_adapters, p->normed, 1, (const ln_weight *[]){&w.out});
+    ln_op_linear *out = linear(&w.out, p->normed, p->logits);
+    if (model.c->adapts_output)
+        out->adapters = &model.batch.logit_adapters;
     if (model.c->is_prefill) { /* the last row's */
         ln_op *ops = &model.ops[model.n_ops - 2];
         ops[0].norm.n_rows = ops[1].linear.n_rows = 1;
@@ -393,6 +403,7 @@ static void make_plan(const plan_case *c, ln_cuda_plan *plan) {
     ln_values_number(model.ops, model.n_ops);
     const ln_cuda_step step = {.batch = model.batch,
                                .adapters.most_runs = c->adapted_runs,
+                               .logit_adapters.most_runs = c->adapted_runs,
                                .adapter_scratch = c->exact ? NULL : (void *)64,
                                .least_tokens = c->n_rows / n_seqs,
                                .most_tokens = c->n_rows / n_seqs,
@@ -462,6 +473,13 @@ static void linears_and_norms_of_9_to_64_rows_are_one_kernel(void **state) {
         {"adapters that have no room for all linears",
          {.layout = LN_LAYOUT_BF16, .n_rows = 64, .adapted_runs = 40, .max_rank = 32},
          "e N> B4 A2> L7 N> B4 A2> L9"},
+        {"adapters of the output, which has rows of its own",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 64,
+          .adapted_runs = 20,
+          .max_rank = 16,
+          .adapts_output = true},
+         "e N> B4 A2> L12 A2> L7 N> B2"},
         {"adapters of a width that is no whole 128",
          {.layout = LN_LAYOUT_BF16,
           .n_rows = 64,

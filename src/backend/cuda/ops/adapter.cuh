@@ -21,8 +21,7 @@ static __device__ __forceinline__ const float *ln_adapter_column(const ln_adapte
            column % LN_ADAPTER_ROWS;
 }
 
-/* The first of the four columns that lane q of each four meets in a K step of A (ln_adapter_a_at).
- */
+/* The first of the four columns that lane q of each four meets in a K step of A. */
 static __device__ __forceinline__ unsigned ln_adapter_column_of(unsigned step, unsigned q) {
     return step / 2 * (2 * LN_ADAPTER_TILE) + q * 8 + step % 2 * 4;
 }

@@ -235,8 +235,7 @@ static void set_norm(const ln_cuda_plan *plan, const ln_op *op, const ln_cuda_st
     l->normed = is_left_out(plan, op) ? NULL : p->out;
 }
 
-/* Where the n linears behind an LN_OP_LORA_SHRINK, number `number` of the kernel's, have adapters.
- */
+/* What is adapted of the n linears behind an LN_OP_LORA_SHRINK, the kernel's task `number`. */
 static void add_adapted(const ln_op *op, unsigned number, size_t n, const ln_cuda_step *step,
                         fused_adapters *f) {
     const ln_op_lora_shrink *p = &op->lora_shrink;

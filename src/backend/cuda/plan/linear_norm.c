@@ -32,8 +32,7 @@ static const char *refuses_linears(const ln_planner *p, size_t at, size_t n, boo
     return ln_plan_by_blas(p, at, n) ? "cuBLASLt serves the linear" : NULL;
 }
 
-/* Whether the shrink half of adapters can be made with the n linears behind it; counts them if so.
- */
+/* Whether the shrink half of adapters can be made with the n linears behind it; counts them. */
 static const char *refuses_shrink(linear_norm *f, size_t at, size_t n) {
     enum { UNIT = 4 }; /* tiles of sixteen ranks */
     size_t tile_cols = ln_weight_tile_cols(LN_LAYOUT_BF16);

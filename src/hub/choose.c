@@ -134,8 +134,8 @@ static ln_status choose_gguf(ln_hub_files *files, const char *first, ln_error *e
 /* Files beside safetensors that describe a model, its tokenizer or its modules; no copies of the
  * weights in other layouts. */
 static bool belongs_to_folder(const char *path) {
-    static const char *const endings[] = {".json", ".safetensors", ".model",
-                                          ".txt",  ".jinja",       ".tiktoken"};
+    static const char *const endings[] = {".json",  ".safetensors", ".model", ".txt",
+                                          ".jinja", ".tiktoken",    ".spm"};
     static const char *const others[] = {"original/", "onnx/",        "openvino/",
                                          "metal/",    "coreml/",      "figures/",
                                          "assets/",   "consolidated", "."};

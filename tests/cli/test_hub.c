@@ -123,11 +123,12 @@ static void test_folder(void **state) {
         {"model.safetensors", weights, n_weights, true, ""},
         {"1_Pooling/config.json", "{}", 2, false, ""},
         {"empty.txt", "", 0, false, ""},
+        {"target.spm", "pieces", 6, false, ""},
         {"original/params.json", "{}", 2, false, ""},
         {"consolidated.safetensors", big, sizeof big, true, ""},
     };
     static hub_server hub;
-    hub = (hub_server){.files = files, .n_files = 7};
+    hub = (hub_server){.files = files, .n_files = 8};
     hub_start(&hub);
     assert_fails(LINNET("run", "test/tiny", "--ids", "1,2,3", "--print-ids"), 1,
                  "`linnet pull test/tiny'");
@@ -135,6 +136,7 @@ static void test_folder(void **state) {
     assert_content(SNAPSHOT "/model.safetensors", weights, n_weights);
     assert_content(SNAPSHOT "/1_Pooling/config.json", "{}", 2);
     assert_content(SNAPSHOT "/empty.txt", "", 0);
+    assert_content(SNAPSHOT "/target.spm", "pieces", 6);
     assert_content(REPO_PATH "/refs/main", HUB_COMMIT, 40);
     assert_false(is_there(SNAPSHOT "/README.md") || is_there(SNAPSHOT "/original") ||
                  is_there(SNAPSHOT "/consolidated.safetensors"));
@@ -144,7 +146,7 @@ static void test_folder(void **state) {
     assert_non_null(strstr(target, "../../../blobs/"));
     assert_non_null(strstr(target, files[3].hash));
     long n_before = atomic_load(&hub.n_file_bytes);
-    assert_int_equal(n_before, (long)(n_config + n_weights + 2));
+    assert_int_equal(n_before, (long)(n_config + n_weights + 2 + 6));
     assert_pulls(LINNET("pull", "test/tiny"), SNAPSHOT);
     assert_int_equal(atomic_load(&hub.n_file_bytes), n_before);
     hub_stop(&hub);

@@ -16,8 +16,8 @@
 enum { KEY_NO_SPECIAL = LN_KEYS_COMMAND, KEY_IDS, KEY_KEEP_SPECIAL };
 
 #define MODEL_DOC                                                                                  \
-    "MODEL is a checkpoint, a GGUF file with only a vocabulary, or a folder with tokenizer.json "  \
-    "or tokenizer.model."
+    "MODEL is a checkpoint, a GGUF file with only a vocabulary, or a folder with tokenizer.json, " \
+    "tokenizer.model or source.spm."
 
 /* Opens just the tokenizer of `path`. */
 static int open_tokenizer(const char *path, ln_checkpoint **checkpoint, ln_tokenizer **tokenizer) {

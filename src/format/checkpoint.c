@@ -454,6 +454,10 @@ const char *ln_checkpoint_tokenizer_model(const ln_checkpoint *checkpoint) {
     return checkpoint->hf.tokenizer_model;
 }
 
+const char *ln_checkpoint_source_spm(const ln_checkpoint *checkpoint) {
+    return checkpoint->hf.source_spm;
+}
+
 const char *ln_checkpoint_chat_template(const ln_checkpoint *checkpoint) {
     return checkpoint->chat_template;
 }

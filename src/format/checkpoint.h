@@ -19,8 +19,8 @@ typedef struct ln_checkpoint ln_checkpoint;
 
 /* `path`: a .gguf file (any part of a split one), or a folder. A folder needs config.json and
  * safetensors, unless `tokenizer_only` is set: then whatever holds a tokenizer is enough (a
- * folder with tokenizer.json or tokenizer.model, a .gguf with only a vocabulary). Errors name the
- * file and the key, tensor or offset. */
+ * folder with tokenizer.json, tokenizer.model or source.spm, a .gguf with only a vocabulary).
+ * Errors name the file and the key, tensor or offset. */
 ln_status ln_checkpoint_open(const char *path, bool tokenizer_only, ln_checkpoint **checkpoint,
                              ln_error *err);
 void ln_checkpoint_close(ln_checkpoint *checkpoint);
@@ -67,9 +67,10 @@ bool ln_checkpoint_tokenizer_meta(const ln_checkpoint *checkpoint, const char *k
 bool ln_checkpoint_meta_at(const ln_checkpoint *checkpoint, size_t index, const char **key,
                            ln_meta_value *value);
 
-/* Path of tokenizer.json or tokenizer.model beside a folder's config, or NULL. */
+/* Path of tokenizer.json, tokenizer.model or source.spm beside a folder's config, or NULL. */
 const char *ln_checkpoint_tokenizer_json(const ln_checkpoint *checkpoint);
 const char *ln_checkpoint_tokenizer_model(const ln_checkpoint *checkpoint);
+const char *ln_checkpoint_source_spm(const ln_checkpoint *checkpoint);
 /* The chat template (GGUF key, chat_template.jinja, or tokenizer_config.json), or NULL;
  * NUL-terminated, owned by the checkpoint. */
 const char *ln_checkpoint_chat_template(const ln_checkpoint *checkpoint);

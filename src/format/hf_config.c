@@ -121,12 +121,14 @@ static ln_status read_all(const char *folder, bool tokenizer_only, ln_hf_config 
     LN_TRY(read_json(folder, "tokenizer_config.json", &hf->tokenizer, &hf->heap_bytes, err));
     LN_TRY(find_file(folder, "tokenizer.json", &hf->tokenizer_json, err));
     LN_TRY(find_file(folder, "tokenizer.model", &hf->tokenizer_model, err));
+    LN_TRY(find_file(folder, "source.spm", &hf->source_spm, err));
     LN_TRY(read_template(folder, hf, err));
     if (hf->chat_template != NULL)
         hf->heap_bytes += strlen(hf->chat_template) + 1;
     if (tokenizer_only && hf->tokenizer_json == NULL && hf->tokenizer_model == NULL &&
-        hf->chat_template == NULL)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: no tokenizer.json or tokenizer.model", folder);
+        hf->source_spm == NULL && hf->chat_template == NULL)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: no tokenizer.json, tokenizer.model or source.spm", folder);
     return LINNET_OK;
 }
 
@@ -145,6 +147,7 @@ void ln_hf_config_close(ln_hf_config *hf) {
     json_decref(hf->tokenizer);
     free(hf->tokenizer_json);
     free(hf->tokenizer_model);
+    free(hf->source_spm);
     free(hf->chat_template);
     *hf = (ln_hf_config){0};
 }

@@ -13,9 +13,9 @@
 /* All owned; NULL where the folder lacks the file. */
 typedef struct ln_hf_config {
     json_t *config, *generation, *tokenizer;
-    char *tokenizer_json, *tokenizer_model; /* paths */
-    char *chat_template;                    /* NUL-terminated text */
-    size_t heap_bytes;                      /* an upper estimate of the memory behind all */
+    char *tokenizer_json, *tokenizer_model, *source_spm; /* paths */
+    char *chat_template;                                 /* NUL-terminated text */
+    size_t heap_bytes; /* an upper estimate of the memory behind all */
 } ln_hf_config;
 
 /* Reads the folder. `tokenizer_only`: a file for tokenizer or chat template is enough, else

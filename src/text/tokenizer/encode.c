@@ -89,12 +89,32 @@ static void drop_special(ln_added_hits *hits) {
     hits->count = kept;
 }
 
+/* Marian: a language code in front of a text, >>fra<<, is a token that source.spm does not see. */
+static ln_status encode_language(encoder *e, const char *text, size_t n_bytes, size_t *n_code) {
+    const ln_vocab *numbering = e->tokenizer->unigram.numbering;
+    const char *end = NULL;
+    *n_code = 0;
+    if (numbering != NULL && n_bytes >= 4 && memcmp(text, ">>", 2) == 0)
+        end = ln_find_text(text, n_bytes, "<<", 2);
+    if (end == NULL)
+        return LINNET_OK;
+    *n_code = (size_t)(end - text) + 2;
+    int32_t id = ln_vocab_find(numbering, text, *n_code);
+    return ln_ids_push(e->ids, id >= 0 ? id : numbering->unk, e->err);
+}
+
 /* Text between added tokens that are looked for as they stand, from byte `offset` of the whole:
  * normalised, then searched for those that are looked for in normalised text. */
 static ln_status encode_segment(encoder *e, const char *text, size_t n_bytes, size_t offset) {
-    bool at_start = offset == 0;
     const char *normal;
-    size_t normal_bytes, at = 0;
+    size_t normal_bytes, n_code, at = 0;
+    LN_TRY(encode_language(e, text, n_bytes, &n_code));
+    if (n_code > 0 && n_code == n_bytes)
+        return LINNET_OK;
+    text += n_code;
+    n_bytes -= n_code;
+    offset += n_code;
+    bool at_start = offset == 0;
     LN_TRY(ln_normalize(&e->tokenizer->normalizer, &e->regex, e->normal, text, n_bytes, &normal,
                         &normal_bytes, &at_start, e->err));
     if (normal_bytes > INT32_MAX)

@@ -330,24 +330,35 @@ static ln_status set_added(ln_tokenizer *t, ln_error *err) {
     return ln_added_build(&t->added, &t->arena, err);
 }
 
-static ln_status read_all(wire w, ln_tokenizer *t, ln_error *err) {
-    proto p;
-    LN_TRY(read_proto(w, &p, err));
-    if (p.has_denormalizer)
+/* What segments a text. */
+static ln_status read_model(wire w, ln_tokenizer *t, proto *p, ln_error *err) {
+    LN_TRY(read_proto(w, p, err));
+    if (p->has_denormalizer)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "a denormalizer is not supported");
-    float *scores = calloc(p.n_pieces + 1, sizeof *scores);
+    float *scores = calloc(p->n_pieces + 1, sizeof *scores);
     if (scores == NULL)
         return out_of_memory(err);
-    ln_status status = read_pieces(w, t, &p, scores, err);
+    ln_status status = read_pieces(w, t, p, scores, err);
     if (status == LINNET_OK)
-        status = set_model(t, &p, scores, err);
+        status = set_model(t, p, scores, err);
     free(scores);
     LN_TRY(status);
+    return set_normalizer(t, p, err);
+}
+
+static ln_status read_all(wire w, ln_tokenizer *t, ln_error *err) {
+    proto p;
+    LN_TRY(read_model(w, t, &p, err));
     t->vocab.bos = control_id(t, p.bos_piece);
     t->vocab.eos = control_id(t, p.eos_piece);
-    LN_TRY(set_normalizer(t, &p, err));
     LN_TRY(set_added(t, err));
     return set_decoder(t, &p, err);
+}
+
+ln_status ln_tokenizer_read_pieces(ln_tokenizer *t, const char *bytes, size_t n_bytes,
+                                   ln_error *err) {
+    proto p;
+    return read_model((wire){(const unsigned char *)bytes, n_bytes, 0}, t, &p, err);
 }
 
 ln_status ln_tokenizer_from_sentencepiece(const char *bytes, size_t n_bytes,

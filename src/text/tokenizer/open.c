@@ -107,6 +107,8 @@ static ln_status open_folder(const ln_checkpoint *checkpoint, ln_tokenizer **tok
                              ln_error *err) {
     const char *json = ln_checkpoint_tokenizer_json(checkpoint);
     const char *model = ln_checkpoint_tokenizer_model(checkpoint);
+    if (json == NULL && model == NULL && ln_checkpoint_source_spm(checkpoint) != NULL)
+        return ln_tokenizer_from_marian(checkpoint, tokenizer, err);
     if (json != NULL)
         LN_TRY(open_file(json, ln_tokenizer_from_json, tokenizer, err));
     else if (model != NULL)

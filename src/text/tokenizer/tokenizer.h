@@ -1,6 +1,6 @@
 /* Text to token ids and back. One tokenizer object whatever its source: tokenizer.json,
- * tokenizer.model (SentencePiece) or GGUF metadata. Immutable after opening and safe to share
- * between threads; each call keeps its working memory to itself. */
+ * tokenizer.model (SentencePiece), source.spm with vocab.json (Marian) or GGUF metadata. Immutable
+ * after opening and safe to share between threads; each call keeps its working memory to itself. */
 #ifndef LN_TEXT_TOKENIZER_TOKENIZER_H
 #define LN_TEXT_TOKENIZER_TOKENIZER_H
 

@@ -33,6 +33,8 @@ struct ln_tokenizer {
     ln_token_model model;
     ln_bpe bpe;
     ln_unigram unigram;
+    ln_vocab source_pieces; /* Marian: what `unigram` cuts a text into */
+    ln_vocab source_vocab;  /* and what numbers it, where `vocab` is of what is written alone */
     ln_wordpiece wordpiece; /* word level too: a piece is a whole word */
     int32_t *post;          /* [n_post] ids around LN_POST_TEXT, added on request */
     size_t n_post;
@@ -49,12 +51,20 @@ ln_status ln_tokenizer_from_json(const char *bytes, size_t n_bytes, ln_tokenizer
 /* tokenizer.model. */
 ln_status ln_tokenizer_from_sentencepiece(const char *bytes, size_t n_bytes,
                                           ln_tokenizer **tokenizer, ln_error *err);
+/* source.spm and vocab.json of a Marian model's folder. */
+ln_status ln_tokenizer_from_marian(const ln_checkpoint *checkpoint, ln_tokenizer **tokenizer,
+                                   ln_error *err);
 /* tokenizer.ggml.* of GGUF metadata. */
 ln_status ln_tokenizer_from_gguf(const ln_checkpoint *checkpoint, ln_tokenizer **tokenizer,
                                  ln_error *err);
 
 /* An empty tokenizer to fill; NULL when memory is out. */
 ln_tokenizer *ln_tokenizer_new(void);
+
+/* Fills in what segments a text from the bytes of a SentencePiece model: vocabulary, model and
+ * normaliser. */
+ln_status ln_tokenizer_read_pieces(ln_tokenizer *t, const char *bytes, size_t n_bytes,
+                                   ln_error *err);
 
 /* ids[n_ids] become the post-processing template; LN_POST_TEXT stands for the text. */
 ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,

@@ -144,11 +144,17 @@ static size_t gather(const ln_vocab *vocab, int32_t *ids, const char *text, size
     return to;
 }
 
+static inline int32_t number_of(const ln_unigram *unigram, int32_t id) {
+    return unigram->numbers != NULL ? unigram->numbers[id] : id;
+}
+
 /* Unknown text: the piece that it happens to be once fused, its bytes, or the unknown token. */
 static ln_status emit_unknown(const ln_unigram *unigram, const char *text, size_t n_bytes,
                               bool again, ln_ids *ids, ln_error *err) {
     int32_t id = -1;
-    if (unigram->rules == LN_UNIGRAM_HUGGING_FACE)
+    if (unigram->numbering != NULL && !unigram->byte_fallback)
+        id = ln_vocab_find(unigram->numbering, text, n_bytes);
+    else if (unigram->rules == LN_UNIGRAM_HUGGING_FACE)
         id = ln_vocab_find(unigram->vocab, text, n_bytes);
     if (id >= 0)
         return ln_ids_push(ids, id, err);
@@ -156,20 +162,22 @@ static ln_status emit_unknown(const ln_unigram *unigram, const char *text, size_
     for (size_t i = 0; i < n_bytes && has_bytes; i++)
         has_bytes = unigram->byte_ids[(unsigned char)text[i]] >= 0;
     for (size_t i = 0; i < n_bytes && has_bytes; i++)
-        LN_TRY(ln_ids_push(ids, unigram->byte_ids[(unsigned char)text[i]], err));
+        LN_TRY(
+            ln_ids_push(ids, number_of(unigram, unigram->byte_ids[(unsigned char)text[i]]), err));
     if (has_bytes || again)
         return LINNET_OK;
-    return ln_ids_push(ids, unigram->vocab->unk, err);
+    return ln_ids_push(ids, number_of(unigram, unigram->vocab->unk), err);
 }
 
 static ln_status emit(const ln_unigram *unigram, const int32_t *pieces, size_t n_pieces,
                       const char *text, ln_ids *ids, ln_error *err) {
     const ln_vocab *vocab = unigram->vocab;
-    bool fuses = unigram->rules == LN_UNIGRAM_HUGGING_FACE, again = false;
+    bool fuses = unigram->rules == LN_UNIGRAM_HUGGING_FACE || unigram->numbering != NULL;
+    bool again = false;
     for (size_t i = 0; i < n_pieces;) {
         int32_t id = pieces[i];
         if (id >= 0 && id != vocab->unk) {
-            LN_TRY(ln_ids_push(ids, id, err));
+            LN_TRY(ln_ids_push(ids, number_of(unigram, id), err));
             text += vocab->pieces[id].bytes;
             again = false;
             i++;

@@ -28,6 +28,8 @@ typedef struct ln_unigram {
     size_t score_mask; /* one less than a power of two above the longest piece, in bytes */
     bool byte_fallback;
     int32_t byte_ids[256];
+    const ln_vocab *numbering; /* whose ids are given out; NULL: those of `vocab` */
+    const int32_t *numbers;    /* [vocab->count] them, by piece */
 } ln_unigram;
 
 /* scores[n_scores], of the first ids, are borrowed from the arena. */

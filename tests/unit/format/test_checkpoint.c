@@ -373,7 +373,8 @@ static void refuses_incomplete_folders(void **state) {
              f->folder);
     assert_string_equal(f->err.message, message);
     assert_int_equal(open_at(f, f->folder, true), LINNET_ERR_FORMAT);
-    snprintf(message, sizeof message, "%s: no tokenizer.json or tokenizer.model", f->folder);
+    snprintf(message, sizeof message, "%s: no tokenizer.json, tokenizer.model or source.spm",
+             f->folder);
     assert_string_equal(f->err.message, message);
     write_text(f, "config.json", "{\"a\":1,\n\"a\":2}");
     assert_refused(f, "", false, LINNET_ERR_FORMAT,

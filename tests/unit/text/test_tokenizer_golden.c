@@ -1,5 +1,5 @@
-/* Every tokenizer of tests/golden/tokenizers gives the ids and texts that Hugging Face tokenizers
- * and SentencePiece gave. */
+/* Every tokenizer of tests/golden/tokenizers gives the ids and texts that Hugging Face tokenizers,
+ * SentencePiece and MarianTokenizer gave. */
 #include "unit/text/tokenizer_support.h"
 
 #include <dirent.h>
@@ -68,15 +68,19 @@ static void check_folder(const char *name) {
     bool is_json = ln_file_exists(path);
     if (!is_json)
         snprintf(path, sizeof path, FOLDER "/%s/tokenizer.model", name);
-    ln_tokenizer *tokenizer = open_tokenizer(path);
+    bool is_marian = !is_json && !ln_file_exists(path);
+    if (is_marian)
+        snprintf(path, sizeof path, FOLDER "/%s", name);
+    ln_tokenizer *tokenizer = is_marian ? open_folder(path) : open_tokenizer(path);
     size_t i;
     json_array_foreach(cases, i, entry) {
-        unsigned parse = is_json ? LN_ENCODE_PARSE_SPECIAL : 0;
+        unsigned parse = is_json || is_marian ? LN_ENCODE_PARSE_SPECIAL : 0;
         const char *special_key = json_object_get(entry, "ids_special") ? "ids_special" : "ids";
         check_ids(tokenizer, entry, "ids", parse, name);
         check_ids(tokenizer, entry, "ids_special", parse | LN_ENCODE_ADD_SPECIAL, name);
         check_text(tokenizer, entry, "ids", "decoded", true, name);
         check_text(tokenizer, entry, special_key, "decoded_skip", false, name);
+        check_text(tokenizer, entry, "target_ids", "target_text", false, name);
     }
     json_decref(cases);
     ln_tokenizer_close(tokenizer);

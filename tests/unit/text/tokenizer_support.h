@@ -32,6 +32,18 @@ static inline ln_tokenizer *open_tokenizer(const char *path) {
     return tokenizer;
 }
 
+/* Opens the tokenizer of a folder by the files that it holds. */
+static inline ln_tokenizer *open_folder(const char *path) {
+    ln_error err = {0};
+    ln_checkpoint *checkpoint = NULL;
+    ln_tokenizer *tokenizer = NULL;
+    if (ln_checkpoint_open(path, true, &checkpoint, &err) != LINNET_OK ||
+        ln_tokenizer_open(checkpoint, &tokenizer, &err) != LINNET_OK)
+        fail_msg("%s: %s", path, err.message);
+    ln_checkpoint_close(checkpoint);
+    return tokenizer;
+}
+
 static inline ln_tokenizer *parse_json(const char *json) {
     ln_error err = {0};
     ln_tokenizer *tokenizer = NULL;

@@ -74,7 +74,7 @@ typedef struct split_range {
 /* Range `number` of those of this CTA: of its last unit, whole units, of its first unit. False
  * behind the last. */
 static __device__ __forceinline__ bool find_split_range(const small_m_args &a, unsigned number,
-                                                    split_range &range) {
+                                                        split_range &range) {
     unsigned first = blockIdx.x * a.per_block, last = min(first + a.per_block, a.n_items);
     unsigned begin = first / LN_K_SPLITS, end = last / LN_K_SPLITS;
     if (begin == end) {
@@ -137,7 +137,8 @@ produce_adapters(const small_m_args &a, const weight_unit &unit, char *stages,
         for (unsigned i = 0; i < LN_ADAPTER_STAGE_STEPS; i++) {
             unsigned skipped = GATE && first + i >= n_up ? UNIT_BYTES : 0;
             if (i < here)
-                ln_cp_async_bulk(to + i * STEP_BYTES + skipped, from[i], UNIT_BYTES, full);
+                ln_cp_async_bulk_evict_first(to + i * STEP_BYTES + skipped, from[i], UNIT_BYTES,
+                                             full);
         }
         ln_pipeline_advance(at, a.n_stages);
     }
@@ -182,9 +183,9 @@ static __device__ void produce_weights(const small_m_args &a, char *stages,
                 int first = tile * (int)(shape::TILE_BYTES / 128);
                 ln_mbarrier_wait(&bars.empty[at.index], at.phase);
                 ln_mbarrier_expect_tx(full, shape::BYTES);
-                ln_tma_load(to, map, 0, first, row, full);
+                ln_tma_load_evict_first(to, map, 0, first, row, full);
                 if (GATE)
-                    ln_tma_load(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
+                    ln_tma_load_evict_first(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
                 ln_pipeline_advance(at, a.n_stages);
             }
         }

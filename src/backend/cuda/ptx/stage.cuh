@@ -4,10 +4,8 @@
 #ifndef LN_BACKEND_CUDA_PTX_STAGE_CUH
 #define LN_BACKEND_CUDA_PTX_STAGE_CUH
 
+#include "backend/cuda/ptx/evict_first.cuh"
 #include "backend/cuda/ptx/mbarrier.cuh"
-
-/* The cache policy that createpolicy.fractional.L2::evict_first makes. */
-#define LN_L2_EVICT_FIRST 0x12f0000000000000ull
 
 static __device__ __forceinline__ void ln_stage_init_for(uint64_t *barrier, unsigned arrivals) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

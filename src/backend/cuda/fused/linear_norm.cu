@@ -11,10 +11,10 @@
  *
  * Grid: as many blocks as the largest linear has work for, at most one an SM, with adapters one an
  * SM, all resident at once. Block 320: 8 consumer warps, a producer warp for weights, one for
- * activations; with adapters 448. Shared memory: an output tile or a norm's row; its residual or
- * the norm's weights; pipeline stages of weights (as many as fit, up to 16) and of activations (5,
- * with adapters 4). Bytes moved: weights once. Code that runs once between linears is not unrolled,
- * as instructions come from memory, too. */
+ * activations; with adapters 512, and setmaxnreg moves registers to the consumers. Shared memory:
+ * an output tile or a norm's row; its residual or the norm's weights; pipeline stages of weights
+ * (as many as fit, up to 16) and of activations (5, with adapters 4). Bytes moved: weights once.
+ * Code that runs once between linears is not unrolled, as instructions come from memory, too. */
 #include "backend/cuda/activations/convert.h"
 #include "backend/cuda/gemm/tensor_maps.cuh"
 #include "backend/cuda/launch.h"
@@ -23,12 +23,13 @@
 #include "backend/cuda/fused/linear_norm_mma.cuh"
 #include "backend/cuda/fused/linear_norm_pipeline.cuh"
 #include "backend/cuda/fused/linear_norm_statistics.cuh"
+#include "backend/cuda/ptx/setmaxnreg.cuh"
 #include "backend/cuda/runtime/shared_bytes.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
 
 template <bool ADAPTS>
 constexpr unsigned block_threads = (unsigned)SMALL_M_THREADS +
-                                   (ADAPTS ? (unsigned)SHRINK_THREADS : 0);
+                                   (ADAPTS ? 2 * LN_WARP + (unsigned)SHRINK_THREADS : 0);
 template <bool ADAPTS> constexpr unsigned x_stages = ADAPTS ? 4 : (unsigned)MAX_X_STAGES;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -42,7 +43,10 @@ static __device__ __forceinline__ void produce_weights(const fused_args &c, unsi
     split_range range;
     for (unsigned k = 0; find_split_range(l.gemm, k, range); k++) {
         weight_unit unit = find_unit(l, range.unit);
-        produce_splits<ROWS>(c, l, range, unit, pipes, at);
+        if (ADAPTS && l.is_wide)
+            produce_splits<stage_shape<ROWS, true>>(c, l, range, unit, pipes, at);
+        else
+            produce_splits<stage_shape<ROWS>>(c, l, range, unit, pipes, at);
         if constexpr (ADAPTS) {
             const adapter_list *list = list_behind(table, number, unit.part, range);
             if (list != NULL)
@@ -102,16 +106,33 @@ static __device__ __forceinline__ void produce_rows(const fused_args &c, unsigne
         end_waits(c);
 }
 
-/* All output tiles of a block, in the K order of gemm/sm90_small_m.cuh. */
+/* One thread fetches weights, another one activations. */
 template <int ROWS, bool ADAPTS>
+static __device__ __forceinline__ void produce_all(const fused_args &c, adapter_table *table,
+                                                   const pipelines &pipes) {
+    ln_pipeline_stage at = {0, 1};
+    if (threadIdx.x == CONSUMERS)
+#pragma unroll 1
+        for (unsigned i = 0; i < c.n_linears; i++)
+            produce_weights<ROWS, ADAPTS>(c, i, table, pipes, at);
+    else if (threadIdx.x == CONSUMERS + LN_WARP)
+#pragma unroll 1
+        for (unsigned i = 0; i < c.n_linears; i++)
+            produce_rows<ROWS, ADAPTS>(c, i, table, pipes, at);
+}
+
+/* All output tiles of a block, in the K order of gemm/sm90_small_m.cuh. */
+template <int ROWS, bool ADAPTS, bool WIDE>
 static __device__ __forceinline__ void
 consume(const fused_args &c, unsigned number, adapter_table *table, const pipelines &pipes,
         float *sums, ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
-    constexpr unsigned N = stage_shape<ROWS>::N_ACC, X_STAGES = x_stages<ADAPTS>;
+    typedef stage_shape<ROWS, WIDE> shape;
+    constexpr unsigned N = shape::N_ACC, X_STAGES = x_stages<ADAPTS>,
+                       MAX_HELD = WIDE ? 0 : (unsigned)MAX_DEFERRED;
     const fused_linear &l = c.linears[number];
     const small_m_args &a = l.gemm;
     float sum[N], total[N];
-    deferred_splits<N> held = {};
+    deferred_splits<N, MAX_HELD> held = {};
     split_range piece;
     for (unsigned k = 0; find_split_range(a, k, piece); k++) {
         weight_unit unit = find_unit(l, piece.unit);
@@ -128,9 +149,9 @@ consume(const fused_args &c, unsigned number, adapter_table *table, const pipeli
                 sum[i] = 0.0f;
 #pragma unroll 1
             for (unsigned i = 0; i < n / 2; i++)
-                multiply_stage<ROWS, 2, X_STAGES>(c, pipes, at, x_at, sum);
+                multiply_stage<shape, 2, X_STAGES>(c, pipes, at, x_at, sum);
             if (n % 2 > 0)
-                multiply_stage<ROWS, 1, X_STAGES>(c, pipes, at, x_at, sum);
+                multiply_stage<shape, 1, X_STAGES>(c, pipes, at, x_at, sum);
             if (adds && n > 0) { /* once activations are there the residual is, too */
                 fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
                 adds = false;
@@ -141,7 +162,7 @@ consume(const fused_args &c, unsigned number, adapter_table *table, const pipeli
                     total[i] += sum[i];
                 continue;
             }
-            is_whole = held.n > MAX_DEFERRED || k_split + 1 == piece.end;
+            is_whole = held.n > MAX_HELD || k_split + 1 == piece.end;
             if (is_whole) {
                 float taken[N];
                 receive_partials(c, taken);
@@ -153,12 +174,12 @@ consume(const fused_args &c, unsigned number, adapter_table *table, const pipeli
         if (adds) /* likewise with the partial sums of others */
             fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
         if constexpr (ADAPTS)
-            add_adapters<ROWS, X_STAGES>(c, l, list_behind(table, number, unit.part, piece), pipes,
-                                         at, x_at, total);
+            add_adapters<shape, X_STAGES>(c, l, list_behind(table, number, unit.part, piece), pipes,
+                                          at, x_at, total);
         if (piece.end < LN_K_SPLITS)
             send_partials(c, total);
         else
-            store_tile<ROWS>(l, unit, total, sums);
+            store_tile<shape, ROWS>(l, unit, total, sums);
     }
 }
 
@@ -184,29 +205,29 @@ static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
     if (threadIdx.x == 0)
         init_pipelines(c.n_stages, bars);
     __syncthreads();
-    if constexpr (ADAPTS)
-        if (threadIdx.x >= FIRST_SHRINK_THREAD) {
-            fill_table(c.adapters, table);
-            for (unsigned i = 0; i < c.n_linears; i++)
-                shrink(c, i, table);
-            return;
-        }
-    ln_pipeline_stage at = {0, threadIdx.x >= CONSUMERS}, x_at = at;
-    if (threadIdx.x < CONSUMERS)
-        ln_pdl_wait();
+    if (threadIdx.x >= CONSUMERS) {
+        if (ADAPTS)
+            ln_setmaxnreg_dec<OTHER_REGISTERS>();
+        if (ADAPTS && threadIdx.x >= FIRST_SHRINK_THREAD)
+            shrink_all(c, table);
+        else
+            produce_all<ROWS, ADAPTS>(c, table, pipes);
+        return;
+    }
+    if (ADAPTS)
+        ln_setmaxnreg_inc<CONSUMER_REGISTERS>();
+    ln_pipeline_stage at = {0, 0}, x_at = at;
+    ln_pdl_wait();
 #pragma unroll 1
     for (unsigned i = 0; i < c.n_linears; i++) {
-        if (threadIdx.x < CONSUMERS) {
-            if (c.linears[i].normalizes)
-                normalize(c, i, sums, shared);
-            consume<ROWS, ADAPTS>(c, i, table, pipes, sums, at, x_at);
-            if (i + 1 < c.n_linears)
-                arrive_block(&c.memory->counts.done[i], c.linears[i].gemm.p.converts);
-        } else if (threadIdx.x == CONSUMERS) {
-            produce_weights<ROWS, ADAPTS>(c, i, table, pipes, at);
-        } else if (threadIdx.x == CONSUMERS + LN_WARP) {
-            produce_rows<ROWS, ADAPTS>(c, i, table, pipes, x_at);
-        }
+        if (c.linears[i].normalizes)
+            normalize(c, i, sums, shared);
+        if (ADAPTS && c.linears[i].is_wide)
+            consume<ROWS, ADAPTS, ADAPTS>(c, i, table, pipes, sums, at, x_at);
+        else
+            consume<ROWS, ADAPTS, false>(c, i, table, pipes, sums, at, x_at);
+        if (i + 1 < c.n_linears)
+            arrive_block(&c.memory->counts.done[i], c.linears[i].gemm.p.converts);
     }
 #endif
 }
@@ -289,14 +310,23 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
     }
 }
 
-/* Divides the K splits of a linear's output tiles among blocks. */
-static int schedule(const ln_gemm_args &args, unsigned n_sms, small_m_args *a) {
-    unsigned columns = args.parts[0].gate != NULL ? TILE_N / 2 : TILE_N;
+/* Divides the K splits of a linear's output tiles among blocks. Gated linears whose rows may have
+ * adapters take wide units where each block has at least a whole one: then the block in front has
+ * sent its partial sums long before they are needed, as it begins with them. */
+static int schedule(const ln_gemm_args &args, unsigned n_sms, bool adapts, fused_linear *l) {
+    small_m_args *a = &l->gemm;
+    unsigned columns = l->has_gate ? TILE_N / 2 : TILE_N, n_wide;
+    n_wide = ln_gemm_output_tiles(args, TILE_N) * LN_K_SPLITS;
+    l->is_wide = adapts && l->has_gate && args.parts[0].epilogue.residual == NULL &&
+                 n_wide >= LN_K_SPLITS * n_sms;
     a->p = args;
-    a->n_items = ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
+    a->n_items = l->is_wide ? n_wide : ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
     a->per_block = ln_ceil_div(a->n_items, n_sms);
-    unsigned rows = stage_shape<64>::UNIT_ROWS / (args.parts[0].gate != NULL ? 2 : 1);
-    return map_parts(LN_LAYOUT_BF16, args, rows, stage_shape<64>::TILES, a->weights, &a->gate);
+    if (l->is_wide)
+        return map_parts(LN_LAYOUT_BF16, args, stage_shape<64, true>::UNIT_ROWS / 2,
+                         stage_shape<64, true>::W_TILES, a->weights, &a->gate);
+    unsigned rows = stage_shape<64>::UNIT_ROWS / (l->has_gate ? 2 : 1);
+    return map_parts(LN_LAYOUT_BF16, args, rows, stage_shape<64>::W_TILES, a->weights, &a->gate);
 }
 
 template <int ROWS, bool ADAPTS>
@@ -310,7 +340,7 @@ static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
         code = ln_max_shared_bytes(&shared);
     for (unsigned i = 0; i < c.n_linears && code == 0; i++) {
         small_m_args *a = &c.linears[i].gemm;
-        code = schedule(plan->args[i], n_sms, a);
+        code = schedule(plan->args[i], n_sms, ADAPTS, &c.linears[i]);
         n_blocks = ADAPTS ? n_sms : max(n_blocks, ln_ceil_div(a->n_items, a->per_block));
     }
     if (code != 0)

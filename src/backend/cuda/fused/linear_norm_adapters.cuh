@@ -19,6 +19,7 @@
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ADAPTERS_CUH
 
 #include "backend/cuda/fused/linear_norm_args.cuh"
+#include "backend/cuda/ptx/evict_first.cuh"
 #include "backend/cuda/ptx/mma_16.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -171,8 +172,8 @@ static __device__ __forceinline__ void load_a(const fused_linear &l, const adapt
         from += threadIdx.x % LN_WARP;
 #pragma unroll
         for (unsigned k = 0; k < CHUNK_STEPS; k++)
-            a[c][k] =
-                2 * chunk < l.gemm.p.n_tiles ? __ldg(from + k * LN_WARP) : make_uint4(0, 0, 0, 0);
+            a[c][k] = 2 * chunk < l.gemm.p.n_tiles ? ln_load_evict_first(from + k * LN_WARP)
+                                                   : make_uint4(0, 0, 0, 0);
     }
 }
 
@@ -321,6 +322,14 @@ static __device__ __forceinline__ void shrink(const fused_args &c, unsigned numb
         shrink_item(c, l, number, table, item, n, a);
         sync_shrink();
     }
+}
+
+/* What the warps of adapters do in all. */
+static __device__ __forceinline__ void shrink_all(const fused_args &c, adapter_table *table) {
+    fill_table(c.adapters, table);
+#pragma unroll 1
+    for (unsigned i = 0; i < c.n_linears; i++)
+        shrink(c, i, table);
 }
 
 #endif

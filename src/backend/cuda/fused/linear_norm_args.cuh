@@ -12,17 +12,19 @@
 
 enum {
     MAX_LINEARS = LN_LINEAR_NORM_MAX_TASKS,
-    MAX_X_STAGES = 5, /* of activations */
+    MAX_X_STAGES = 5,        /* of activations */
+    WEIGHT_STEP_BYTES = 512, /* fragments of 16 rows by 16 columns */
     TILE_N = 64,
-    TILE_OUT_STRIDE = TILE_N + 4, /* floats of a row of an output tile in shared memory */
-    TILE_OUT_BYTES = ACT_TILE_ROWS * TILE_OUT_STRIDE * 4,
-    ROW_FLOATS = ACT_TILE_ROWS * TILE_N, /* of a residual tile, or of a norm's row */
+    TILE_OUT_BYTES = ACT_TILE_ROWS * (TILE_N + 4) * 4, /* output tile in shared memory */
+    ROW_FLOATS = ACT_TILE_ROWS * TILE_N,               /* of a residual tile, or of a norm's row */
     STAGES_OFFSET = (TILE_OUT_BYTES + ROW_FLOATS * 4 + 1023) / 1024 * 1024,
     STATIC_SHARED = 1024, /* at most, that the kernel declares; with adapters */
     STATIC_SHARED_ADAPTERS = 16 * 1024,
     VPT = LN_NORM_VTHREADS / CONSUMERS /* virtual threads of a norm in each consumer thread */
 };
 static_assert(ROW_FLOATS * 4 <= TILE_OUT_BYTES, "a norm's row lies where output tiles do");
+static_assert(ACT_TILE_ROWS * (2 * TILE_N + 4) * 4 <= STAGES_OFFSET,
+              "a wide unit's output tile lies where others and their residuals do");
 
 /* Grid-wide counters, all 0 between kernels. */
 typedef struct grid_counts {
@@ -38,17 +40,17 @@ typedef struct fused_workspace {
         grid_counts counts;
         char line[128];
     };
-    uint4 partials[][4][CONSUMERS]; /* [blocks] sums, all bits 0 between kernels */
+    uint4 partials[][8][CONSUMERS]; /* [blocks] sums, all bits 0 between kernels */
 } fused_workspace;
 
 static_assert(sizeof(fused_workspace) == LN_LINEAR_NORM_COUNTER_BYTES &&
-                  sizeof(uint4[4][CONSUMERS]) == LN_LINEAR_NORM_BLOCK_BYTES,
+                  sizeof(uint4[8][CONSUMERS]) == LN_LINEAR_NORM_BLOCK_BYTES,
               "as ln_fused_workspace_bytes has it");
 
 /* Linears that multiply the same activations, with the norm in front of them if there is one. */
 typedef struct fused_linear {
     small_m_args gemm;
-    bool has_gate, normalizes;
+    bool has_gate, is_wide, normalizes;
     ln_norm norm; /* of `from`, float32 [n_rows][dim], of which `rows` are gathered unless NULL */
     const float *from;
     const int32_t *rows;
@@ -83,11 +85,13 @@ typedef struct fused_args {
 enum {
     SHRINK_WARPS = 4,
     SHRINK_THREADS = SHRINK_WARPS * LN_WARP,
-    FIRST_SHRINK_THREAD = SMALL_M_THREADS,
-    CHUNK_STEPS = 8, /* K steps whose sum is of its own */
+    FIRST_SHRINK_THREAD = SMALL_M_THREADS + 2 * LN_WARP, /* a warpgroup, for setmaxnreg */
+    CHUNK_STEPS = 8,                                     /* K steps whose sum is of its own */
     PART_CHUNKS = 8,
     CHUNKS = PART_CHUNKS / SHRINK_WARPS, /* of a warp */
-    PASS_ROWS = 8                        /* of a run that are multiplied at once */
+    PASS_ROWS = 8,                       /* of a run that are multiplied at once */
+    CONSUMER_REGISTERS = 144,            /* of a thread; all have 128 at first */
+    OTHER_REGISTERS = 112
 };
 static_assert(PART_CHUNKS * CHUNK_STEPS * LN_ADAPTER_TILE == LN_LINEAR_NORM_PART_COLS,
               "parts as those who plan know them");
@@ -97,7 +101,21 @@ static_assert((int)LN_LINEAR_NORM_MAX_ADAPTER_ITEMS <= (int)LN_SHRINK_PARTIALS &
               "ln_adapter_scratch has room for partial sums, counters, and a list of all linears");
 static_assert(2 * LN_WARP == (int)LN_ADAPTER_LIST_ROWS, "a warp finds the tiles of all runs");
 
-template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, false>;
+/* A unit has 64 columns, of a gated linear 32 of each half, by two warpgroups with half of the rows
+ * each. A wide one has 64 of each half of a gated linear, a warpgroup's each: weights and
+ * activations are read from shared memory, and activations from L2, half as often, and a half's
+ * warpgroup multiplies its own adapters alone. A stage of its weights has half of the K. */
+template <int ROWS, bool WIDE = false>
+struct stage_shape : small_m_stage<LN_LAYOUT_BF16, ROWS, false> {
+    typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> narrow;
+    static constexpr bool IS_WIDE = WIDE;
+    static constexpr unsigned UNIT_ROWS = narrow::UNIT_ROWS * (WIDE ? 2 : 1);
+    static constexpr unsigned N_ACC = narrow::N_ACC * (WIDE ? 2 : 1);
+    static constexpr unsigned W_TILES = narrow::TILES / (WIDE ? 2 : 1); /* of a row in a stage */
+    static constexpr unsigned GROUP_ROWS = narrow::GROUP_ROWS * (WIDE ? 2 : 1);
+    static constexpr unsigned GATE = UNIT_ROWS * LN_WEIGHT_TILE_ROWS / 2; /* a gate's column */
+    static constexpr unsigned OUT_STRIDE = UNIT_ROWS * LN_WEIGHT_TILE_ROWS + 4; /* floats */
+};
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -144,6 +162,8 @@ static_assert(sizeof(adapter_table) + sizeof(pipeline_barriers) + 256 <= STATIC_
 /* ---------------------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ weight_unit find_unit(const fused_linear &l, unsigned number) {
+    if (l.is_wide)
+        return find_unit<stage_shape<64, true>, true>(l.gemm.p, number);
     return l.has_gate ? find_unit<stage_shape<64>, true>(l.gemm.p, number)
                       : find_unit<stage_shape<64>, false>(l.gemm.p, number);
 }

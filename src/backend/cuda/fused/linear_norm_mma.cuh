@@ -15,115 +15,157 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Multiplies the next stage of activations, TILES of its tiles, by these fragments of the next
- * stage of weights. */
-template <int ROWS, int TILES, unsigned X_STAGES>
-static __device__ __forceinline__ void
-multiply_fragments(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
-                   ln_pipeline_stage &x_at, uint4 (&steps)[4 * TILES],
-                   float (&sum)[stage_shape<ROWS>::N_ACC]) {
-    typedef stage_shape<ROWS> shape;
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *x =
-        pipes.x + x_at.index * shape::X_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
-    ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
-    ln_wgmma_fence();
+/* Where a warpgroup's rows of a stage of activations are. */
+template <typename SHAPE>
+static __device__ __forceinline__ const char *x_of(const pipelines &pipes,
+                                                   const ln_pipeline_stage &x_at) {
+    return pipes.x + x_at.index * SHAPE::X_BYTES +
+           threadIdx.x / LN_WARP / SHAPE::UNIT_ROWS * (SHAPE::GROUP_ROWS * 128);
+}
+
+/* Four K steps, a tile of activations. */
+template <int N>
+static __device__ __forceinline__ void multiply_tile(const uint4 *steps, const char *x,
+                                                     float (&sum)[N]) {
 #pragma unroll
-    for (int k = 0; k < 4 * TILES; k++)
-        ln_wgmma_small_n(sum, steps[k],
-                         ln_wgmma_desc_swizzle128(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
-    ln_wgmma_commit();
-    if (lane == 0)
+    for (int k = 0; k < 4; k++)
+        ln_wgmma_small_n(sum, steps[k], ln_wgmma_desc_swizzle128(x + k * 32));
+}
+
+static __device__ __forceinline__ void release_weights(const fused_args &c, const pipelines &pipes,
+                                                       ln_pipeline_stage &at) {
+    if (threadIdx.x % LN_WARP == 0)
         ln_mbarrier_arrive(&pipes.bars->empty[at.index]);
+    ln_pipeline_advance(at, c.n_stages);
+}
+
+/* Releases a stage of activations once its products are there. */
+template <unsigned X_STAGES, int N_STEPS, int N>
+static __device__ __forceinline__ void release_x(const pipelines &pipes, ln_pipeline_stage &x_at,
+                                                 uint4 (&steps)[N_STEPS], float (&sum)[N]) {
     ln_wgmma_wait<0>();
 #pragma unroll
-    for (int k = 0; k < 4 * TILES; k++)
+    for (int k = 0; k < N_STEPS; k++)
         ln_wgmma_keep(steps[k]);
     ln_wgmma_keep(sum);
-    if (lane == 0)
+    if (threadIdx.x % LN_WARP == 0)
         ln_mbarrier_arrive(&pipes.bars->x_empty[x_at.index]);
-    ln_pipeline_advance(at, c.n_stages);
     ln_pipeline_advance(x_at, X_STAGES);
 }
 
-/* Accumulates the first TILES K tiles of the next stage. */
-template <int ROWS, int TILES, unsigned X_STAGES>
+/* Accumulates the first TILES K tiles of the next stage of activations. A tile's fragments are
+ * loaded while the one before is multiplied. */
+template <typename SHAPE, int TILES, unsigned X_STAGES>
 static __device__ __forceinline__ void
 multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
-               ln_pipeline_stage &x_at, float (&sum)[stage_shape<ROWS>::N_ACC]) {
-    typedef stage_shape<ROWS> shape;
+               ln_pipeline_stage &x_at, float (&sum)[SHAPE::N_ACC]) {
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
-                    warp % shape::UNIT_ROWS * (shape::TILES * shape::TILE_BYTES);
+    const char *w =
+        pipes.weights + lane * 16 + warp % SHAPE::UNIT_ROWS * (SHAPE::W_TILES * SHAPE::TILE_BYTES);
+    const char *x = x_of<SHAPE>(pipes, x_at);
     uint4 steps[4 * TILES];
-    ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
 #pragma unroll
-    for (int k = 0; k < 4 * TILES; k++)
-        steps[k] = *(const uint4 *)(w + k * 512);
-    multiply_fragments<ROWS, TILES, X_STAGES>(c, pipes, at, x_at, steps, sum);
+    for (int tile = 0; tile < TILES; tile++) {
+        if (tile == 0 || SHAPE::IS_WIDE)
+            ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
+        const char *from =
+            w + at.index * SHAPE::W_BYTES + (SHAPE::IS_WIDE ? 0 : tile * (int)SHAPE::TILE_BYTES);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            steps[4 * tile + k] = *(const uint4 *)(from + k * WEIGHT_STEP_BYTES);
+        if (tile == 0)
+            ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
+        ln_wgmma_fence();
+        multiply_tile(steps + 4 * tile, x + tile * SHAPE::PART_BYTES, sum);
+        ln_wgmma_commit();
+        if (tile == TILES - 1 || SHAPE::IS_WIDE)
+            release_weights(c, pipes, at);
+    }
+    release_x<X_STAGES>(pipes, x_at, steps, sum);
 }
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 
 /* Accumulates the next TILES tiles of activations, of which tiles [begin, end) of adapters from
  * `first` on are this warp's. */
-template <int ROWS, int TILES, unsigned X_STAGES>
+template <typename SHAPE, int TILES, unsigned X_STAGES>
 static __device__ __forceinline__ void multiply_low(const fused_args &c, const pipelines &pipes,
                                                     unsigned first, unsigned begin, unsigned end,
                                                     ln_pipeline_stage &at, ln_pipeline_stage &x_at,
-                                                    float (&sum)[stage_shape<ROWS>::N_ACC]) {
-    typedef stage_shape<ROWS> shape;
-    constexpr unsigned STEP_BYTES = shape::W_BYTES / LN_ADAPTER_STAGE_STEPS;
+                                                    float (&sum)[SHAPE::N_ACC]) {
+    constexpr unsigned STEP_BYTES = SHAPE::W_BYTES / LN_ADAPTER_STAGE_STEPS,
+                       STEP_ROWS = STEP_BYTES / WEIGHT_STEP_BYTES;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
-                    warp % shape::UNIT_ROWS * (STEP_BYTES / shape::UNIT_ROWS);
+    const char *w = pipes.weights + at.index * SHAPE::W_BYTES + lane * 16 +
+                    warp % STEP_ROWS * WEIGHT_STEP_BYTES;
     uint4 steps[4 * TILES];
     ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
 #pragma unroll
     for (unsigned k = 0; k < 4 * TILES; k++)
         steps[k] = first + k >= begin && first + k < end ? *(const uint4 *)(w + k * STEP_BYTES)
                                                          : make_uint4(0, 0, 0, 0);
-    multiply_fragments<ROWS, TILES, X_STAGES>(c, pipes, at, x_at, steps, sum);
+    ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
+    ln_wgmma_fence();
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+        multiply_tile(steps + 4 * tile, x_of<SHAPE>(pipes, x_at) + tile * SHAPE::PART_BYTES, sum);
+    ln_wgmma_commit();
+    release_weights(c, pipes, at);
+    release_x<X_STAGES>(pipes, x_at, steps, sum);
+}
+
+/* Releases a stage that has nothing for this warpgroup, once it is there: a barrier's phases are
+ * waited for one after another. */
+template <typename SHAPE, unsigned X_STAGES>
+static __device__ __forceinline__ void skip_stage(const fused_args &c, const pipelines &pipes,
+                                                  ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
+    ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
+    ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
+    release_weights(c, pipes, at);
+    if (threadIdx.x % LN_WARP == 0)
+        ln_mbarrier_arrive(&pipes.bars->x_empty[x_at.index]);
+    ln_pipeline_advance(x_at, X_STAGES);
 }
 
 /* Adds the K split of adapters, if there are any, to a unit's sums. */
-template <int ROWS, unsigned X_STAGES>
+template <typename SHAPE, unsigned X_STAGES>
 static __device__ __forceinline__ void
 add_adapters(const fused_args &c, const fused_linear &l, const adapter_list *list,
              const pipelines &pipes, ln_pipeline_stage &at, ln_pipeline_stage &x_at,
-             float (&total)[stage_shape<ROWS>::N_ACC]) {
-    typedef stage_shape<ROWS> shape;
+             float (&total)[SHAPE::N_ACC]) {
     if (list == NULL)
         return;
     unsigned begin = 0, end = list->n;
     if (l.has_gate) { /* half of the warps have the gate's columns */
-        bool is_gate = threadIdx.x / LN_WARP % shape::UNIT_ROWS >= shape::UNIT_ROWS / 2;
+        bool is_gate = threadIdx.x / LN_WARP % SHAPE::UNIT_ROWS >= SHAPE::UNIT_ROWS / 2;
         begin = is_gate ? list->n_up : 0;
         end = is_gate ? list->n : list->n_up;
     }
-    float sum[shape::N_ACC];
+    float sum[SHAPE::N_ACC];
 #pragma unroll
-    for (unsigned i = 0; i < shape::N_ACC; i++)
+    for (unsigned i = 0; i < SHAPE::N_ACC; i++)
         sum[i] = 0.0f;
 #pragma unroll 1
     for (unsigned first = 0; first < list->n; first += LN_ADAPTER_STAGE_STEPS)
-        if (list->n - first > 4)
-            multiply_low<ROWS, 2, X_STAGES>(c, pipes, first, begin, end, at, x_at, sum);
+        if (SHAPE::IS_WIDE && (first >= end || first + LN_ADAPTER_STAGE_STEPS <= begin))
+            skip_stage<SHAPE, X_STAGES>(c, pipes, at, x_at);
+        else if (list->n - first > 4)
+            multiply_low<SHAPE, 2, X_STAGES>(c, pipes, first, begin, end, at, x_at, sum);
         else
-            multiply_low<ROWS, 1, X_STAGES>(c, pipes, first, begin, end, at, x_at, sum);
+            multiply_low<SHAPE, 1, X_STAGES>(c, pipes, first, begin, end, at, x_at, sum);
 #pragma unroll
-    for (unsigned i = 0; i < shape::N_ACC; i++)
+    for (unsigned i = 0; i < SHAPE::N_ACC; i++)
         total[i] += sum[i];
 }
 
 /* ---- epilogue -------------------------------------------------------------------------------- */
 
 /* A thread's accumulators in shared memory, [row][column], a gate's behind the others. */
-template <int ROWS> static __device__ __forceinline__ float *thread_tile(float *sums) {
-    typedef stage_shape<ROWS> shape;
+template <typename SHAPE> static __device__ __forceinline__ float *thread_tile(float *sums) {
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned row = warp / shape::UNIT_ROWS * shape::GROUP_ROWS + lane % 4 * 2;
-    return sums + row * TILE_OUT_STRIDE + warp % shape::UNIT_ROWS * LN_WEIGHT_TILE_ROWS + lane / 4;
+    unsigned row = warp / SHAPE::UNIT_ROWS * SHAPE::GROUP_ROWS + lane % 4 * 2;
+    return sums + row * SHAPE::OUT_STRIDE + warp % SHAPE::UNIT_ROWS * LN_WEIGHT_TILE_ROWS +
+           lane / 4;
 }
 
 /* Queues the residual of an output tile for shared memory, [row][column], where the epilogue is
@@ -145,13 +187,13 @@ static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p,
     ln_cp_async_commit();
 }
 
-/* Two columns of a row of results. */
-template <bool GATE>
+/* Two columns of a row of results. GATE: columns before the gate's, or 0. */
+template <unsigned GATE>
 static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, const float *sums,
                                                       const float *residual, size_t column) {
     float2 u = *(const float2 *)sums, r = {};
-    if (GATE) {
-        float2 g = *(const float2 *)(sums + TILE_N / 2);
+    if (GATE > 0) {
+        float2 g = *(const float2 *)(sums + GATE);
         return make_float2(e.scale * ln_gated(LN_ACT_SILU, true, g.x, u.x),
                            e.scale * ln_gated(LN_ACT_SILU, true, g.y, u.y));
     }
@@ -165,10 +207,10 @@ static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, cons
 
 /* Stores an output tile where the epilogue is plain. A thread takes eight columns of a row whose
  * bf16 lie together in the next linear's activation tiles: two of every eight of 32. */
-template <int ROWS, bool GATE>
+template <typename SHAPE, int ROWS, unsigned GATE>
 static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const weight_unit &unit,
                                                    const float *sums, const float *residual) {
-    constexpr unsigned N8_TILES = TILE_N / 8 / (GATE ? 2 : 1);
+    constexpr unsigned N8_TILES = (GATE > 0 ? GATE : (unsigned)TILE_N) / 8;
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * N8_TILES; i += CONSUMERS) {
@@ -178,7 +220,7 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
         uint32_t words[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            y[j] = epilogue_two<GATE>(e, sums + row * TILE_OUT_STRIDE + first + 8 * j,
+            y[j] = epilogue_two<GATE>(e, sums + row * SHAPE::OUT_STRIDE + first + 8 * j,
                                       residual + row * TILE_N + first + 8 * j, column + 8 * j);
             words[j] = ln_pack_bf16(y[j].x, y[j].y);
         }
@@ -196,39 +238,38 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
 }
 
 /* The same for any epilogue; rarely run. */
-template <int ROWS>
+template <typename SHAPE, int ROWS>
 static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const weight_unit &unit,
                                                  bool has_gate, const float *sums) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
-    const unsigned n_columns = has_gate ? TILE_N / 2 : TILE_N;
+    const unsigned n_columns = has_gate ? SHAPE::GATE : (unsigned)TILE_N;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * n_columns; i += CONSUMERS) {
         unsigned row = i / n_columns, column = unit.row * LN_WEIGHT_TILE_ROWS + i % n_columns;
-        const float *u = sums + row * TILE_OUT_STRIDE + i % n_columns;
+        const float *u = sums + row * SHAPE::OUT_STRIDE + i % n_columns;
         if (row < p.n_rows && column < e.n_out)
-            ln_finish(e, row, column, *u, has_gate ? u[TILE_N / 2] : 0.0f);
+            ln_finish(e, row, column, *u, has_gate ? u[SHAPE::GATE] : 0.0f);
     }
 }
 
 /* Epilogue of an output tile. sums: TILE_OUT_BYTES, and the residual behind them. */
-template <int ROWS>
+template <typename SHAPE, int ROWS>
 static __device__ __forceinline__ void store_tile(const fused_linear &l, const weight_unit &unit,
-                                                  const float (&total)[stage_shape<ROWS>::N_ACC],
-                                                  float *sums) {
+                                                  const float (&total)[SHAPE::N_ACC], float *sums) {
     const ln_gemm_args &p = l.gemm.p;
-    float *own = thread_tile<ROWS>(sums), *residual = sums + TILE_OUT_BYTES / 4;
+    float *own = thread_tile<SHAPE>(sums), *residual = sums + TILE_OUT_BYTES / 4;
     ln_cp_async_wait<0>(); /* the residual */
     ln_norm_sync<VPT>();   /* the last tile's results are stored */
 #pragma unroll
-    for (int i = 0; i < stage_shape<ROWS>::N_ACC; i++)
-        own[(i / 4 * 8 + i % 2) * TILE_OUT_STRIDE + i % 4 / 2 * 8] = total[i];
+    for (int i = 0; i < SHAPE::N_ACC; i++)
+        own[(i / 4 * 8 + i % 2) * SHAPE::OUT_STRIDE + i % 4 / 2 * 8] = total[i];
     ln_norm_sync<VPT>();
     if (!ln_epilogue_is_plain(p.parts[unit.part].epilogue))
-        store_any<ROWS>(p, unit, l.has_gate, sums);
-    else if (l.has_gate)
-        store_plain<ROWS, true>(p, unit, sums, residual);
+        store_any<SHAPE, ROWS>(p, unit, l.has_gate, sums);
+    else if (SHAPE::IS_WIDE || l.has_gate)
+        store_plain<SHAPE, ROWS, SHAPE::GATE>(p, unit, sums, residual);
     else
-        store_plain<ROWS, false>(p, unit, sums, residual);
+        store_plain<SHAPE, ROWS, 0>(p, unit, sums, residual);
 }
 
 /* ---- split-K --------------------------------------------------------------------------------- */

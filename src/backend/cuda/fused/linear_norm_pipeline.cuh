@@ -20,26 +20,25 @@ static __device__ __forceinline__ void init_pipelines(unsigned n_stages, pipelin
 }
 
 /* Fetches the weight tiles of these K splits of a unit by TMA, stage after stage; by one thread. */
-template <int ROWS>
+template <typename SHAPE>
 static __device__ __forceinline__ void
 produce_splits(const fused_args &c, const fused_linear &l, const split_range &range,
                const weight_unit &unit, const pipelines &pipes, ln_pipeline_stage &at) {
-    typedef stage_shape<ROWS> shape;
     const small_m_args &a = l.gemm;
     const CUtensorMap *map = &a.weights[unit.part];
     int row = (int)unit.row;
     for (unsigned k_split = range.begin; k_split < range.end; k_split++) {
         int end = (int)first_tile_of(a.p, k_split + 1);
 #pragma unroll 1
-        for (int tile = (int)first_tile_of(a.p, k_split); tile < end; tile += shape::TILES) {
+        for (int tile = (int)first_tile_of(a.p, k_split); tile < end; tile += SHAPE::W_TILES) {
             uint64_t *full = &pipes.bars->full[at.index];
-            char *to = pipes.weights + at.index * shape::W_BYTES;
-            int first = tile * (int)(shape::TILE_BYTES / 128);
+            char *to = pipes.weights + at.index * SHAPE::W_BYTES;
+            int first = tile * (int)(SHAPE::TILE_BYTES / 128);
             ln_mbarrier_wait(&pipes.bars->empty[at.index], at.phase);
-            ln_mbarrier_expect_tx(full, shape::W_BYTES);
-            ln_tma_load(to, map, 0, first, row, full);
+            ln_mbarrier_expect_tx(full, SHAPE::W_BYTES);
+            ln_tma_load_evict_first(to, map, 0, first, row, full);
             if (l.has_gate)
-                ln_tma_load(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
+                ln_tma_load_evict_first(to + SHAPE::W_BYTES / 2, &a.gate, 0, first, row, full);
             ln_pipeline_advance(at, c.n_stages);
         }
     }
@@ -76,8 +75,8 @@ produce_split_rows(const ln_gemm_args &p, const split_range &range, const pipeli
     }
 }
 
-/* Fetches B of a unit's columns: [tile][row of weight tiles]. Of a gated linear a tile has half of
- * them. */
+/* Fetches B of a unit's columns: [tile][row of weight tiles]. Of a gated linear a tile has those of
+ * its half, which are 32 unless the unit is wide. */
 template <int ROWS>
 static __device__ __forceinline__ void produce_b(const fused_args &c, const fused_linear &l,
                                                  const weight_unit &unit, const adapter_list &list,
@@ -86,7 +85,8 @@ static __device__ __forceinline__ void produce_b(const fused_args &c, const fuse
     typedef stage_shape<ROWS> shape;
     constexpr unsigned STEPS = LN_ADAPTER_STAGE_STEPS, STEP_BYTES = shape::W_BYTES / STEPS,
                        ROW_BYTES = STEP_BYTES / shape::UNIT_ROWS;
-    unsigned bytes = l.has_gate ? STEP_BYTES / 2 : STEP_BYTES;
+    bool has_half = l.has_gate && !l.is_wide;
+    unsigned bytes = has_half ? STEP_BYTES / 2 : STEP_BYTES;
 #pragma unroll 1
     for (unsigned first = 0; first < list.n; first += STEPS) {
         unsigned here = min(list.n - first, STEPS);
@@ -97,11 +97,11 @@ static __device__ __forceinline__ void produce_b(const fused_args &c, const fuse
 #pragma unroll
         for (unsigned i = 0; i < STEPS; i++) {
             const adapter_tile &tile = table->tiles[list.first + first + min(i, here - 1)];
-            unsigned skipped = l.has_gate && first + i >= list.n_up ? bytes : 0;
+            unsigned skipped = has_half && first + i >= list.n_up ? bytes : 0;
             const char *from = tile.b + (size_t)(unit.row / shape::UNIT_ROWS) * tile.b_stride +
                                unit.row % shape::UNIT_ROWS * ROW_BYTES;
             if (i < here)
-                ln_cp_async_bulk(to + i * STEP_BYTES + skipped, from, bytes, full);
+                ln_cp_async_bulk_evict_first(to + i * STEP_BYTES + skipped, from, bytes, full);
         }
         ln_pipeline_advance(at, c.n_stages);
     }

@@ -8,7 +8,7 @@
 enum {
     LN_DECODE_WORKSPACE_BYTES = 8 << 20,
     LN_LINEAR_NORM_COUNTER_BYTES = 128,
-    LN_LINEAR_NORM_BLOCK_BYTES = 16 * 1024 /* partial sums of a block, of which an SM has one */
+    LN_LINEAR_NORM_BLOCK_BYTES = 32 * 1024 /* partial sums of a block, of which an SM has one */
 };
 
 static inline size_t ln_fused_workspace_bytes(unsigned n_sms) {

@@ -56,19 +56,19 @@ static __device__ __forceinline__ void load_partial(const small_m_args &a,
 /* K splits that follow those of another CTA, whose sums may not be there yet: the first of them is
  * `total`, these come behind it. */
 enum { MAX_DEFERRED = 2 };
-template <int N> struct deferred_splits {
-    float sums[MAX_DEFERRED][N];
+template <int N, unsigned MAX = MAX_DEFERRED> struct deferred_splits {
+    float sums[MAX > 0 ? MAX : 1][N];
     unsigned n; /* with the first */
 };
 
-template <int N>
+template <int N, unsigned MAX>
 static __device__ __forceinline__ void
-defer_split(const float (&sum)[N], deferred_splits<N> &deferred, float (&total)[N]) {
+defer_split(const float (&sum)[N], deferred_splits<N, MAX> &deferred, float (&total)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++)
         total[i] = deferred.n == 0 ? sum[i] : total[i];
 #pragma unroll
-    for (unsigned k = 0; k < MAX_DEFERRED; k++)
+    for (unsigned k = 0; MAX > 0 && k < MAX; k++)
 #pragma unroll
         for (int i = 0; i < N; i++)
             deferred.sums[k][i] = k + 1 == deferred.n ? sum[i] : deferred.sums[k][i];
@@ -76,16 +76,16 @@ defer_split(const float (&sum)[N], deferred_splits<N> &deferred, float (&total)[
 }
 
 /* What was loaded of the CTA in front, the deferred K splits, and `sum`, in order. */
-template <int N>
+template <int N, unsigned MAX>
 static __device__ __forceinline__ void add_deferred(const float (&taken)[N],
-                                                    deferred_splits<N> &deferred,
+                                                    deferred_splits<N, MAX> &deferred,
                                                     const float (&sum)[N], float (&total)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
         float y = taken[i];
         y = deferred.n > 0 ? y + total[i] : y;
 #pragma unroll
-        for (unsigned k = 0; k < MAX_DEFERRED; k++)
+        for (unsigned k = 0; MAX > 0 && k < MAX; k++)
             y = k + 1 < deferred.n ? y + deferred.sums[k][i] : y;
         total[i] = y + sum[i];
     }
@@ -103,8 +103,7 @@ template <int LAYOUT> static __device__ __forceinline__ uint32_t encode_partial(
     return ~(bits == 0xffffffffu ? 0x7fffffffu : bits);
 }
 
-template <int LAYOUT>
-static __device__ __forceinline__ float4 decode_partial(const uint4 &four) {
+template <int LAYOUT> static __device__ __forceinline__ float4 decode_partial(const uint4 &four) {
     constexpr uint32_t INVERTED = LAYOUT == LN_LAYOUT_INT8_ROW ? 0x80000000u : 0xffffffffu;
     return make_float4(__uint_as_float(four.x ^ INVERTED), __uint_as_float(four.y ^ INVERTED),
                        __uint_as_float(four.z ^ INVERTED), __uint_as_float(four.w ^ INVERTED));

@@ -523,9 +523,9 @@ static void chains_of_many_rows_are_those_of_single_kernels(void **state) {
         {"wide, many rows", LN_DTYPE_BF16, .n_cached = 5, .n_rows = 64, .dim = 4608,
          .n_hidden = 9216, .head_dim = 128, .n_heads = 24, .kv_heads = 4, .n_layers = 1,
          .n_steps = 2, .norm = LN_NORM_RMS_PLUS_ONE},
-        {"wide units, part of the last", LN_DTYPE_BF16, .n_rows = 33, .n_hidden = 10000,
+        {"many columns, part of the last unit", LN_DTYPE_BF16, .n_rows = 33, .n_hidden = 10000,
          .n_layers = 1},
-        {"wide units, few rows", LN_DTYPE_BF16, .n_rows = 9, .n_hidden = 17000, .n_layers = 1},
+        {"many columns, few rows", LN_DTYPE_BF16, .n_rows = 9, .n_hidden = 17000, .n_layers = 1},
     };
     check_cases(cases, sizeof cases / sizeof *cases);
 }
@@ -585,12 +585,14 @@ static void chains_with_adapters_are_those_of_single_kernels(void **state) {
          .n_hidden = 1536},
         {"adapters, no whole tiles", LN_DTYPE_BF16, .n_rows = 33, .n_slots = 4, .n_hidden = 1000},
         {"adapters, half of 128", LN_DTYPE_BF16, .n_rows = 16, .n_slots = 4, .n_hidden = 1600},
-        {"adapters, wide units", LN_DTYPE_BF16, .n_rows = 64, .n_slots = 16, .rank = 16,
-         .n_hidden = 9216, .n_layers = 2},
+        {"adapters, wide units", LN_DTYPE_BF16, .n_rows = 33, .n_slots = 16, .rank = 16,
+         .dim = 1536, .n_hidden = 9216, .n_layers = 1},
         {"adapters, wide units, part of the last", LN_DTYPE_BF16, .n_rows = 20, .n_slots = 5,
-         .n_hidden = 10000, .n_layers = 1},
+         .dim = 640, .n_hidden = 10000, .n_layers = 1},
         {"one adapter, wide units", LN_DTYPE_BF16, .n_rows = 40, .n_slots = 1, .rank = 70,
          .n_hidden = 8704, .n_layers = 1},
+        {"nine rows, adapters, wide units", LN_DTYPE_BF16, .n_rows = 9, .n_slots = 3, .dim = 1024,
+         .n_hidden = 9216, .n_layers = 1},
         {"an adapter for each row", LN_DTYPE_BF16, .n_rows = 64, .n_slots = 64, .rank = 16,
          .n_hidden = 1536},
     };

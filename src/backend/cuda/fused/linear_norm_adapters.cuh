@@ -13,7 +13,7 @@
  * partial sums or its x any more.
  *
  * A row that has Inf, of K that is no multiple of 1024, may get NaN where the other kernels have
- * Inf.
+ * Inf; and where A x of one half of a gated linear is Inf, the other half may have NaN or not.
  */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ADAPTERS_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ADAPTERS_CUH

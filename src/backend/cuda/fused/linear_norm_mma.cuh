@@ -252,7 +252,8 @@ static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const we
     }
 }
 
-/* Epilogue of an output tile. sums: TILE_OUT_BYTES, and the residual behind them. */
+/* Epilogue of an output tile. sums: TILE_OUT_BYTES, and the residual behind them; of a wide unit,
+ * which has no residual, both together. */
 template <typename SHAPE, int ROWS>
 static __device__ __forceinline__ void store_tile(const fused_linear &l, const weight_unit &unit,
                                                   const float (&total)[SHAPE::N_ACC], float *sums) {

@@ -3,7 +3,7 @@
 #ifndef LN_BACKEND_CUDA_PTX_EVICT_FIRST_CUH
 #define LN_BACKEND_CUDA_PTX_EVICT_FIRST_CUH
 
-#include <cuda_runtime.h>
+#include "backend/cuda/ptx/shared_address.cuh"
 
 /* What createpolicy.fractional.L2::evict_first makes. */
 #define LN_L2_EVICT_FIRST 0x12f0000000000000ull
@@ -16,5 +16,19 @@ static __device__ __forceinline__ uint4 ln_load_evict_first(const uint4 *from) {
         : "l"(from), "l"(LN_L2_EVICT_FIRST));
     return four;
 }
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/* cp.async.bulk: `bytes`, a multiple of 16, from global to shared memory; completes on the barrier.
+ */
+static __device__ __forceinline__ void
+ln_cp_async_bulk_evict_first(void *to, const void *from, unsigned bytes, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1], %2, [%3], %4;" ::"r"(ln_shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(ln_shared_address(barrier)), "l"(LN_L2_EVICT_FIRST)
+                 : "memory");
+}
+
+#endif
 
 #endif

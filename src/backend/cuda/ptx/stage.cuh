@@ -26,16 +26,12 @@ static __device__ __forceinline__ void ln_stage_arrive(uint64_t *barrier) {
 }
 
 /* cp.async.bulk with the policy evict_first: `bytes`, a multiple of 16, whose arrival completes the
- * barrier's phase. Weights are read once in a step, so they leave the L2 cache before norms, the KV
- * cache and activations. */
+ * barrier's phase. */
 static __device__ __forceinline__ void ln_stage_fetch(void *to, const void *from, unsigned bytes,
                                                       uint64_t *barrier) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     ln_mbarrier_expect_tx(barrier, bytes);
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(ln_shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(ln_shared_address(barrier)), "l"(LN_L2_EVICT_FIRST)
-                 : "memory");
+    ln_cp_async_bulk_evict_first(to, from, bytes, barrier);
 #endif
 }
 

@@ -31,15 +31,6 @@ static __device__ __forceinline__ void ln_cp_async_bulk(void *to, const void *fr
                  : "memory");
 }
 
-/* The same with the policy evict_first. */
-static __device__ __forceinline__ void
-ln_cp_async_bulk_evict_first(void *to, const void *from, unsigned bytes, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                 "[%0], [%1], %2, [%3], %4;" ::"r"(ln_shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(ln_shared_address(barrier)), "l"(LN_L2_EVICT_FIRST)
-                 : "memory");
-}
-
 /* cp.async.bulk.tensor: the box at these coordinates to shared memory; completes on the barrier. */
 static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
                                                    int row, uint64_t *barrier) {

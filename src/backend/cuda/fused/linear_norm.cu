@@ -28,8 +28,8 @@
 #include "backend/cuda/runtime/sm_count.cuh"
 
 template <bool ADAPTS>
-constexpr unsigned block_threads = (unsigned)SMALL_M_THREADS +
-                                   (ADAPTS ? 2 * LN_WARP + (unsigned)SHRINK_THREADS : 0);
+constexpr unsigned block_threads = ADAPTS ? FIRST_SHRINK_THREAD + SHRINK_THREADS
+                                          : (unsigned)SMALL_M_THREADS;
 template <bool ADAPTS> constexpr unsigned x_stages = ADAPTS ? 4 : (unsigned)MAX_X_STAGES;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -315,18 +315,15 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
  * sent its partial sums long before they are needed, as it begins with them. */
 static int schedule(const ln_gemm_args &args, unsigned n_sms, bool adapts, fused_linear *l) {
     small_m_args *a = &l->gemm;
-    unsigned columns = l->has_gate ? TILE_N / 2 : TILE_N, n_wide;
-    n_wide = ln_gemm_output_tiles(args, TILE_N) * LN_K_SPLITS;
     l->is_wide = adapts && l->has_gate && args.parts[0].epilogue.residual == NULL &&
-                 n_wide >= LN_K_SPLITS * n_sms;
+                 ln_gemm_output_tiles(args, TILE_N) >= n_sms;
+    unsigned columns = l->has_gate && !l->is_wide ? TILE_N / 2 : TILE_N; /* of a matrix */
+    unsigned tiles = l->is_wide ? stage_shape<64, true>::W_TILES : stage_shape<64>::W_TILES;
     a->p = args;
-    a->n_items = l->is_wide ? n_wide : ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
+    a->n_items = ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
     a->per_block = ln_ceil_div(a->n_items, n_sms);
-    if (l->is_wide)
-        return map_parts(LN_LAYOUT_BF16, args, stage_shape<64, true>::UNIT_ROWS / 2,
-                         stage_shape<64, true>::W_TILES, a->weights, &a->gate);
-    unsigned rows = stage_shape<64>::UNIT_ROWS / (l->has_gate ? 2 : 1);
-    return map_parts(LN_LAYOUT_BF16, args, rows, stage_shape<64>::W_TILES, a->weights, &a->gate);
+    return map_parts(LN_LAYOUT_BF16, args, columns / LN_WEIGHT_TILE_ROWS, tiles, a->weights,
+                     &a->gate);
 }
 
 template <int ROWS, bool ADAPTS>

@@ -113,6 +113,7 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
                            "`linnet quantize' makes, such as q4_0, q8_0 or q4_k",
                            options->quantize_on_load);
     }
+    plan->ctx_tokens = options->ctx_tokens;
     LN_TRY(ln_engine_plan_weights(model, backend, plan, err));
     ln_layout heads = {0};
     ln_pooler_plan(model, &heads);
@@ -132,9 +133,11 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
         .max_long_prefills = options->max_long_prefills,
         .long_prefill_tokens = options->long_prefill_tokens,
     };
-    plan->ctx_tokens = options->ctx_tokens;
-    if (plan->ctx_tokens == 0)
+    if (plan->ctx_tokens == 0) {
         plan->ctx_tokens = choose_ctx(&plan->spec, backend, options, plan);
+        if (plan->spec.has_query_scales) /* a table by position is among the weights */
+            LN_TRY(ln_engine_plan_weights(model, backend, plan, err));
+    }
     ln_engine_plan_choose_steps(model, options, backend, plan);
     ln_engine_plan_budget(options, plan);
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);

@@ -53,7 +53,7 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
     switch (op->kind) {
     case LN_OP_CONV: {
         const ln_op_conv *p = &op->conv;
-        size_t dim = p->cache->shape.conv_dim;
+        size_t dim = ln_conv_channels(p);
         return (oracle_spans){.in = {oracle_rows(p->x, n_tokens, dim, dim)},
                               .out = {oracle_rows(p->out, n_tokens, dim, dim)}};
     }

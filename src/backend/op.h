@@ -529,14 +529,15 @@ typedef struct ln_state_cache {
 
 /* Causal convolution of each channel over positions: out[t][i] = act(bias[i] + sum over taps j of
  * weight[j][i] * x[t - (n_taps - 1) + j][i]), taps summed in order. x before position 0 is zero,
- * and before the step it is in the cache, where the step's own goes. */
+ * and before the step it is in the cache, where the step's own goes. Several convolutions of a
+ * layer share its cache: each has some of the channels there. */
 typedef struct ln_op_conv {
-    const float *x;      /* [n_tokens][conv_dim] */
-    const float *weight; /* [n_taps][conv_dim] */
-    const float *bias;   /* [conv_dim] or NULL */
+    const float *x;      /* [n_tokens][channels] */
+    const float *weight; /* [n_taps][channels] */
+    const float *bias;   /* [channels] or NULL */
     bool silu;           /* act; else none */
     const ln_state_cache *cache;
-    float *out; /* [n_tokens][conv_dim], not x */
+    float *out; /* [n_tokens][channels], not x */
 } ln_op_conv;
 
 /* How a token's decay g (a logarithm, at most 0) and step size dt follow from its row of `a`, with
@@ -552,10 +553,15 @@ typedef enum ln_decay {
 
 /* Linear attention with a decaying state. Per head, from the state S0 where the chunk begins, with
  * c the sum of g over the chunk's tokens so far and s < t the chunk's earlier tokens (c is a
+    size_t begin, n;     /* channels [begin, begin + n) of the cache; n 0: all conv_dim of them */
  * double, of which only differences are exponentiated; per channel it is a vector inside the
  * products):
  *
  *   u_t = beta_t (v_t - e^{c_t} S0 k_t - sum_s e^{c_t - c_s} (k_s . k_t) u_s)   with b (delta rule)
+static inline size_t ln_conv_channels(const ln_op_conv *p) {
+    return p->n > 0 ? p->n : p->cache->shape.conv_dim;
+}
+
  *   u_t = dt_t v_t                                                              scales_v
  *   u_t = v_t                                                                   else
  *   o_t = q_scale (e^{c_t} S0 q_t + sum_{s <= t} e^{c_t - c_s} (k_s . q_t) u_s) + skip v_t

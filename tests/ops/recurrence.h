@@ -11,6 +11,8 @@ enum { N_SEQS = 2, FIRST = 200, SECOND = 131, N_ROWS = FIRST + SECOND, N_DRAFTS 
 typedef struct recurrent_case {
     const char *name;
     size_t n_heads, n_k_heads, k_dim, v_dim, conv_dim, n_taps;
+    size_t
+        n_first; /* channels of a convolution by itself, before one of the others; 0: one has all */
     ln_decay decay;
     bool is_delta, doubles_b, scales_v, has_skip, is_unit, is_tiled; /* of the scan */
     bool has_bias, has_silu;                                         /* of the convolution */

@@ -200,6 +200,44 @@ static void get_rows(side *s, const step *st, float *x, size_t width, float *out
     free(rows);
 }
 
+/* Columns [begin, begin + n) of rows of a matrix; rows NULL: of all of them in order. */
+static float *put_columns(side *s, const float *x, const size_t *rows, size_t n_rows, size_t width,
+                          size_t begin, size_t n) {
+    float *copy = malloc((n_rows * n + 1) * sizeof *copy);
+    assert_non_null(copy);
+    for (size_t i = 0; i < n_rows; i++)
+        memcpy(copy + i * n, x + (rows != NULL ? rows[i] : i) * width + begin, n * sizeof *copy);
+    float *placed = put(s, copy, n_rows * n);
+    free(copy);
+    return placed;
+}
+
+/* The convolution as two that share its cache. */
+static void run_two_convolutions(layer *l, const step *st, float *convolved) {
+    const recurrent_case *c = l->c;
+    side *s = l->s;
+    size_t n_kept = s->n_placed, n_tokens = st->batch.n_tokens, begin = 0, n = c->n_first;
+    for (; begin < c->conv_dim; begin += n, n = c->conv_dim - begin) {
+        ln_op op = {.kind = LN_OP_CONV, .batch = &st->batch, .conv = l->conv};
+        ln_op_conv *conv = &op.conv;
+        conv->begin = begin;
+        conv->n = n;
+        conv->x = put_columns(s, l->d->x, st->rows, n_tokens, c->conv_dim, begin, n);
+        conv->weight = put_columns(s, l->d->taps, NULL, c->n_taps, c->conv_dim, begin, n);
+        if (c->has_bias)
+            conv->bias = put(s, l->d->bias + begin, n);
+        conv->out = put(s, NULL, n_tokens * n);
+        run_ops(s, &op, 1);
+        float *rows = get(s, conv->out, n_tokens * n);
+        for (size_t i = 0; i < n_tokens; i++)
+            if (!st->is_draft[i])
+                memcpy(convolved + st->rows[i] * c->conv_dim + begin, rows + i * n,
+                       n * sizeof *rows);
+        free(rows);
+    }
+    free_placed_from(s, n_kept);
+}
+
 static void run_step(layer *l, const step *st, float *convolved, float *scanned) {
     const recurrent_case *c = l->c;
     const recurrent_data *d = l->d;
@@ -207,6 +245,10 @@ static void run_step(layer *l, const step *st, float *convolved, float *scanned)
     size_t n_kept = s->n_placed, n_ops = 0, keys = c->n_k_heads * c->k_dim,
            width = c->n_heads * c->v_dim;
     ln_op ops[2] = {0};
+    if (c->n_first > 0) {
+        run_two_convolutions(l, st, convolved);
+        return;
+    }
     ln_op_conv conv = l->conv;
     conv.x = put_rows(s, st, d->x, c->conv_dim);
     conv.out = put(s, NULL, st->batch.n_tokens * c->conv_dim);
@@ -427,6 +469,21 @@ static void large_heads_are_the_recurrence(void **state) {
             check_case(&large_cases[i]);
 }
 
+static void convolutions_share_a_cache(void **state) {
+    static const recurrent_case cases[] = {
+        {.name = "two convolutions", .conv_dim = 700, .n_taps = 4, .n_first = 530},
+        {.name = "two odd convolutions",
+         .conv_dim = 41,
+         .n_taps = 3,
+         .n_first = 7,
+         .has_bias = true,
+         .has_silu = true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (ops_takes_case())
+            check_case(&cases[i]);
+}
+
 static void doubled_updates_are_the_recurrence(void **state) {
     static const recurrent_case doubled = {.name = "gated delta rule with doubled updates",
                                            .n_heads = 4,
@@ -595,6 +652,7 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(linear_units_are_the_recurrence),
     cmocka_unit_test(large_heads_are_the_recurrence),
     cmocka_unit_test(doubled_updates_are_the_recurrence),
+    cmocka_unit_test(convolutions_share_a_cache),
     cmocka_unit_test(whole_layers_are_their_operations),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

@@ -11,14 +11,15 @@
 
 static void convolve(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end) {
     const ln_state_shape *s = view->shape;
+    size_t dim = ln_conv_channels(p);
     for (size_t at = view->begin; at < view->end; at++) {
-        float *out = p->out + (view->row + at - view->begin) * s->conv_dim;
+        float *out = p->out + (view->row + at - view->begin) * dim;
         for (size_t i = first; i < end; i++)
             out[i] = p->bias != NULL ? p->bias[i] : 0.0f;
         for (size_t j = 0; j < s->n_taps; j++) {
             const float *x =
                 ln_state_conv_input(p, view, (int64_t)(at + j + 1) - (int64_t)s->n_taps);
-            const float *weight = p->weight + j * s->conv_dim;
+            const float *weight = p->weight + j * dim;
             for (size_t i = first; i < end && x != NULL; i++)
                 out[i] += weight[i] * x[i];
         }
@@ -30,7 +31,7 @@ static void convolve(const ln_op_conv *p, const ln_state_view *view, size_t firs
 void ln_scalar_conv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_conv *p = &op->conv;
     size_t first, end;
-    ln_cpu_share(worker, p->cache->shape.conv_dim, &first, &end);
+    ln_cpu_share(worker, ln_conv_channels(p), &first, &end);
     for (size_t seq = 0; seq < op->batch->n_seqs; seq++) {
         ln_state_view view = ln_state_view_of(op, p->cache, seq);
         convolve(p, &view, first, end);

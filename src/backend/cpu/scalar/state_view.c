@@ -39,10 +39,10 @@ const float *ln_state_conv_input(const ln_op_conv *p, const ln_state_view *view,
         return NULL;
     size_t at = (size_t)position, chunk = view->begin - view->begin % LN_STATE_CHUNK;
     if (at >= view->begin)
-        return p->x + (view->row + at - view->begin) * s->conv_dim;
+        return p->x + (view->row + at - view->begin) * ln_conv_channels(p);
     if (at >= chunk)
-        return view->tail + ln_tail_conv(s) + at % s->n_conv_rows * s->conv_dim;
-    const float *rows = ln_state_at(view, chunk) + ln_state_matrix_floats(s);
+        return view->tail + ln_tail_conv(s) + at % s->n_conv_rows * s->conv_dim + p->begin;
+    const float *rows = ln_state_at(view, chunk) + ln_state_matrix_floats(s) + p->begin;
     return rows + (at + ln_state_conv_rows(s) - chunk) * s->conv_dim;
 }
 
@@ -56,15 +56,15 @@ void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t
         for (size_t i = 0; i < n_rows && state != NULL; i++) {
             const float *x =
                 ln_state_conv_input(p, view, (int64_t)(boundary + i) - (int64_t)n_rows);
-            float *row = state + ln_state_matrix_floats(s) + i * s->conv_dim;
+            float *row = state + ln_state_matrix_floats(s) + i * s->conv_dim + p->begin;
             memcpy(row + first, x + first, n_bytes);
         }
     }
     size_t n_kept = view->end - view->begin;
     n_kept = n_kept < s->n_conv_rows ? n_kept : s->n_conv_rows;
     for (size_t at = view->end - n_kept; at < view->end; at++) {
-        const float *x = p->x + (view->row + at - view->begin) * s->conv_dim;
-        float *row = view->tail + ln_tail_conv(s) + at % s->n_conv_rows * s->conv_dim;
+        const float *x = p->x + (view->row + at - view->begin) * ln_conv_channels(p);
+        float *row = view->tail + ln_tail_conv(s) + at % s->n_conv_rows * s->conv_dim + p->begin;
         memcpy(row + first, x + first, n_bytes);
     }
 }

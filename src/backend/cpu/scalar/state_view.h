@@ -23,11 +23,12 @@ float *ln_state_at(const ln_state_view *view, size_t position);
  */
 float *ln_state_target(const ln_state_view *view, size_t position);
 
-/* The convolution's input at a position, from the step, the tail or the state; NULL: zero. */
+/* The convolution's input at a position, from its first channel on: from the step, the tail or the
+ * state; NULL: zero. */
 const float *ln_state_conv_input(const ln_op_conv *p, const ln_state_view *view, int64_t position);
 
-/* Keeps channels first .. end - 1 of the last inputs in the tail, and at each state that is kept in
- * its block. */
+/* Keeps the convolution's channels first .. end - 1 of the last inputs in the tail, and at each
+ * state that is kept in its block. */
 void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end);
 
 #endif

@@ -16,7 +16,7 @@ enum { CONV_CHANNELS = 512, CONV_TAPS = 4 };
  * these taps (NULL: zero): out = act(out + ..), or from the bias on. */
 LN_INLINE void convolve_taps(const ln_op_conv *p, size_t begin, size_t n, const float *const *x,
                              size_t first, size_t end, float *out) {
-    size_t dim = p->cache->shape.conv_dim;
+    size_t dim = ln_conv_channels(p);
     bool is_last = begin + n == p->cache->shape.n_taps;
     const float *weight = p->weight + begin * dim;
     for (size_t i = first; i < end; i += LANES) {
@@ -35,7 +35,7 @@ LN_INLINE void convolve_taps(const ln_op_conv *p, size_t begin, size_t n, const 
 
 static void convolve_channels(const ln_op_conv *p, const ln_state_view *view, size_t first,
                               size_t end) {
-    size_t dim = view->shape->conv_dim, n_taps = view->shape->n_taps;
+    size_t dim = ln_conv_channels(p), n_taps = view->shape->n_taps;
     for (size_t at = view->begin; at < view->end; at++) {
         float *out = p->out + (view->row + at - view->begin) * dim;
         for (size_t begin = 0, n; begin < n_taps; begin += n) {
@@ -55,7 +55,7 @@ static void convolve_channels(const ln_op_conv *p, const ln_state_view *view, si
 
 static void conv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_conv *p = &op->conv;
-    size_t dim = p->cache->shape.conv_dim, item;
+    size_t dim = ln_conv_channels(p), item;
     size_t n_parts = (dim + CONV_CHANNELS - 1) / CONV_CHANNELS;
     while (ln_cpu_take(worker, op->batch->n_seqs * n_parts, &item)) {
         ln_state_view view = ln_state_view_of(op, p->cache, item / n_parts);

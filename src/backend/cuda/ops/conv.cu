@@ -14,6 +14,7 @@ typedef struct conv_args {
     ln_state_args state;
     const float *x, *weight, *bias;
     bool silu;
+    size_t begin, n; /* channels of the cache */
     const int32_t *token_seqs;
     float *out;
 } conv_args;
@@ -25,9 +26,10 @@ static __device__ __forceinline__ const float *old_input(const conv_args &p, con
     const ln_state_shape &s = args.shape;
     int chunk = view.begin - view.begin % LN_STATE_CHUNK;
     if (position >= chunk)
-        return view.tail + args.tail_conv + (size_t)position % s.n_conv_rows * s.conv_dim + channel;
+        return view.tail + args.tail_conv + (size_t)position % s.n_conv_rows * s.conv_dim +
+               p.begin + channel;
     size_t row = (size_t)(position - chunk + (int)s.n_taps - 1);
-    return state_at(args, view, chunk) + args.state_conv + row * s.conv_dim + channel;
+    return state_at(args, view, chunk) + args.state_conv + row * s.conv_dim + p.begin + channel;
 }
 
 /* A channel's input at a position, from the step or an earlier one. */
@@ -37,7 +39,7 @@ static __device__ __forceinline__ float input_at(const conv_args &p, const state
         return 0.0f;
     if (position < view.begin)
         return *old_input(p, view, position, channel);
-    return p.x[(size_t)(view.row + position - view.begin) * p.state.shape.conv_dim + channel];
+    return p.x[(size_t)(view.row + position - view.begin) * p.n + channel];
 }
 
 /* Asks for what the kernel in front does not make. */
@@ -46,7 +48,7 @@ static __device__ __forceinline__ void prefetch_channel(const conv_args &p, cons
     const ln_state_shape &s = p.state.shape;
     int n_taps = (int)s.n_taps, first = view.begin + 1 - n_taps;
     for (int tap = 0; tap < n_taps; tap++)
-        prefetch_line(p.weight + (size_t)tap * s.conv_dim + channel);
+        prefetch_line(p.weight + (size_t)tap * p.n + channel);
     for (int position = first > 0 ? first : 0; position < view.begin; position++)
         prefetch_line(old_input(p, view, position, channel));
 }
@@ -63,7 +65,7 @@ static __device__ __forceinline__ void convolve(const conv_args &p, const state_
         for (int j = 0; j < AT_ONCE; j++) {
             int tap = first + j < n_taps ? first + j : n_taps - 1;
             x[j] = input_at(p, view, position + tap + 1 - n_taps, channel);
-            weights[j] = p.weight[(size_t)tap * s.conv_dim + channel];
+            weights[j] = p.weight[(size_t)tap * p.n + channel];
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
@@ -71,7 +73,7 @@ static __device__ __forceinline__ void convolve(const conv_args &p, const state_
                 sum = fmaf(weights[j], x[j], sum);
     }
     size_t row = (size_t)(view.row + position - view.begin);
-    p.out[row * s.conv_dim + channel] = p.silu ? sum / (1.0f + expf(-sum)) : sum;
+    p.out[row * p.n + channel] = p.silu ? sum / (1.0f + expf(-sum)) : sum;
 }
 
 /* Keeps the channel's last inputs in the tail, and at each state that is kept in its block. */
@@ -83,19 +85,19 @@ static __device__ void keep_inputs(const conv_args &p, const state_view &view, s
     for (; boundary <= view.end; boundary += LN_STATE_CHUNK) {
         float *state = state_at(args, view, boundary);
         for (int i = 0; i < n_rows && state != NULL; i++)
-            state[args.state_conv + (size_t)i * s.conv_dim + channel] =
+            state[args.state_conv + (size_t)i * s.conv_dim + p.begin + channel] =
                 input_at(p, view, boundary + i - n_rows, channel);
     }
     n_kept = n_kept < (int)s.n_conv_rows ? n_kept : (int)s.n_conv_rows;
     for (int at = view.end - n_kept; at < view.end; at++)
-        view.tail[args.tail_conv + (size_t)at % s.n_conv_rows * s.conv_dim + channel] =
+        view.tail[args.tail_conv + (size_t)at % s.n_conv_rows * s.conv_dim + p.begin + channel] =
             input_at(p, view, at, channel);
 }
 
 /* Grid: blocks of CONV_THREADS channels, sequences. */
 static __global__ void convolve_sequences(const __grid_constant__ conv_args p) {
     size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    bool is_there = channel < p.state.shape.conv_dim;
+    bool is_there = channel < p.n;
     ln_pdl_launch_dependents();
     state_view view = view_sequence(p.state, (int)blockIdx.y);
     if (is_there)
@@ -112,7 +114,7 @@ static __global__ void convolve_sequences(const __grid_constant__ conv_args p) {
 static __global__ void convolve_tokens(const __grid_constant__ conv_args p) {
     ln_pdl_launch_and_wait();
     size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    if (channel >= p.state.shape.conv_dim)
+    if (channel >= p.n)
         return;
     state_view view = view_sequence(p.state, p.token_seqs[blockIdx.y]);
     convolve(p, view, view.begin + (int)blockIdx.y - view.row, channel);
@@ -122,7 +124,7 @@ static __global__ void convolve_tokens(const __grid_constant__ conv_args p) {
 static __global__ void keep_sequences(const __grid_constant__ conv_args p) {
     ln_pdl_launch_and_wait();
     size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    if (channel < p.state.shape.conv_dim)
+    if (channel < p.n)
         keep_inputs(p, view_sequence(p.state, (int)blockIdx.y), channel);
 }
 
@@ -134,9 +136,11 @@ int ln_cuda_conv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     args.weight = conv->weight;
     args.bias = conv->bias;
     args.silu = conv->silu;
+    args.begin = conv->begin;
+    args.n = ln_conv_channels(conv);
     args.token_seqs = step->token_seqs;
     args.out = conv->out;
-    unsigned n_parts = ln_ceil_div(args.state.shape.conv_dim, CONV_THREADS);
+    unsigned n_parts = ln_ceil_div(args.n, CONV_THREADS);
     dim3 sequences(n_parts, (unsigned)step->batch.n_seqs);
     dim3 tokens(n_parts, (unsigned)step->batch.n_tokens);
     if (step->most_tokens <= CONV_FEW_TOKENS)

@@ -158,6 +158,17 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
 static inline oracle_spans oracle_spans_of(const ln_op *op) {
     size_t n = op->batch != NULL ? op->batch->n_tokens : 0;
     switch (op->kind) {
+static inline oracle_spans oracle_attention_spans(const ln_op_attention *p, size_t n) {
+    size_t width = p->n_heads * p->kv->k_dim, out_width = p->n_heads * p->kv->v_dim;
+    size_t n_states = p->n_heads * p->distance.n_states;
+    oracle_span none = {NULL, 0};
+    return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
+                                 oracle_rows(p->indices, n, p->top_k, p->top_k),
+                                 p->entries != NULL ? oracle_cache(p->entries) : none,
+                                 oracle_rows(p->distance.states, n, n_states, n_states)},
+                          .out = {oracle_rows(p->out, n, out_width, out_width)}};
+}
+
     case LN_OP_EMBED: {
         size_t dim = op->embed.table->n_cols;
         return (oracle_spans){.out = {oracle_rows(op->embed.out, n, dim, dim)}};
@@ -203,15 +214,7 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
                                      oracle_rows(p->weights, n, p->n_heads, p->n_heads)},
                               .out = {oracle_rows(p->positions, n, chosen, chosen)}};
     }
-    case LN_OP_ATTENTION: {
-        const ln_op_attention *p = &op->attention;
-        size_t width = p->n_heads * p->kv->k_dim, out_width = p->n_heads * p->kv->v_dim;
-        oracle_span none = {NULL, 0};
-        return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
-                                     oracle_rows(p->indices, n, p->top_k, p->top_k),
-                                     p->entries != NULL ? oracle_cache(p->entries) : none},
-                              .out = {oracle_rows(p->out, n, out_width, out_width)}};
-    }
+    case LN_OP_ATTENTION: return oracle_attention_spans(&op->attention, n);
     default: return oracle_other_spans(op, n);
     }
 }

@@ -321,6 +321,14 @@ typedef struct ln_relative_bias {
     bool both_ways; /* half of the buckets are for keys ahead of the query */
 } ln_relative_bias;
 
+/* A bias that each head of a query makes by itself: its states times a row for the distance to the
+ * key. Nothing from n_distances on, nor for keys ahead. */
+typedef struct ln_distance_bias {
+    const float *states; /* [n_tokens][n_heads * n_states] or NULL: none */
+    const float *table;  /* [n_distances][n_states] */
+    size_t n_states, n_distances;
+} ln_distance_bias;
+
 /* Paged attention, over the block tables (MHA, GQA and MQA). Scores are scale * q.k, soft-capped,
  * plus the biases; a token at position p sees positions max(0, p - window + 1) .. p, those from the
  * last multiple of chunk on, or all that are cached; with sees_all a window reaches as far ahead.
@@ -340,6 +348,7 @@ typedef struct ln_op_attention {
     const float *alibi_slopes; /* [n_heads] or NULL: bias -slope * |key - query position| */
     const float *sinks;        /* [n_heads] or NULL: a score without a value */
     ln_relative_bias relative;
+    ln_distance_bias distance;
     bool sees_all; /* encoders and cross-attention: not causal */
     bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
     /* of latents: what LN_OP_INDEX has chosen, [n_tokens][top_k], counts as all that a token sees;
@@ -353,6 +362,11 @@ typedef struct ln_op_attention {
     const ln_kv_layer *entries;
     float *out; /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
+
+/* Whether scores are more than a scale of products, soft-capped or not. */
+static inline bool ln_attention_has_bias(const ln_op_attention *p) {
+    return p->alibi_slopes != NULL || p->relative.table != NULL || p->distance.states != NULL;
+}
 
 /* How many positions count where some are chosen of so many. */
 static inline size_t ln_attention_n_chosen(const ln_op_attention *p, size_t n) {
@@ -673,6 +687,7 @@ enum {
     LN_IN_INDEX_WEIGHTS = 2, /* INDEX, which has q and the cache as attention has them */
     LN_IN_WEIGHTS = 1,       /* COMBINE */
     LN_IN_SHARED = 2,
+    LN_IN_STATES = 4,        /* ATTENTION: of a bias by distance */
     LN_IN_SHARED_GATE = 3,
     LN_IN_COMBINE_RESIDUAL = 4,
     LN_IN_Y = 1, /* ROWWISE */

@@ -34,7 +34,10 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_LATENT: return (places){{op->latent.q, op->latent.latent}};
     case LN_OP_COMPRESS: break;
     case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};
-    case LN_OP_ATTENTION: return (places){{op->attention.q, NULL, op->attention.indices}};
+    case LN_OP_ATTENTION: {
+        const ln_op_attention *p = &op->attention;
+        return (places){{p->q, NULL, p->indices, NULL, p->distance.states}};
+    }
     case LN_OP_ROUTE: return (places){{op->route.logits}};
     case LN_OP_GROUP: return (places){{op->group.experts}};
     case LN_OP_COMBINE: {

@@ -260,6 +260,15 @@ size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query,
     return first + (bucket < n ? bucket : n - 1);
 }
 
+float ln_scalar_distance_bias(const ln_op_attention *p, const float *q, size_t query, size_t key) {
+    const ln_distance_bias *bias = &p->distance;
+    size_t head = (size_t)(q - p->q) / p->kv->k_dim; /* of all tokens' */
+    if (key > query || query - key >= bias->n_distances)
+        return 0.0f;
+    return ln_scalar_dot(bias->states + head * bias->n_states,
+                         bias->table + (query - key) * bias->n_states, bias->n_states);
+}
+
 static float score_of(const attention_row *row, size_t position) {
     const ln_op_attention *p = row->p;
     const ln_kv_layer *kv = row->kv;
@@ -275,6 +284,8 @@ static float score_of(const attention_row *row, size_t position) {
             p->relative.table[ln_scalar_relative_bucket(&p->relative, row->position, position) *
                                   p->n_heads +
                               row->head];
+    if (p->distance.states != NULL)
+        score += ln_scalar_distance_bias(p, row->q, row->position, position);
     return score;
 }
 

@@ -245,14 +245,14 @@ static void score_split(query_tile *t, size_t start, size_t first, size_t last) 
 
 /* Whether scores are more than products and a scale. */
 LN_INLINE bool is_biased(const ln_op_attention *p) {
-    return p->softcap > 0.0f || p->alibi_slopes != NULL || p->relative.table != NULL;
+    return p->softcap > 0.0f || ln_attention_has_bias(p);
 }
 
 /* Soft cap and biases on the scores of the 16 keys from `key` on. */
 static vf bias_scores(const ln_op_attention *p, const query_row *row, size_t key, vf s) {
     if (p->softcap > 0.0f)
         s = vf_softcap(s, p->softcap);
-    if (p->alibi_slopes == NULL && p->relative.table == NULL)
+    if (!ln_attention_has_bias(p))
         return s;
     float bias[LANES];
     for (size_t i = 0; i < LANES; i++) {
@@ -263,6 +263,8 @@ static vf bias_scores(const ln_op_attention *p, const query_row *row, size_t key
             size_t bucket = ln_scalar_relative_bucket(&p->relative, row->position, key + i);
             bias[i] += p->relative.table[bucket * p->n_heads + row->head];
         }
+        if (p->distance.states != NULL)
+            bias[i] += ln_scalar_distance_bias(p, row->q, row->position, key + i);
     }
     return vf_add(s, vf_load(bias));
 }

@@ -16,6 +16,7 @@ enum { THREADS = 128, WARPS = THREADS / LN_WARP };
 typedef struct reference_args {
     ln_attention_args a;
     size_t run_tokens; /* in which indices are chosen; 0: one by one */
+    ln_distance_bias distance;
     bool has_entries;
     ln_kv_layer entries;
     ln_kv_array entry_keys, entry_values;
@@ -47,13 +48,27 @@ static __device__ __forceinline__ size_t cache_row(const token_cache &cache, siz
 typedef struct attention_row {
     size_t head, position;
     const float *q;      /* [k_dim] */
+    const float *states; /* of a bias by distance, [n_states] or NULL */
     float *scores, *acc; /* [LN_KV_SPLIT], [v_dim] */
     float row_max, row_sum;
 } attention_row;
 
+/* The row's bias by distance for a key, by a warp. */
+static __device__ float distance_bias(const ln_distance_bias &p, const attention_row &row,
+                                      size_t key) {
+    if (row.states == NULL || key > row.position || row.position - key >= p.n_distances)
+        return 0.0f;
+    const float *profile = p.table + (row.position - key) * p.n_states;
+    float bias = 0.0f;
+    for (size_t i = threadIdx.x % LN_WARP; i < p.n_states; i += LN_WARP)
+        bias = fmaf(row.states[i], profile[i], bias);
+    return ln_warp_sum(bias);
+}
+
 /* Positions or entries [begin, end), split by split, on top of what the row has. */
-static __device__ void attend_range(const ln_attention_args &p, const token_cache &cache,
+static __device__ void attend_range(const reference_args &args, const token_cache &cache,
                                     size_t begin, size_t end, attention_row &row) {
+    const ln_attention_args &p = args.a;
     __shared__ float reduce[LN_MAX_WARPS];
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
     float *scores = row.scores;
@@ -66,8 +81,9 @@ static __device__ void attend_range(const ln_attention_args &p, const token_cach
             for (size_t k = lane; k < p.kv.k_dim; k += LN_WARP)
                 dot = fmaf(row.q[k], ln_kv_load(cache.keys, at, k), dot);
             dot = ln_warp_sum(dot);
+            float bias = distance_bias(args.distance, row, begin + i);
             if (lane == 0)
-                scores[i] = ln_finish_score(p, dot, row.head, row.position, begin + i);
+                scores[i] = ln_finish_score(p, dot, row.head, row.position, begin + i) + bias;
         }
         __syncthreads();
         float split_max = -INFINITY, split_sum = 0.0f;
@@ -114,10 +130,13 @@ static __global__ void attend(const __grid_constant__ reference_args args) {
     attention_row row = {head,
                          position,
                          q,
+                         NULL,
                          q + p.kv.k_dim,
                          q + p.kv.k_dim + LN_KV_SPLIT,
                          p.sinks != NULL ? p.sinks[head] : -INFINITY,
                          p.sinks != NULL ? 1.0f : 0.0f};
+    if (args.distance.states != NULL)
+        row.states = args.distance.states + item * args.distance.n_states;
     for (size_t i = threadIdx.x; i < p.kv.k_dim; i += THREADS)
         q[i] = p.q[item * p.kv.k_dim + i];
     for (size_t i = threadIdx.x; i < p.kv.v_dim; i += THREADS)
@@ -129,13 +148,13 @@ static __global__ void attend(const __grid_constant__ reference_args args) {
                          p.block_tables + seq * p.max_blocks,
                          args.has_entries ? NULL : indices,
                          head / (p.n_heads / p.kv.n_heads)};
-    attend_range(p, cache, begin, end, row);
+    attend_range(args, cache, begin, end, row);
     if (args.has_entries) {
         size_t n = ln_count_keys(args.entries, position);
         cache = {&args.entries,     args.entry_keys,
                  args.entry_values, args.entry_tables + seq * args.max_entry_blocks,
                  indices,           0};
-        attend_range(p, cache, 0, indices != NULL ? count_chosen(args, n) : n, row);
+        attend_range(args, cache, 0, indices != NULL ? count_chosen(args, n) : n, row);
     }
     for (size_t i = threadIdx.x; i < p.kv.v_dim; i += THREADS)
         p.out[item * p.kv.v_dim + i] = row.acc[i] / row.row_sum;
@@ -146,6 +165,7 @@ static reference_args make_args(const ln_op_attention *p, const ln_attention_arg
     reference_args args = {};
     args.a = *a;
     args.run_tokens = p->run_tokens;
+    args.distance = p->distance;
     args.has_entries = p->entries != NULL;
     if (p->entries == NULL)
         return args;
@@ -168,6 +188,8 @@ int ln_attention_reference(const ln_op_attention *op, const ln_attention_args *a
         size_t n = n_tokens - done < max_tokens ? n_tokens - done : max_tokens;
         reference_args part = args;
         part.a.q += done * a->n_heads * k_dim;
+        if (args.distance.states != NULL)
+            part.distance.states += done * a->n_heads * args.distance.n_states;
         part.a.out += done * a->n_heads * v_dim;
         part.a.positions += done;
         part.a.token_seqs += done;

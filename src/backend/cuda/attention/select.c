@@ -16,17 +16,18 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
     bool has_whole_rows =
         !ln_kv_has_scales(kv->dtype) || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
-    return !step->exact && op->indices == NULL && op->entries == NULL && is_power &&
-           op->scale > 0.0f && kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d &&
-           kv->v != kv->k && is_size(d) && addresses % 16 == 0 && has_whole_rows;
+    return !step->exact && op->indices == NULL && op->entries == NULL &&
+           op->distance.states == NULL && is_power && op->scale > 0.0f && kv->dtype != LN_KV_F32 &&
+           kv->v_dim == d && kv->v_stride == d && kv->v != kv->k && is_size(d) &&
+           addresses % 16 == 0 && has_whole_rows;
 }
 
 bool ln_takes_sm90_mla(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
     const ln_kv_layer *kv = op->kv;
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
-    bool is_plain = op->softcap <= 0.0f && op->alibi_slopes == NULL && op->relative.table == NULL &&
-                    op->indices == NULL && op->entries == NULL;
+    bool is_plain = op->softcap <= 0.0f && !ln_attention_has_bias(op) && op->indices == NULL &&
+                    op->entries == NULL;
     return has_sm90a && !step->exact && is_plain && is_power &&
            kv->block_tokens >= (size_t)1 << MIN_SHIFT && op->scale > 0.0f &&
            (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16) && kv->v == kv->k &&
@@ -112,7 +113,7 @@ const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const 
 bool ln_plan_takes_prefill(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
     ln_attention_split split = ln_attention_find_split(op->kv, op->n_heads, step);
-    bool is_plain = op->softcap <= 0.0f && op->alibi_slopes == NULL && op->relative.table == NULL;
+    bool is_plain = op->softcap <= 0.0f && !ln_attention_has_bias(op);
     return has_sm90a && ln_takes_mma_attention(op, step) && is_plain &&
            split.block_shift >= MIN_SHIFT && (op->kv->k_dim == 64 || op->kv->k_dim == 128) &&
            (step->least_tokens > 1 || !split.uses_split_kv);

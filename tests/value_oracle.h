@@ -105,9 +105,12 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
     switch (op->kind) {
     case LN_OP_ROUTE: {
         const ln_op_route *p = &op->route;
-        return (oracle_spans){.in = {oracle_rows(p->logits, n_tokens, p->n_experts, p->n_experts)},
+        size_t n_scores = p->n_experts + p->n_shared;
+        return (oracle_spans){.in = {oracle_rows(p->logits, n_tokens, n_scores, n_scores)},
                               .out = {oracle_rows(p->experts, n_tokens, p->n_used, p->n_used),
-                                      oracle_rows(p->weights, n_tokens, p->n_used, p->n_used)}};
+                                      oracle_rows(p->weights, n_tokens, p->n_used, p->n_used),
+                                      oracle_rows(p->n_shared > 0 ? p->shared_weights : NULL,
+                                                  n_tokens, p->n_shared, p->n_shared)}};
     }
     case LN_OP_GROUP: {
         const ln_op_group *p = &op->group;
@@ -155,9 +158,6 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
     }
 }
 
-static inline oracle_spans oracle_spans_of(const ln_op *op) {
-    size_t n = op->batch != NULL ? op->batch->n_tokens : 0;
-    switch (op->kind) {
 static inline oracle_spans oracle_attention_spans(const ln_op_attention *p, size_t n) {
     size_t width = p->n_heads * p->kv->k_dim, out_width = p->n_heads * p->kv->v_dim;
     size_t n_states = p->n_heads * p->distance.n_states;
@@ -169,6 +169,9 @@ static inline oracle_spans oracle_attention_spans(const ln_op_attention *p, size
                           .out = {oracle_rows(p->out, n, out_width, out_width)}};
 }
 
+static inline oracle_spans oracle_spans_of(const ln_op *op) {
+    size_t n = op->batch != NULL ? op->batch->n_tokens : 0;
+    switch (op->kind) {
     case LN_OP_EMBED: {
         size_t dim = op->embed.table->n_cols;
         return (oracle_spans){.out = {oracle_rows(op->embed.out, n, dim, dim)}};

@@ -403,20 +403,23 @@ typedef enum ln_router {
  * experts of the n_groups_used best groups compete. `bias` counts for the choice alone. With
  * `by_token` a token's experts are its row there, whatever the scores. */
 typedef struct ln_op_route {
-    const float *logits;       /* [n_tokens][n_experts] */
+    const float *logits;       /* [n_tokens][n_experts + n_shared] */
     const float *bias;         /* [n_experts] or NULL */
     const float *expert_scale; /* [n_experts] or NULL: multiplies the weights, last */
     const int32_t *by_token;   /* [n_vocab][n_used] or NULL */
     ln_router router;
     size_t n_experts, n_used;
+    size_t n_shared; /* experts of every token, whose scores are behind the others' (sigmoids): what
+                        normalises sums them up, too */
     size_t n_groups, n_groups_used; /* n_groups 0: none */
     bool group_by_two;              /* a group's score is the sum of its best two, else its best */
     bool zero_other_groups;         /* experts of other groups compete with 0 */
     bool normalize;                 /* the chosen weights sum to one */
     float scale;
-    float jitter;     /* of the sparse mixer */
-    int32_t *experts; /* [n_tokens][n_used], best first, ties to the lower number */
-    float *weights;   /* [n_tokens][n_used] */
+    float jitter;          /* of the sparse mixer */
+    int32_t *experts;      /* [n_tokens][n_used], best first, ties to the lower number */
+    float *weights;        /* [n_tokens][n_used] */
+    float *shared_weights; /* [n_tokens][n_shared], with n_shared */
 } ln_op_route;
 
 /* Permutes the rows (token, choice) by expert: those of experts [first_expert, first_expert +
@@ -550,9 +553,14 @@ typedef struct ln_op_conv {
     const float *weight; /* [n_taps][channels] */
     const float *bias;   /* [channels] or NULL */
     bool silu;           /* act; else none */
+    size_t begin, n;     /* channels [begin, begin + n) of the cache; n 0: all conv_dim of them */
     const ln_state_cache *cache;
     float *out; /* [n_tokens][channels], not x */
 } ln_op_conv;
+
+static inline size_t ln_conv_channels(const ln_op_conv *p) {
+    return p->n > 0 ? p->n : p->cache->shape.conv_dim;
+}
 
 /* How a token's decay g (a logarithm, at most 0) and step size dt follow from its row of `a`, with
  * dt = clamp(softplus(a + a_bias), dt_min, dt_max). */
@@ -567,15 +575,10 @@ typedef enum ln_decay {
 
 /* Linear attention with a decaying state. Per head, from the state S0 where the chunk begins, with
  * c the sum of g over the chunk's tokens so far and s < t the chunk's earlier tokens (c is a
-    size_t begin, n;     /* channels [begin, begin + n) of the cache; n 0: all conv_dim of them */
  * double, of which only differences are exponentiated; per channel it is a vector inside the
  * products):
  *
  *   u_t = beta_t (v_t - e^{c_t} S0 k_t - sum_s e^{c_t - c_s} (k_s . k_t) u_s)   with b (delta rule)
-static inline size_t ln_conv_channels(const ln_op_conv *p) {
-    return p->n > 0 ? p->n : p->cache->shape.conv_dim;
-}
-
  *   u_t = dt_t v_t                                                              scales_v
  *   u_t = v_t                                                                   else
  *   o_t = q_scale (e^{c_t} S0 q_t + sum_{s <= t} e^{c_t - c_s} (k_s . q_t) u_s) + skip v_t
@@ -684,10 +687,10 @@ enum {
                                 the same of rows */
     LN_IN_INDICES = 2,       /* ATTENTION */
     LN_IN_ENTRIES = 3,       /* ATTENTION: the same of entries */
+    LN_IN_STATES = 4,        /* ATTENTION: of a bias by distance */
     LN_IN_INDEX_WEIGHTS = 2, /* INDEX, which has q and the cache as attention has them */
     LN_IN_WEIGHTS = 1,       /* COMBINE */
     LN_IN_SHARED = 2,
-    LN_IN_STATES = 4,        /* ATTENTION: of a bias by distance */
     LN_IN_SHARED_GATE = 3,
     LN_IN_COMBINE_RESIDUAL = 4,
     LN_IN_Y = 1, /* ROWWISE */
@@ -705,6 +708,7 @@ enum {
     LN_OUT_CACHE = 2,   /* QKV, LATENT, COMPRESS */
     LN_OUT_EXPERTS = 0, /* ROUTE */
     LN_OUT_WEIGHTS = 1,
+    LN_OUT_SHARED_WEIGHTS = 2,
     LN_OUT_ORDER = 0, /* GROUP */
     LN_OUT_STARTS = 1,
     LN_OUT_STREAMS = 1, /* ROWWISE */

@@ -86,7 +86,10 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_LATENT: return (places){{op->latent.out}};
     case LN_OP_INDEX: return (places){{op->index.positions}};
     case LN_OP_ATTENTION: return (places){{op->attention.out}};
-    case LN_OP_ROUTE: return (places){{op->route.experts, op->route.weights}};
+    case LN_OP_ROUTE: {
+        const ln_op_route *p = &op->route;
+        return (places){{p->experts, p->weights, p->n_shared > 0 ? p->shared_weights : NULL}};
+    }
     case LN_OP_GROUP: return (places){{op->group.order, op->group.starts}};
     case LN_OP_COMBINE: return (places){{op->combine.out}};
     case LN_OP_POINTWISE: return (places){{op->pointwise.out}};

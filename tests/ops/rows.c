@@ -166,11 +166,12 @@ typedef struct route_case {
     bool group_by_two, normalize, has_bias;
     size_t first, n_sorted; /* experts that are here; 0: all */
     bool zero_other_groups;
+    size_t n_shared;
 } route_case;
 
 typedef struct route_result {
     int32_t *experts, *order, *starts;
-    float *weights, *sums;
+    float *weights, *shared, *sums;
 } route_result;
 
 static route_result run_route(side *s, const route_case *c, size_t n_tokens, const float *logits,
@@ -180,7 +181,10 @@ static route_result run_route(side *s, const route_case *c, size_t n_tokens, con
     ln_op ops[3] = {{.kind = LN_OP_ROUTE, .batch = &batch},
                     {.kind = LN_OP_GROUP, .batch = &batch},
                     {.kind = LN_OP_COMBINE, .batch = &batch}};
-    ops[0].route = (ln_op_route){.logits = put(s, logits, n_tokens * c->n_experts),
+    size_t n_scores = c->n_experts + c->n_shared, n_shared = n_tokens * c->n_shared;
+    ops[0].route = (ln_op_route){.logits = put(s, logits, n_tokens * n_scores),
+                                 .n_shared = c->n_shared,
+                                 .shared_weights = n_shared > 0 ? put(s, NULL, n_shared) : NULL,
                                  .bias = c->has_bias ? put(s, bias, c->n_experts) : NULL,
                                  .router = c->router,
                                  .n_experts = c->n_experts,
@@ -214,6 +218,8 @@ static route_result run_route(side *s, const route_case *c, size_t n_tokens, con
     run_ops(s, ops, 3);
     route_result r = {.weights = get(s, ops[0].route.weights, n_rows),
                       .sums = get(s, ops[2].combine.out, n_tokens * DIM)};
+    if (n_shared > 0)
+        r.shared = get(s, ops[0].route.shared_weights, n_shared);
     r.experts = (int32_t *)(void *)get(s, (float *)(void *)ops[0].route.experts, n_rows);
     r.order = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.order, n_rows);
     r.starts = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.starts, n_here + 1);
@@ -223,23 +229,27 @@ static route_result run_route(side *s, const route_case *c, size_t n_tokens, con
 
 static void free_route(route_result *r) {
     free(r->experts), free(r->order), free(r->starts), free(r->weights), free(r->sums);
+    free(r->shared);
 }
 
 static void experts_are_those_of_scalar(void **state) {
     (void)state;
     static const route_case cases[] = {
-        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false, 0, 0, false},
-        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false, 0, 0, false},
-        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 0, 0, false},
-        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true, 0, 0, false},
-        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true, 0, 0, false},
-        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 0, 0, false},
+        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false, 0, 0, false, 0},
+        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false, 0, 0, false, 0},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 0, 0, false, 0},
+        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true, 0, 0, false, 0},
+        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true, 0, 0, false, 0},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 0, 0, false, 0},
+        {LN_ROUTER_SIGMOID, 256, 6, 0, 0, false, true, true, 0, 0, false, 2},
+        {LN_ROUTER_SIGMOID, 600, 8, 0, 0, false, true, true, 0, 0, false, 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!ops_takes_case())
             continue;
         const route_case *c = &cases[i];
-        float *logits = noise_rows(TOKENS * c->n_experts), *bias = noise_rows(c->n_experts);
+        float *logits = noise_rows(TOKENS * (c->n_experts + c->n_shared));
+        float *bias = noise_rows(c->n_experts);
         float *x = noise_rows((size_t)TOKENS * MAX_USED * DIM);
         logits[1] = logits[0]; /* a tie */
         size_t n = TOKENS * c->n_used;
@@ -249,6 +259,9 @@ static void experts_are_those_of_scalar(void **state) {
         assert_memory_equal(got.order, want.order, n * sizeof *got.order);
         assert_memory_equal(got.starts, want.starts, (c->n_experts + 1) * sizeof *got.starts);
         assert_near("weights of experts", got.weights, want.weights, n, 2e-6);
+        if (c->n_shared > 0)
+            assert_near("weights of shared experts", got.shared, want.shared, TOKENS * c->n_shared,
+                        2e-6);
         assert_near("sums of experts", got.sums, want.sums, (size_t)TOKENS * DIM, 2e-6);
         route_result one = run_route(&subject, c, 1, logits, bias, x);
         assert_memory_equal(one.weights, got.weights, c->n_used * sizeof *one.weights);
@@ -682,10 +695,10 @@ static void roots_of_softplus_and_tables_choose_experts(void **state) {
 static void few_tokens_find_their_experts(void **state) {
     (void)state;
     static const route_case cases[] = {
-        {LN_ROUTER_SOFTMAX, 256, 8, 0, 0, false, true, false, 0, 0, false},
-        {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0, false},
-        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 8, 13, false},
-        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 3, 2, false},
+        {LN_ROUTER_SOFTMAX, 256, 8, 0, 0, false, true, false, 0, 0, false, 0},
+        {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0, false, 0},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false, 8, 13, false, 0},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true, 3, 2, false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t n_tokens = 1; n_tokens <= 4; n_tokens++) {
@@ -708,7 +721,7 @@ static void few_tokens_find_their_experts(void **state) {
 /* Biases below zero let experts of groups that are not used win with 0. */
 static void experts_of_other_groups_compete(void **state) {
     (void)state;
-    static const route_case c = {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0, true};
+    static const route_case c = {LN_ROUTER_SIGMOID, 64, 6, 8, 3, true, true, true, 0, 0, true, 0};
     float *logits = noise_rows(TOKENS * c.n_experts), *bias = noise_rows(c.n_experts);
     float *x = noise_rows((size_t)TOKENS * MAX_USED * DIM);
     for (size_t i = 0; i < c.n_experts; i++)

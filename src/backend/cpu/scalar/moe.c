@@ -7,7 +7,7 @@
 
 /* scores[n] from logits[n] */
 static void score_experts(const ln_op_route *p, const float *logits, float *scores) {
-    size_t n = p->n_experts;
+    size_t n = p->n_experts + p->n_shared;
     if (p->router == LN_ROUTER_SOFTMAX_CHOSEN || p->router == LN_ROUTER_SIGMOID_CHOSEN ||
         p->router == LN_ROUTER_SPARSEMIXER) {
         memcpy(scores, logits, n * sizeof *scores);
@@ -63,8 +63,9 @@ static void drop_groups(const ln_op_route *p, float *contest, float *group_score
             contest[group * size + i] = p->zero_other_groups ? 0.0f : -INFINITY;
 }
 
-/* From the chosen experts' scores to their routing weights. */
-static void compute_weights(const ln_op_route *p, float *weights) {
+/* From the scores of the chosen experts, and of those that all tokens share, to their routing
+ * weights. */
+static void compute_weights(const ln_op_route *p, float *weights, float *shared) {
     float total = 0.0f;
     if (p->router == LN_ROUTER_SOFTMAX_CHOSEN) {
         float largest = weights[0]; /* best first */
@@ -76,11 +77,15 @@ static void compute_weights(const ln_op_route *p, float *weights) {
             weights[i] = 1.0f / (1.0f + expf(-weights[i]));
     for (size_t i = 0; i < p->n_used; i++)
         total += weights[i];
+    for (size_t i = 0; i < p->n_shared; i++)
+        total += shared[i];
     if (p->router == LN_ROUTER_SIGMOID || p->router == LN_ROUTER_ROOT_SOFTPLUS)
         total += 1e-20f;
     bool normalize = p->normalize || p->router == LN_ROUTER_SOFTMAX_CHOSEN;
     for (size_t i = 0; i < p->n_used; i++)
         weights[i] = (normalize ? weights[i] / total : weights[i]) * p->scale;
+    for (size_t i = 0; i < p->n_shared; i++)
+        shared[i] = (normalize ? shared[i] / total : shared[i]) * p->scale;
 }
 
 /* The weight of the largest of the `left` logits, those taken before being minus infinity there, in
@@ -114,13 +119,14 @@ static void choose(const ln_op_route *p, const float *scores, float *contest, in
 
 void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_route *p = &op->route;
-    float *scores = worker->scratch, *contest = scores + p->n_experts;
+    size_t n_scores = p->n_experts + p->n_shared;
+    float *scores = worker->scratch, *contest = scores + n_scores;
     size_t begin, end;
     ln_cpu_share(worker, op->batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
         int32_t *experts = p->experts + token * p->n_used;
-        float *weights = p->weights + token * p->n_used;
-        score_experts(p, p->logits + token * p->n_experts, scores);
+        float *weights = p->weights + token * p->n_used, *shared = NULL;
+        score_experts(p, p->logits + token * n_scores, scores);
         if (p->by_token == NULL)
             choose(p, scores, contest, experts, weights);
         const int32_t *own = p->by_token != NULL
@@ -130,7 +136,11 @@ void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
             experts[i] = own[i];
             weights[i] = scores[own[i]];
         }
-        compute_weights(p, weights);
+        if (p->n_shared > 0) {
+            shared = p->shared_weights + token * p->n_shared;
+            memcpy(shared, scores + p->n_experts, p->n_shared * sizeof *shared);
+        }
+        compute_weights(p, weights, shared);
         for (size_t i = 0; i < p->n_used && p->expert_scale != NULL; i++)
             weights[i] *= p->expert_scale[experts[i]];
     }

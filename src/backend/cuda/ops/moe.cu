@@ -35,24 +35,26 @@ static __device__ size_t best_of(const float *x, size_t n) {
 /* A lane's logits to where its scores will be, so many loads under way at once. */
 static __device__ void load_logits(const ln_op_route &p, const float *logits, float *to) {
     enum { AT_ONCE = 8 };
-    for (size_t first = threadIdx.x; first < p.n_experts; first += AT_ONCE * LN_WARP) {
+    size_t n = p.n_experts + p.n_shared;
+    for (size_t first = threadIdx.x; first < n; first += AT_ONCE * LN_WARP) {
         float held[AT_ONCE];
 #pragma unroll
         for (size_t j = 0; j < AT_ONCE; j++)
-            held[j] = first + j * LN_WARP < p.n_experts ? logits[first + j * LN_WARP] : 0.0f;
+            held[j] = first + j * LN_WARP < n ? logits[first + j * LN_WARP] : 0.0f;
 #pragma unroll
         for (size_t j = 0; j < AT_ONCE; j++)
-            if (first + j * LN_WARP < p.n_experts)
+            if (first + j * LN_WARP < n)
                 to[first + j * LN_WARP] = held[j];
     }
 }
 
 /* scores[n] from logits[n] */
 static __device__ void score_experts(const ln_op_route &p, const float *logits, float *scores) {
+    size_t n = p.n_experts + p.n_shared;
     unsigned lane = threadIdx.x;
     float largest = -INFINITY, total = 0.0f;
     load_logits(p, logits, scores);
-    for (size_t i = lane; i < p.n_experts; i += LN_WARP) {
+    for (size_t i = lane; i < n; i += LN_WARP) {
         largest = fmaxf(largest, scores[i]);
         if (p.router == LN_ROUTER_SIGMOID)
             scores[i] = 1.0f / (1.0f + expf(-scores[i]));
@@ -62,10 +64,10 @@ static __device__ void score_experts(const ln_op_route &p, const float *logits, 
     if (p.router != LN_ROUTER_SOFTMAX)
         return;
     largest = ln_warp_max(largest);
-    for (size_t i = lane; i < p.n_experts; i += LN_WARP)
+    for (size_t i = lane; i < n; i += LN_WARP)
         total += scores[i] = expf(scores[i] - largest);
     total = ln_warp_sum(total);
-    for (size_t i = lane; i < p.n_experts; i += LN_WARP)
+    for (size_t i = lane; i < n; i += LN_WARP)
         scores[i] /= total;
 }
 
@@ -98,9 +100,26 @@ static __device__ void drop_groups(const ln_op_route &p, float *contest, float *
     __syncwarp();
 }
 
+/* What an expert's score becomes beside the total of all that a token has. */
+static __device__ __forceinline__ float scale_weight(const ln_op_route &p, float weight,
+                                                     float total) {
+    bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
+    return (normalize ? weight / total : weight) * p.scale;
+}
+
+/* The scores of experts that all tokens have, and then what the total must not be without. */
+static __device__ __forceinline__ float add_shared(const ln_op_route &p, const float *scores,
+                                                   float total) {
+    for (size_t i = 0; i < p.n_shared; i++)
+        total += scores[p.n_experts + i];
+    if (p.router == LN_ROUTER_SIGMOID || p.router == LN_ROUTER_ROOT_SOFTPLUS)
+        total += 1e-20f;
+    return total;
+}
+
 /* Weights of the chosen experts, by one thread. */
-static __device__ void expert_weights(const ln_op_route &p, const int32_t *experts,
-                                      float *weights) {
+static __device__ void expert_weights(const ln_op_route &p, const float *scores,
+                                      const int32_t *experts, float *weights, float *shared) {
     float total = 0.0f;
     if (p.router == LN_ROUTER_SOFTMAX_CHOSEN) {
         float largest = weights[0]; /* best first */
@@ -112,11 +131,11 @@ static __device__ void expert_weights(const ln_op_route &p, const int32_t *exper
             weights[i] = 1.0f / (1.0f + expf(-weights[i]));
     for (size_t i = 0; i < p.n_used; i++)
         total += weights[i];
-    if (p.router == LN_ROUTER_SIGMOID || p.router == LN_ROUTER_ROOT_SOFTPLUS)
-        total += 1e-20f;
-    bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
+    total = add_shared(p, scores, total);
     for (size_t i = 0; i < p.n_used; i++)
-        weights[i] = (normalize ? weights[i] / total : weights[i]) * p.scale;
+        weights[i] = scale_weight(p, weights[i], total);
+    for (size_t i = 0; i < p.n_shared; i++)
+        shared[i] = scale_weight(p, scores[p.n_experts + i], total);
     for (size_t i = 0; i < p.n_used && p.expert_scale != NULL; i++)
         weights[i] *= p.expert_scale[experts[i]];
 }
@@ -169,7 +188,8 @@ static __device__ __forceinline__ void choose(const ln_op_route &p, const float 
 }
 
 /* Weights of the chosen experts, a lane for each, as expert_weights finds them. */
-static __device__ float lane_weight(const ln_op_route &p, int expert, float weight) {
+static __device__ float lane_weight(const ln_op_route &p, const float *scores, int expert,
+                                    float weight, float *shared) {
     const unsigned all = 0xffffffffu;
     float total = 0.0f, largest = __shfl_sync(all, weight, 0);
     if (p.router == LN_ROUTER_SOFTMAX_CHOSEN)
@@ -178,10 +198,10 @@ static __device__ float lane_weight(const ln_op_route &p, int expert, float weig
         weight = 1.0f / (1.0f + expf(-weight));
     for (size_t i = 0; i < p.n_used; i++)
         total += __shfl_sync(all, weight, (int)i);
-    if (p.router == LN_ROUTER_SIGMOID || p.router == LN_ROUTER_ROOT_SOFTPLUS)
-        total += 1e-20f;
-    bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
-    weight = (normalize ? weight / total : weight) * p.scale;
+    total = add_shared(p, scores, total);
+    weight = scale_weight(p, weight, total);
+    for (size_t i = threadIdx.x; i < p.n_shared; i += LN_WARP)
+        shared[i] = scale_weight(p, scores[p.n_experts + i], total);
     return p.expert_scale != NULL && threadIdx.x < p.n_used ? weight * p.expert_scale[expert]
                                                             : weight;
 }
@@ -191,7 +211,7 @@ enum { EXPERTS_OF_LANES = 16 * LN_WARP }; /* whose keys are in registers */
 /* Up to 32 choices of up to EXPERTS_OF_LANES experts; `own` are the token's by a table, or NULL. */
 static __device__ void route_by_lanes(const ln_op_route &p, const float *contest,
                                       const float *scores, const int32_t *own, int32_t *experts,
-                                      float *weights) {
+                                      float *weights, float *shared) {
     int expert = own != NULL && threadIdx.x < p.n_used ? own[threadIdx.x] : 0;
     float weight = scores[expert];
     if (own == NULL && p.n_experts <= 4 * LN_WARP)
@@ -200,7 +220,7 @@ static __device__ void route_by_lanes(const ln_op_route &p, const float *contest
         choose<8>(p, contest, scores, &expert, &weight);
     else if (own == NULL)
         choose<16>(p, contest, scores, &expert, &weight);
-    weight = lane_weight(p, expert, weight);
+    weight = lane_weight(p, scores, expert, weight, shared);
     if (threadIdx.x < p.n_used) {
         experts[threadIdx.x] = expert;
         weights[threadIdx.x] = weight;
@@ -212,17 +232,23 @@ typedef struct route_args {
     const int32_t *tokens; /* [n_tokens] ids */
 } route_args;
 
-/* A token's experts, by a warp; scores: of the warp, with contest and group scores, 3 n_experts
- * floats. */
+/* Floats that a warp needs: scores of all experts, contest and group scores of those it chooses. */
+static size_t route_floats(const ln_op_route *p) {
+    return 3 * p->n_experts + p->n_shared;
+}
+
+/* A token's experts, by a warp; scores [route_floats]: of the warp. */
 static __device__ __forceinline__ void route_token(const route_args &args, size_t token,
                                                    float *scores) {
     const ln_op_route &p = args.op;
     const int32_t *own =
         p.by_token != NULL ? p.by_token + (size_t)args.tokens[token] * p.n_used : NULL;
-    float *contest = scores + p.n_experts;
+    size_t n_scores = p.n_experts + p.n_shared;
+    float *contest = scores + n_scores;
     int32_t *experts = p.experts + token * p.n_used;
     float *weights = p.weights + token * p.n_used;
-    score_experts(p, p.logits + token * p.n_experts, scores);
+    float *shared = p.n_shared > 0 ? p.shared_weights + token * p.n_shared : NULL;
+    score_experts(p, p.logits + token * n_scores, scores);
     for (size_t i = threadIdx.x; i < p.n_experts; i += LN_WARP)
         contest[i] = scores[i] + (p.bias != NULL ? p.bias[i] : 0.0f);
     __syncwarp();
@@ -230,7 +256,7 @@ static __device__ __forceinline__ void route_token(const route_args &args, size_
         drop_groups(p, contest, contest + p.n_experts);
     if (p.router != LN_ROUTER_SPARSEMIXER && p.n_experts <= EXPERTS_OF_LANES &&
         p.n_used <= min((size_t)LN_WARP, p.n_experts)) {
-        route_by_lanes(p, contest, scores, own, experts, weights);
+        route_by_lanes(p, contest, scores, own, experts, weights, shared);
         return;
     }
     for (size_t i = 0; i < p.n_used; i++) {
@@ -247,10 +273,10 @@ static __device__ __forceinline__ void route_token(const route_args &args, size_
         __syncwarp();
     }
     if (threadIdx.x == 0)
-        expert_weights(p, experts, weights);
+        expert_weights(p, scores, experts, weights, shared);
 }
 
-/* Grid: a warp per token. Shared memory: 3 n_experts floats. */
+/* Grid: a warp per token. Shared memory: route_floats. */
 static __global__ void route(const __grid_constant__ route_args p) {
     extern __shared__ float scores[];
     ln_pdl_launch_and_wait();
@@ -258,7 +284,7 @@ static __global__ void route(const __grid_constant__ route_args p) {
 }
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    size_t shared = 3 * op->route.n_experts * sizeof(float);
+    size_t shared = route_floats(&op->route) * sizeof(float);
     route_args args = {op->route, step->batch.tokens};
     return ln_pdl_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
                          args);
@@ -403,7 +429,7 @@ typedef struct choice {
     ln_op_group group;
 } choice;
 
-/* Of one token: a warp. Shared memory: 3 n_experts floats. */
+/* Of one token: a warp. Shared memory: route_floats. */
 static __global__ void route_and_group(const __grid_constant__ choice p) {
     extern __shared__ float scores[];
     ln_pdl_launch_and_wait();
@@ -415,7 +441,7 @@ static __global__ void route_and_group(const __grid_constant__ choice p) {
 int ln_cuda_route_group(const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream) {
     choice args = {{ops[0].route, step->batch.tokens}, ops[1].group};
     return ln_pdl_launch(route_and_group, dim3(1), LN_WARP,
-                         3 * args.route.op.n_experts * sizeof(float), stream, args);
+                         route_floats(&args.route.op) * sizeof(float), stream, args);
 }
 
 /* What else the launch converts: rows of float32. */
@@ -461,7 +487,7 @@ int ln_cuda_route_group_convert(const ln_op *ops, const ln_converted_act *x,
     args.to = ln_act_view_of(x);
     unsigned n_blocks = 1 + (unsigned)x->n_rows * ln_ceil_div(args.to.cols, CONVERT_COLS);
     return ln_pdl_launch(route_group_convert, dim3(n_blocks), LN_WARP,
-                         3 * ops[0].route.n_experts * sizeof(float), stream, args);
+                         route_floats(&ops[0].route) * sizeof(float), stream, args);
 }
 
 /* ---- combine --------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@ typedef struct widths {
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t turned, head_scales;
     size_t gated, latent_pair;
+    size_t distance_states, n_shared;
     size_t entry_rows;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
@@ -113,6 +114,7 @@ static widths widths_of(const ln_spec *spec) {
         grow_tied(&w, a);
         if (a->scales_by_log)
             grow(&w.head_scales, a->n_heads);
+        grow(&w.distance_states, a->n_heads * a->n_states);
         grow_indexer(&w, a);
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
@@ -123,7 +125,8 @@ static widths widths_of(const ln_spec *spec) {
                  moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         if (moe->limit > 0)
             grow(&w.gated, moe->n_used * moe->n_hidden);
-        grow(&w.n_experts, moe->n_experts + moe->n_zero);
+        grow(&w.n_experts, moe->n_experts + moe->n_zero + moe->n_shared);
+        grow(&w.n_shared, moe->n_shared);
         grow(&w.shortcut, moe->shortcut || layer->takes_shortcut ? spec->dim : 0);
         grow(&w.n_used, moe->n_used);
         if (a->n_experts > 0) {
@@ -182,12 +185,15 @@ static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape
     a->rank_scratch = (float *)(void *)(memory + scratch);
 }
 
-/* Latents of queries, alone and in pairs, what gates norms, and what stacks of cycles gave. */
+/* Latents of queries, alone and in pairs, biases, what gates norms, and what stacks of cycles gave.
+ */
 static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
                           char *memory, ln_activations *a) {
     size_t rank = spec->norm_gate_rank;
     a->latent_q = ln_layout_place(layout, memory, w->latent_q, row);
     a->latent_pair = ln_layout_place(layout, memory, w->latent_pair, row);
+    a->distance_states = ln_layout_place(layout, memory, w->distance_states, row);
+    a->shared_weights = ln_layout_place(layout, memory, w->n_shared, row);
     size_t cycle = spec->cycle_layers > 0 ? spec->dim : 0;
     a->cycle_high = ln_layout_place(layout, memory, cycle, row);
     a->cycle_low = ln_layout_place(layout, memory, cycle, row);
@@ -537,6 +543,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
             limits.max_indexed = max_ctx;
         grow(&limits.max_heads, attention->n_heads);
         grow(&limits.max_width, attention->n_heads * head_dim);
+        grow(&limits.max_width, attention->n_heads * attention->n_states);
         grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);
         grow(&limits.max_state_dim, layer->mixer.k_dim);
         if (!ln_mixer_state_shape(&layer->mixer, spec->dim, 0).selective) /* by a few columns */
@@ -554,7 +561,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, moe->n_hidden);
         grow(&limits.max_width, moe->n_latent);
         grow(&limits.max_width, moe->shared_hidden);
-        grow(&limits.max_experts, moe->n_experts);
+        grow(&limits.max_experts, moe->n_experts + moe->n_shared);
         if (moe->n_experts > 0) {
             grow_grouped(&limits, moe->n_used, spec->dim);
             grow_grouped(&limits, moe->n_used, moe->n_hidden);

@@ -61,6 +61,8 @@ typedef struct ln_activations {
     float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers, and of shared
                                       experts whose gates are limited first */
     float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
+    float *distance_states;        /* [max_tokens][n_heads * n_states] of biases by distance */
+    float *shared_weights;         /* [max_tokens][n_shared] that the router gives */
     float *pairs;                  /* [max_tokens][2 dim] what a head reads */
     float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
                           what it reads */

@@ -52,7 +52,9 @@ typedef enum ln_role {
     LN_ROLE_RELATIVE_BIAS, /* layer 0's, for all */
     LN_ROLE_OUTPUT_BIAS,   /* where it does not stand beside the output */
     LN_ROLE_SINKS,
-    LN_ROLE_ATTENTION_ROUTER, /* mixture of attention: queries and outputs have experts */
+    LN_ROLE_DISTANCE_STATES,   /* a bias by distance: [n_heads * n_states][dim], */
+    LN_ROLE_DISTANCE_PROFILES, /* and [n_states][n_distances] */
+    LN_ROLE_ATTENTION_ROUTER,  /* mixture of attention: queries and outputs have experts */
     LN_ROLE_EXPERT_Q,
     LN_ROLE_EXPERT_O,
     LN_ROLE_LAMBDA_Q1, /* differential attention: vectors of a head's width */
@@ -123,7 +125,10 @@ typedef enum ln_role {
     LN_ROLE_MIXER_CONV_Q,
     LN_ROLE_MIXER_CONV_K,
     LN_ROLE_MIXER_CONV_V,
-    LN_ROLE_MIXER_RATE, /* folders: its logarithm; GGUF: its negative */
+    LN_ROLE_ATTENTION_CONV, /* short convolutions of what attention gives, */
+    LN_ROLE_FFN_CONV,       /* and the feed-forward, */
+    LN_ROLE_FFN_SCALE,      /* which is multiplied with a number first, [1] */
+    LN_ROLE_MIXER_RATE,     /* folders: its logarithm; GGUF: its negative */
     LN_ROLE_MIXER_A_BIAS,
     LN_ROLE_MIXER_SKIP,
     LN_ROLE_MIXER_NORM,
@@ -198,6 +203,7 @@ typedef enum ln_part {
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
     LN_PART_BEFORE_EMBEDDED,    /* rows before those of tokens that are embedded alone */
+    LN_PART_BEFORE_PADDING,     /* rows before those of no tokens */
     LN_PART_VALUE_PAIRS, /* for each KV head: a value of the first half of them, and one of the
                             second */
     LN_PART_GQKV, /* all of the output's gate, then all of q, of k and of v, as many rows each */
@@ -265,7 +271,10 @@ typedef enum ln_query_scale_rule {
     LN_QUERY_SCALE_ALL,
     LN_QUERY_SCALE_UNROTATED,
     LN_QUERY_SCALE_TABLE, /* those without positions, by a power (Beam) */
-    LN_QUERY_SCALE_LOG    /* each head by scale log(1 + position) + bias */
+    LN_QUERY_SCALE_LOG,   /* each head by scale log(1 + position) + bias */
+    LN_QUERY_SCALE_FLOOR  /* those that see all, by 1 + log_scaling_alpha log(max(1, (1 + position)
+                             / log_scaling_n_floor)), where there is such a floor; biases by
+                             distance with them (Inkling) */
 } ln_query_scale_rule;
 
 struct ln_family {
@@ -400,6 +409,10 @@ struct ln_family {
     bool limit_lists;       /* lists limit what gate and up give, layer by layer */
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
     bool lists_alone;       /* by lists alone */
+    bool window_heads;      /* windowed layers have heads of their own number and width (swa_) */
+    bool distance_bias;     /* scores have biases by distance that hidden states make */
+    bool divides_by_dim;    /* scores are divided by a head's dimension, not its root */
+    bool weighs_shared;     /* the router gives weights of shared experts, too */
     bool gguf_lists;        /* GGUF: likewise */
     bool gguf_whole_yarn;   /* GGUF: YaRN's bounds are not rounded, unless a key says so */
     bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */

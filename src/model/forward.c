@@ -10,6 +10,7 @@
 #include "model/layers/shared_block.h"
 #include "model/layers/wanted_rows.h"
 #include "model/mixer/record.h"
+#include "model/mixer/short_convs.h"
 #include "model/recorder.h"
 #include "model/results.h"
 
@@ -140,9 +141,13 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     if (w->mixer.in_norm.dim > 0)
         mixer_x = pre_norm(r, &w->mixer.in_norm, r->a->ffn_normed);
     keep(r, &w->attention_kept, w->attention_stays);
+    bool convolves = ln_has_short_convs(&spec->mixer);
+    r->apart = convolves ? r->a->conv_in : NULL;
     if (spec->attention.n_heads > 0)
         ln_record_attention(r, &spec->attention, w, x);
-    if (spec->mixer.kind != LN_MIXER_NONE)
+    if (convolves)
+        ln_record_short_conv_to_stream(r, LN_CONV_ATTENTION);
+    else if (spec->mixer.kind != LN_MIXER_NONE)
         ln_record_mixer(r, &spec->mixer, w, mixer_x);
     after_norm(r, spec, &w->attention_norm);
     if (spec->has_cross) {
@@ -160,9 +165,12 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         gate_norm(r, &w->ffn_norm_low, &w->ffn_norm_gate, r->a->ffn_normed);
         keep(r, &w->ffn_kept, w->ffn_stays);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
+        if (convolves)
+            ln_record_short_conv_to_stream(r, LN_CONV_FFN);
         after_norm(r, spec, &w->ffn_norm);
         ln_record_hyper_write(r);
     }
+    r->apart = NULL;
     if (spec->takes_shortcut)
         ln_record_shortcut(r);
     ln_record_layer_end(r, spec, w);

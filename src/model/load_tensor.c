@@ -179,7 +179,9 @@ static ln_weight_use use_of(const ln_spec *spec, ln_tensor_id id, const ln_sourc
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_ATTENTION_ROUTER ||
         role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return LN_USE_ROUTER;
-    return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
+    bool is_shared = role == LN_ROLE_SHARED_GATE || role == LN_ROLE_SHARED_UP ||
+                     role == LN_ROLE_SHARED_DOWN; /* met by all rows, each by itself */
+    return shape->n_packed > 1 && !is_shared ? LN_USE_GROUPED : LN_USE_LINEAR;
 }
 
 /* magnifies_scores of recorder.h, before the rotations are there: by their kind, not their

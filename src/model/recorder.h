@@ -18,7 +18,7 @@ typedef struct recorder {
     int32_t layer;
     bool encoder;
     const ln_layer_spec *layer_spec; /* the current layer's */
-    float *apart; /* what attention gives goes here, not to the residual stream; or NULL */
+    float *apart; /* what a block gives goes here, not to the residual stream; or NULL */
     const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
     /* whose A the last LN_OP_LORA_SHRINK multiplied, or NULL */
     const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
@@ -269,6 +269,10 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
                                            const ln_norm *post_norm, const float *x, float scale,
                                            ln_collectives *ranks) {
     bool has_norm = post_norm != NULL && post_norm->dim > 0;
+    if (r->apart != NULL) {
+        linear(r, weight, x, r->apart)->scale = scale;
+        return;
+    }
     if (ranks != NULL) {
         linear(r, weight, x, r->a->partial)->scale =
             has_norm ? scale : r->spec->residual_scale * scale;

@@ -224,6 +224,11 @@ static ln_status check_experts(const ln_checkpoint *checkpoint, const ln_spec *w
                            "%s: zero_expert_num: ranks cannot divide experts that give what they "
                            "read",
                            ln_checkpoint_path(checkpoint));
+    for (size_t i = 0; i < whole->n_layers && n_ranks > 1; i++)
+        if (whole->layers[i].mixer.kind == LN_MIXER_SHORT_CONVS)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: ranks cannot divide layers with short convolutions",
+                           ln_checkpoint_path(checkpoint));
     for (size_t i = 0; i < whole->n_layers && mesh->n_expert > 1; i++) {
         size_t n = whole->layers[i].ffn.moe.n_experts;
         most = n > most ? n : most;

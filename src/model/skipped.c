@@ -43,6 +43,7 @@ static const char *const parts[] = {
     "spatial_projectors",
     "connector",
     "embed_vision",
+    "audio", /* of Inkling */
     "audio_tower",
     "audio_encoder",
     "audio_adapter",

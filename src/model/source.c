@@ -184,6 +184,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     switch (part) {
     case LN_PART_ALL:
     case LN_PART_KV_BY_HEAD: break; /* see latent_part */
+    case LN_PART_BEFORE_PADDING: *stored_rows = n_rows + spec->n_padding; break;
     case LN_PART_BEFORE_EMBEDDED: *stored_rows = n_rows + spec->family->n_only_embedded; break;
     case LN_PART_QKV:
     case LN_PART_QKV_BY_SHARD:

@@ -103,10 +103,12 @@ typedef struct ln_attention_spec {
     float v_scale;  /* what values are multiplied with */
     float clip;     /* of q, k and v before they rotate: clamp(x, -clip, clip); 0: none */
     ln_query_scale q_scale;
-    bool scales_by_log;   /* q of each head by its scale and bias of what that table has */
-    bool scales_by_table; /* q by what ln_weights.query_scales has for its position */
-    size_t window;        /* tokens; 0: all */
-    size_t chunk;         /* tokens; 0: all */
+    bool scales_by_log;           /* q of each head by its scale and bias of what that table has */
+    bool scales_by_table;         /* q by what ln_weights.query_scales has for its position: */
+    ln_query_scale log_scale;     /* 1 + beta log(max(1, (p + offset) / period)); beta 0: another */
+    size_t n_states, n_distances; /* of a bias by distance that hidden states make; 0: none */
+    size_t window;                /* tokens; 0: all */
+    size_t chunk;                 /* tokens; 0: all */
     ln_qk_norm qk_norm;
     bool norm_after_rope, bare_qk_norm; /* bare: without weights */
     int rope;                           /* index into ln_spec.ropes; -1: none */
@@ -138,19 +140,31 @@ static inline size_t ln_gate_width(const ln_attention_spec *attention) {
 /* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
 typedef enum ln_mixer {
     LN_MIXER_NONE,
-    LN_MIXER_CONV,      /* a convolution between two gates (LFM2) */
-    LN_MIXER_DELTA,     /* gated delta rule */
-    LN_MIXER_KDA,       /* the same with a decay for each channel (Kimi Linear) */
-    LN_MIXER_SSD,       /* Mamba 2 */
-    LN_MIXER_LIGHTNING, /* linear attention with fixed decays */
-    LN_MIXER_SELECTIVE, /* Mamba 1: one head, whose v_dim is all that the layer has inside */
-    LN_MIXER_LRU        /* RG-LRU (Griffin): likewise */
+    LN_MIXER_CONV,       /* a convolution between two gates (LFM2) */
+    LN_MIXER_DELTA,      /* gated delta rule */
+    LN_MIXER_KDA,        /* the same with a decay for each channel (Kimi Linear) */
+    LN_MIXER_SSD,        /* Mamba 2 */
+    LN_MIXER_LIGHTNING,  /* linear attention with fixed decays */
+    LN_MIXER_SELECTIVE,  /* Mamba 1: one head, whose v_dim is all that the layer has inside */
+    LN_MIXER_LRU,        /* RG-LRU (Griffin): likewise */
+    LN_MIXER_SHORT_CONVS /* no layer of its own: convolutions inside attention and behind blocks */
 } ln_mixer;
+
+/* Short convolutions of a layer, in the order of their channels in its state: of keys and values,
+ * and of what attention and feed-forward give (Inkling). */
+typedef enum ln_short_conv {
+    LN_CONV_KEYS,
+    LN_CONV_VALUES,
+    LN_CONV_ATTENTION,
+    LN_CONV_FFN,
+    LN_SHORT_CONVS
+} ln_short_conv;
 
 typedef struct ln_mixer_spec {
     ln_mixer kind;
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
+    size_t channels[LN_SHORT_CONVS];         /* of short convolutions */
     size_t n_gate_blocks; /* RG-LRU: of the diagonal of the matrices that give its gates */
     size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
     bool is_low;          /* KDA: they do */
@@ -181,6 +195,7 @@ typedef struct ln_moe_spec {
     float softcap;        /* of the router's logits; 0: none */
     float logit_scale;    /* of these */
     size_t shared_hidden; /* 0: no shared expert */
+    size_t n_shared;      /* experts in shared_hidden whose weights the router gives; 0: one */
     bool shared_gate;
     float shared_scale; /* of what a shared expert gives */
     float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
@@ -319,6 +334,7 @@ typedef struct ln_spec {
     bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
                                                    what their results are multiplied with */
     bool tied;                /* the output is the embedding, whatever the file holds */
+    size_t n_padding;         /* rows behind the vocabulary's, which nobody reads or writes */
     struct {                  /* hyper-connections */
         size_t n;             /* residual streams; 0: there is one, x */
         float magnitude, eps; /* of the weights of what streams take; added to all weights */

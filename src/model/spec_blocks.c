@@ -75,6 +75,7 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
                   "expert_shared_count"};
     n_shared = family->n_shared_experts;
     LN_TRY(ln_config_size(config, key, 0, MAX_EXPERTS, &n_shared, err));
+    moe->n_shared = family->weighs_shared ? n_shared : 0;
     if (family->latents_by_kind) { /* a size of each */
         size_t each = 1536;
         LN_TRY(ln_config_size(config,
@@ -274,7 +275,8 @@ static bool text_lists_layer(const ln_meta_value *text, size_t layer) {
 /* By rules of distances: dense layers first, then mixtures at every Nth layer. */
 static ln_status is_dense_by_rule(const ln_config *config, size_t layer, bool *dense,
                                   ln_error *err) {
-    static const ln_key first_key = {"first_k_dense_replace|num_dense_layers|moe_layer_start_index",
+    static const ln_key first_key = {"first_k_dense_replace|num_dense_layers|moe_layer_start_index|"
+                                     "dense_mlp_idx",
                                      "leading_dense_block_count"};
     static const ln_key step_key = {
         "decoder_sparse_step|interleave_moe_layer_step|moe_layer_interval",

@@ -4,6 +4,7 @@
 
 #include "model/activations.h"
 #include "model/attention/compressed.h"
+#include "model/attention/distances.h"
 #include "model/attention/pattern.h"
 #include "model/attention/spec.h"
 #include "model/family.h"
@@ -15,6 +16,7 @@
 #include "model/layers/hyper.h"
 #include "model/layers/normed_spec.h"
 #include "model/layers/shared_block.h"
+#include "model/mixer/short_convs.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
 #include "model/spec_blocks.h"
@@ -280,6 +282,15 @@ static ln_status read_entry_groups(const ln_config *config, ln_spec *spec,
     return kv_group_of(config, spec, LN_KV_OWN, 0, &compressor->entry_group, err);
 }
 
+/* What follows from a layer's heads and window: short convolutions, biases by distance. */
+static ln_status read_by_heads(const ln_config *config, const ln_spec *spec, size_t window,
+                               ln_layer_spec *layer, ln_error *err) {
+    ln_spec_size_short_convs(spec->dim, layer);
+    if (!spec->family->distance_bias)
+        return LINNET_OK;
+    return ln_spec_read_distances(config, window, &layer->attention, err);
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
@@ -328,6 +339,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     if (config->by_layer)
         LN_TRY(ln_spec_read_by_layer(config, spec, windowed, layer, err));
     size_t seen = windowed ? window : 0;
+    LN_TRY(read_by_heads(config, spec, seen, layer, err));
     attention->window = spec->family->chunked ? 0 : seen;
     attention->chunk = spec->family->chunked ? seen : 0;
     if (!attention->borrows_kv)

@@ -21,7 +21,8 @@ static const char wrappers[] =
     "deepseek_vl_hybrid|cosmos3_omni|dots3_note|emu3|ernie4_5_vl_moe|exaone4_5|fast_vlm|"
     "fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|glm5_next|glm4v|glm4v_moe|"
     "glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|granite_speech|"
-    "granite_speech_plus|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|instructblip|"
+    "granite_speech_plus|hunyuan_vl|hyperclovax_vision_v2|idefics2|idefics3|inkling_mm_model|"
+    "instructblip|"
     "instructblipvideo|internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|"
     "llava_next|llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|"
     "minimax_m3_vl|mistral3|mistral_large4|mllama|molmo2|moss_transcribe_diarize|muse_glimmer|"
@@ -244,7 +245,7 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
     LN_TRY(read_table_rows(config, spec, LN_ROLE_EMBEDDING, &spec->n_vocab, err));
     if (spec->n_vocab > spec->family->n_only_embedded)
         spec->n_vocab -= spec->family->n_only_embedded;
-    size_t claimed = spec->n_vocab;
+    size_t claimed = spec->n_vocab, unpadded = spec->n_vocab;
     LN_TRY(read_encoder_vocab(config, spec, err));
     const char *key = "padded_vocab_size|vocab_size";
     if (spec->n_encoder_vocab > 0)
@@ -254,6 +255,10 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: the embedding has %zu rows, but vocab_size is %zu",
                        ln_checkpoint_path(config->checkpoint), spec->n_vocab, claimed);
+    LN_TRY(ln_config_size(config, (ln_key){"unpadded_vocab_size", ""}, 1, spec->n_vocab, &unpadded,
+                          err));
+    spec->n_padding = spec->n_vocab - unpadded;
+    spec->n_vocab = unpadded;
     return LINNET_OK;
 }
 
@@ -301,10 +306,12 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
                           &embedding, err));
     LN_TRY(ln_config_real(config, (ln_key){"residual_multiplier", "residual_scale"}, -1e9, 1e9,
                           &residual, err));
-    LN_TRY(ln_config_real(
-        config,
-        (ln_key){"logit_scale|logits_scaling|lm_head_multiplier|output_multiplier", "logit_scale"},
-        1e-9, 1e9, &logit, err));
+    LN_TRY(
+        ln_config_real(config,
+                       (ln_key){"logit_scale|logits_scaling|lm_head_multiplier|output_multiplier|"
+                                "logits_mup_width_multiplier",
+                                "logit_scale"},
+                       1e-9, 1e9, &logit, err));
     LN_TRY(ln_config_real(
         config, (ln_key){"final_logit_softcapping|logits_soft_cap", "final_logit_softcapping"}, 0,
         1e9, &softcap, err));

@@ -12,12 +12,13 @@ typedef struct ln_mixer_weights {
     ln_weight gate;    /* [n_heads * v_dim][dim], or [..][low_rank] behind gate_low */
     ln_weight a;       /* [n_decays][dim], or [..][low_rank] behind a_low */
     ln_weight b;       /* [n_heads][dim], with a delta rule */
-    ln_weight *a_blocks, *in_gate_blocks; /* RG-LRU: [n_gate_blocks] squares of a diagonal */
-    ln_weight a_low, gate_low;            /* [low_rank][dim], a_low [..][v_dim] of Mamba 1 */
-    ln_weight q, k;                       /* Mamba 1: [k_dim][v_dim], behind the convolution */
-    ln_norm a_norm, q_norm, k_norm;       /* and behind these; dim 0: none */
-    ln_weight out;                        /* [dim][n_heads * v_dim] */
-    const float *conv, *conv_bias;        /* [n_taps][conv_dim], [conv_dim] or NULL */
+    ln_weight *a_blocks, *in_gate_blocks;     /* RG-LRU: [n_gate_blocks] squares of a diagonal */
+    ln_weight a_low, gate_low;                /* [low_rank][dim], a_low [..][v_dim] of Mamba 1 */
+    ln_weight q, k;                           /* Mamba 1: [k_dim][v_dim], behind the convolution */
+    ln_norm a_norm, q_norm, k_norm;           /* and behind these; dim 0: none */
+    ln_weight out;                            /* [dim][n_heads * v_dim] */
+    const float *conv, *conv_bias;            /* [n_taps][conv_dim], [conv_dim] or NULL */
+    const float *short_convs[LN_SHORT_CONVS]; /* [n_taps][channels] each */
     const float *rate, *a_bias, *skip;
     ln_norm norm;
     ln_norm in_norm; /* where attention beside it reads a norm of another scale; else dim 0 */
@@ -88,17 +89,21 @@ typedef struct ln_layer_weights {
     ln_weight gate, up, down;                     /* gate: only in gated layers */
     ln_weight attention_router;                   /* mixture of attention: [n_experts][dim], and */
     ln_weight *q_experts, *o_experts; /* [n_experts] each, [n_kv_heads * k_dim][dim] and back */
-    ln_weight *v_pairs;        /* differential attention: [n_kv_heads], each [2 k_dim][dim] */
-    const float *half_weights; /* [2] of its halves of heads, which are summed; */
-    ln_norm difference_norm;   /* and of what becomes of a pair, [2 k_dim] */
-    const float *sinks;        /* [n_heads] or NULL */
-    ln_weight router;          /* mixture of experts: [n_experts][dim] */
-    const float *router_bias;  /* [n_experts] or NULL */
+    ln_weight *v_pairs;             /* differential attention: [n_kv_heads], each [2 k_dim][dim] */
+    const float *half_weights;      /* [2] of its halves of heads, which are summed; */
+    ln_norm difference_norm;        /* and of what becomes of a pair, [2 k_dim] */
+    const float *sinks;             /* [n_heads] or NULL */
+    ln_weight distance_states;      /* of a bias by distance: [n_heads * n_states][dim], and */
+    const float *distance_profiles; /* [n_distances][n_states] */
+    ln_weight router;               /* mixture of experts: [n_experts][dim] */
+    const float *router_bias;       /* [n_experts] or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
     bool experts_apart; /* they are another backend's, which computes beside this one */
     ln_expert_store store;
     ln_weight latent_in, latent_out; /* with latent experts: [n_latent][dim], [dim][n_latent] */
     ln_weight shared_gate, shared_up, shared_down, shared_router;
+    /* [n_shared] each, of shared experts whose weights the router gives */
+    ln_weight *shared_gates, *shared_ups, *shared_downs;
     /* experts beside gate, up and down */
     ln_norm dense_post_norm, experts_norm, experts_post_norm, router_norm;
     const float *expert_scale; /* [n_experts] */

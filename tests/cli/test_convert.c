@@ -57,6 +57,8 @@ static const struct {
     {"hrm_text", "hrm_text"},
     {"hy_v4", "hy_v4"},
     {"hyperclovax", "hyperclovax"},
+    {"inkling", "inkling"},
+    {"inkling_mm", "inkling"},
     {"jetmoe", "jetmoe"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},

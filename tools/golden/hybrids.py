@@ -1,5 +1,7 @@
 """Variants of models with recurrent layers, for models.py."""
+import json
 import math
+import pathlib
 
 import torch
 import transformers as hf
@@ -13,6 +15,13 @@ MAMBA = dict(mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=8, mamba_d_head=16
              mamba_expand=2)
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
                shared_expert_intermediate_size=32, norm_topk_prob=True)
+
+INKLING = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
+               intermediate_size=40, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+               swa_num_attention_heads=6, swa_num_key_value_heads=3, swa_head_dim=8,
+               sliding_window_size=16, d_rel=4, rel_extent=24, moe_intermediate_size=16,
+               n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, route_scale=2.5,
+               logits_mup_width_multiplier=0.4, max_position_embeddings=1024)
 
 # Of what stands around a language model.
 HEARS = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
@@ -137,6 +146,21 @@ VARIANTS = {
     "recurrent_gemma": lambda: hf.RecurrentGemmaConfig(
         **dict(COMMON, vocab_size=96), hidden_size=40, intermediate_size=64, num_attention_heads=2,
         num_key_value_heads=1, num_hidden_layers=4, lru_width=48, attention_window_size=16),
+    # biases of scores that hidden states make, four short convolutions in each layer, windowed layers
+    # with heads of their own, and shared experts whose weights the router gives
+    "inkling": lambda: hf.InklingTextConfig(
+        **INKLING, num_hidden_layers=3, vocab_size=96, unpadded_vocab_size=91, conv_kernel_size=4,
+        layer_types=["hybrid_sliding", "hybrid", "hybrid_sliding"],
+        mlp_layer_types=["dense", "sparse", "sparse"], log_scaling_n_floor=20,
+        log_scaling_alpha=0.4),
+    # the same inside a model that sees and hears, by the names of its own folders
+    "inkling_mm": lambda: hf.InklingConfig(
+        text_config=dict(INKLING, model_type="inkling_text", num_hidden_layers=2, vocab_size=96,
+                         conv_kernel_size=3, sliding_window_size=70, rel_extent=200,
+                         n_shared_experts=1, local_layer_ids=[0], dense_mlp_idx=1),
+        vision_config=dict(patch_size=4, temporal_patch_size=2, hidden_size=8, num_hidden_layers=3),
+        audio_config=dict(n_mel_bins=2, mel_vocab_size=4), image_token_id=90, audio_token_id=91,
+        image_bos_token_id=92, audio_bos_token_id=93),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
@@ -145,7 +169,25 @@ VARIANTS = {
 
 # where the first draw has two tokens that are nearly equal
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
-         "lfm2": 1, "nemo_speechlm": 1}
+         "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1}
+
+
+
+def publish_inkling(folder: pathlib.Path) -> None:
+    """config.json by the keys of published folders."""
+    config = json.loads((folder / "config.json").read_text())
+    text = config["text_config"]
+    for key in ("layer_types", "mlp_layer_types", "model_type", "number_of_conv_states"):
+        del text[key]
+    text["sconv_kernel_size"] = text.pop("conv_kernel_size")
+    text["model_max_length"] = text.pop("max_position_embeddings")
+    text["dense_intermediate_size"] = text.pop("intermediate_size")
+    text["intermediate_size"] = text.pop("moe_intermediate_size")
+    text["dense_mlp_idx"] = 1
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+PUBLISHED = {"inkling_mm": publish_inkling}
 
 PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 

@@ -242,12 +242,15 @@ def make(name: str, out: pathlib.Path) -> None:
         hybrids.randomize(model)
     text = getattr(config, "text_config", config)
     lengths = hybrids.PROMPT_LENGTHS if name in hybrids.VARIANTS else (5, 23, 70)
-    prompts = [torch.randint(3, text.vocab_size, (n,)).tolist() for n in lengths]
+    n_tokens = getattr(text, "unpadded_vocab_size", None) or text.vocab_size
+    prompts = [torch.randint(3, n_tokens, (n,)).tolist() for n in lengths]
     answers = [answer(model, p, encoder_decoder) for p in prompts]
     if name in FORBIDDEN:
         assert [generate(model, p) for p in prompts] == [a[0] for a in answers]
     folder = out / name
     model.to(torch.bfloat16).save_pretrained(folder)
+    if name in hybrids.PUBLISHED:
+        hybrids.PUBLISHED[name](folder)
     golden = {
         "model": name, "family": config.model_type, "encoder_decoder": encoder_decoder,
         "vocab": answers[0][2].shape[1], "prompts": prompts, "greedy": [a[0] for a in answers],

@@ -172,10 +172,11 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
         if (!is_named)
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
                            ln_checkpoint_path(config->checkpoint), name, layer);
-        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention|local";
+        const char *kind =
+            spec->family->chunked ? "chunked_attention" : "sliding_attention|local|hybrid_sliding";
         *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
         if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention|global|"
-                                       "minimax_m3_sparse",
+                                       "minimax_m3_sparse|hybrid",
                                        item.string.data, item.string.bytes))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
@@ -186,5 +187,10 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
     }
     if (window == 0)
         return LINNET_OK;
+    if (ln_config_find(config, (ln_key){"local_layer_ids", ""}, &types, NULL)) {
+        for (size_t i = 0; ln_meta_item(&types, i, &item); i++)
+            *windowed |= item.kind == LN_META_INT && item.integer == (int64_t)layer;
+        return LINNET_OK;
+    }
     return is_windowed_by_rule(config, spec, layer, window, windowed, err);
 }

@@ -2,9 +2,11 @@
 
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
+#include "model/attention/distances.h"
 #include "model/attention/latent.h"
 #include "model/attention/mixture.h"
 #include "model/layers/shared_block.h"
+#include "model/mixer/short_convs.h"
 
 /* Values by head, from what keys are before their norm where these are the same. */
 static void norm_values(recorder *r, const ln_attention_spec *spec, const ln_norm *weights) {
@@ -22,6 +24,18 @@ static void norm_whole(recorder *r, const ln_layer_weights *w) {
     norm(r, &w->k_norm, r->a->k, NULL, r->a->k);
 }
 
+/* Rows of x by what the table has for the positions of their tokens. */
+static void scale_by_position(recorder *r, size_t dim, float *x) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
+                                                            .n_rows = r->batch->n_tokens,
+                                                            .dim = dim,
+                                                            .n_gates = 1,
+                                                            .x = x,
+                                                            .gate = r->a->query_scales,
+                                                            .gate_stride = LN_QUERY_SCALE_WIDTH,
+                                                            .out = x};
+}
+
 /* Norms of q and k by head where q is scaled between its norm and the cache. */
 static void norm_and_scale(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                            ln_qk_norm *qk_norm) {
@@ -34,14 +48,9 @@ static void norm_and_scale(recorder *r, const ln_attention_spec *spec, const ln_
         norm(r, &w->k_norm, a->k, NULL, a->k)->n_rows = n_tokens * spec->n_kv_heads;
         *qk_norm = LN_QK_NORM_NONE;
     }
-    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_SCALE,
-                                                            .n_rows = n_tokens,
-                                                            .dim = spec->n_heads * spec->k_dim,
-                                                            .n_gates = 1,
-                                                            .x = a->q,
-                                                            .gate = a->query_scales,
-                                                            .gate_stride = LN_QUERY_SCALE_WIDTH,
-                                                            .out = a->q};
+    scale_by_position(r, spec->n_heads * spec->k_dim, a->q);
+    if (spec->n_states > 0)
+        scale_by_position(r, spec->n_heads * spec->n_states, a->distance_states);
 }
 
 static void clamp(recorder *r, float *x, size_t dim, float limit) {
@@ -79,11 +88,13 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     else
         score_linear(r, spec, &w->q, x, a->q);
     if (!spec->borrows_kv) {
-        score_linear(r, spec, &w->k, x, a->k);
+        score_linear(r, spec, &w->k, x, ln_short_conv_input(r, a->k));
+        ln_record_short_conv(r, LN_CONV_KEYS, a->k);
         if (spec->differential)
             ln_record_value_pairs(r, spec, w, x);
         else if (!spec->k_is_v)
-            linear(r, &w->v, x, a->v);
+            linear(r, &w->v, x, ln_short_conv_input(r, a->v));
+        ln_record_short_conv(r, LN_CONV_VALUES, a->v);
         if (w->v_norm.dim > 0)
             norm_values(r, spec, &w->v_norm);
     }
@@ -94,6 +105,7 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     }
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
+    ln_record_distances(r, spec, w, x);
     ln_qk_norm qk_norm = spec->qk_norm;
     clip_heads(r, spec, w, &qk_norm);
     norm_and_scale(r, spec, w, &qk_norm);
@@ -165,6 +177,7 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
         .alibi_slopes = spec->alibi ? r->weights->alibi_slopes : NULL,
         .sinks = w->sinks,
         .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
+        .distance = ln_distance_bias_of(r, spec, w),
         .sees_all = spec->sees_all,
         .indices = spec->indexer.top_k > 0 ? a->indices : NULL,
         .top_k = ln_index_width(spec->indexer.top_k, spec->indexer.run_tokens),
@@ -187,10 +200,6 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
     }
     if (spec->differential)
         heads = ln_record_difference(r, spec, w);
-    if (r->apart != NULL) {
-        linear(r, &w->o, heads, r->apart);
-        return;
-    }
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm, heads, spec->v_scale,
                             ranks_of_heads(r));
 }

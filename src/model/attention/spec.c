@@ -223,14 +223,28 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     return read_attention_scale(config, spec, attention, err);
 }
 
+/* Queries that grow with their position from a floor on, if there is one. */
+static ln_status read_floor_scale(const ln_config *config, ln_attention_spec *attention,
+                                  ln_error *err) {
+    double alpha = 0, floor = 0;
+    LN_TRY(ln_config_real(config, (ln_key){"log_scaling_n_floor", ""}, 1, 1e15, &floor, err));
+    LN_TRY(ln_config_real(config, (ln_key){"log_scaling_alpha", ""}, 0, 1e6, &alpha, err));
+    attention->scales_by_table = floor > 0 && alpha > 0;
+    if (attention->scales_by_table)
+        attention->log_scale = (ln_query_scale){(float)alpha, (float)floor, 1.0f};
+    return LINNET_OK;
+}
+
 /* Queries that grow with their position: in all layers, or in those that do not rotate. */
-static ln_status read_query_scale(const ln_config *config, const ln_spec *spec,
+static ln_status read_query_scale(const ln_config *config, const ln_spec *spec, bool windowed,
                                   ln_attention_spec *attention, ln_error *err) {
     const ln_family *family = spec->family;
     bool tuned = true;
     double beta = 0, period = 0;
     attention->scales_by_table = family->query_scale == LN_QUERY_SCALE_TABLE && attention->rope < 0;
     attention->scales_by_log = family->query_scale == LN_QUERY_SCALE_LOG;
+    if (family->query_scale == LN_QUERY_SCALE_FLOOR && !windowed)
+        return read_floor_scale(config, attention, err);
     if (family->query_scale == LN_QUERY_SCALE_NONE || family->query_scale >= LN_QUERY_SCALE_TABLE)
         return LINNET_OK;
     if (family->query_scale == LN_QUERY_SCALE_ALL) {
@@ -277,7 +291,7 @@ ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spe
     attention->bare_qk_norm = family->bare_qk_norm;
     if (family->bare_qk_norm && !family->bare_everywhere && attention->rope < 0)
         attention->qk_norm = LN_QK_NORM_NONE;
-    return read_query_scale(config, spec, attention, err);
+    return read_query_scale(config, spec, windowed, attention, err);
 }
 
 /* GPT-Neo's list: words, and how often they follow one another; then others. */

@@ -69,12 +69,26 @@ static ln_status stored_experts(ln_loader *l, size_t i, const ln_layer_spec *lay
     return LINNET_OK;
 }
 
+/* Shared experts that each have a weight. */
+static ln_status weighed_experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
+                                 ln_layer_weights *w) {
+    const ln_moe_spec *moe = &ffn->moe;
+    ln_source_shape in = {moe->n_shared, moe->n_hidden, l->spec->dim};
+    ln_source_shape out = {moe->n_shared, l->spec->dim, moe->n_hidden};
+    if (ffn->gated)
+        LN_TRY(ln_load_matrices(l, LN_ROLE_SHARED_GATE, i, &in, &w->shared_gates));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_SHARED_UP, i, &in, &w->shared_ups));
+    return ln_load_matrices(l, LN_ROLE_SHARED_DOWN, i, &out, &w->shared_downs);
+}
+
 static ln_status shared_expert(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
                                ln_layer_weights *w) {
     const ln_moe_spec *moe = &ffn->moe;
     size_t dim = l->spec->dim;
     if (moe->shared_hidden == 0)
         return LINNET_OK;
+    if (moe->n_shared > 0)
+        return weighed_experts(l, i, ffn, w);
     if (ffn->gated)
         LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_UP, i, moe->shared_hidden, dim, &w->shared_up));
@@ -100,7 +114,7 @@ static void skip_zero_experts(ln_loader *l, size_t i, const ln_moe_spec *moe) {
 ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_layer_weights *w) {
     const ln_moe_spec *moe = &layer->ffn.moe;
     size_t dim = l->spec->dim, width = width_of(l, moe), n_routed = moe->n_experts + moe->n_zero;
-    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, n_routed, dim, &w->router));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, n_routed + moe->n_shared, dim, &w->router));
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
     ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};

@@ -120,6 +120,8 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
         .router = moe->router,
         .n_experts = moe->n_experts + moe->n_zero,
         .n_used = moe->n_used,
+        .n_shared = moe->n_shared,
+        .shared_weights = a->shared_weights,
         .n_groups = moe->n_groups,
         .n_groups_used = moe->n_groups_used,
         .group_by_two = moe->group_by_two,
@@ -251,11 +253,32 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
         linear_to_stream(r, &w->latent_out, NULL, a->expert_latent);
 }
 
+/* Shared experts by the weights that the router gives, one after the other. */
+static void weighed_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                            const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    for (size_t i = 0; i < moe->n_shared; i++) {
+        limited_linear(r, spec, &w->shared_ups[i], spec->gated ? &w->shared_gates[i] : NULL, x,
+                       a->hidden);
+        ln_op_pointwise *op = push_rows(r, LN_POINTWISE_SCALE, r->batch->n_tokens, moe->n_hidden);
+        op->x = op->out = a->hidden;
+        op->n_gates = 1;
+        op->gate = a->shared_weights;
+        op->gate_begin = i;
+        op->gate_stride = moe->n_shared;
+        linear(r, &w->shared_downs[i], a->hidden, a->shared_out)->residual =
+            i > 0 ? a->shared_out : NULL;
+    }
+}
+
 static void shared_expert(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                           const float *x) {
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
-    if (moe->shared_hidden > 0) {
+    if (moe->n_shared > 0) {
+        weighed_experts(r, spec, w, x);
+    } else if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out)->scale = moe->shared_scale;
     }
@@ -264,28 +287,31 @@ static void shared_expert(recorder *r, const ln_ffn_spec *spec, const ln_layer_w
 }
 
 /* The shared expert is first, so that it fuses with the norm and what is before; but it comes
- * behind the choice where another backend computes those that are chosen meanwhile. */
+ * behind the choice where that gives its weight, or where another backend computes those that are
+ * chosen meanwhile. */
 static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
     bool has_post_norm = w->ffn_post_norm.dim > 0;
     bool is_partial = are_divided(r);
-    if (!w->experts_apart)
+    bool is_behind = w->experts_apart || moe->n_shared > 0;
+    if (!is_behind)
         shared_expert(r, spec, w, x);
     choose_experts(r, moe, w, x);
-    if (w->experts_apart)
+    if (is_behind)
         shared_expert(r, spec, w, x);
     run_experts(r, spec, w, x);
     ln_op_combine op = {
         .dim = r->spec->dim,
         .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
         .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
-        .residual = has_post_norm || is_partial ? NULL : stream_residual(r),
-        .scale = has_post_norm ? 1.0f : r->spec->residual_scale,
-        .out = is_partial      ? a->partial
-               : has_post_norm ? a->normed
-                               : a->x,
+        .residual = has_post_norm || is_partial || r->apart != NULL ? NULL : stream_residual(r),
+        .scale = has_post_norm || r->apart != NULL ? 1.0f : r->spec->residual_scale,
+        .out = r->apart != NULL ? r->apart
+               : is_partial     ? a->partial
+               : has_post_norm  ? a->normed
+                                : a->x,
     };
     combine(r, moe, op);
     if (is_partial)

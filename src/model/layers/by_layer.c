@@ -146,6 +146,25 @@ static ln_status read_latents(const ln_config *config, bool windowed, ln_attenti
     return LINNET_OK;
 }
 
+/* Windowed layers with heads of their own, all of which may be divided by their width. */
+static ln_status read_window_heads(const ln_config *config, const ln_family *family, bool windowed,
+                                   ln_attention_spec *a, ln_error *err) {
+    static const ln_key heads = {"swa_num_attention_heads", ""};
+    static const ln_key kv_heads = {"swa_num_key_value_heads", ""};
+    if (windowed) {
+        LN_TRY(ln_config_size(config, heads, 1, MAX_HEADS, &a->n_heads, err));
+        LN_TRY(ln_config_size(config, kv_heads, 1, MAX_HEADS, &a->n_kv_heads, err));
+        LN_TRY(ln_config_size(config, (ln_key){"swa_head_dim", ""}, 1, LN_MAX_DIM, &a->k_dim, err));
+        a->v_dim = a->k_dim;
+    }
+    if (family->divides_by_dim)
+        a->scale = 1.0f / (float)a->k_dim;
+    if (a->n_heads % a->n_kv_heads == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                   ln_checkpoint_path(config->checkpoint), a->n_heads, a->n_kv_heads);
+}
+
 ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bool windowed,
                                 ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *a = &layer->attention;
@@ -154,6 +173,8 @@ ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bo
     bool doubles = false;
     if (family->latents_by_kind)
         return read_latents(config, windowed, a, err);
+    if (family->window_heads)
+        return read_window_heads(config, family, windowed, a, err);
     if (family->lists_alone || family->gguf_lists)
         return read_listed_heads(config, windowed, a, err);
     if (ln_config_is(config, (ln_key){"use_bidirectional_attention", ""}, "all"))

@@ -55,6 +55,23 @@ static float query_scale(size_t position) {
     return expf(0.1f * log1pf((float)(position + 1) / 2048.0f));
 }
 
+/* As the first layer that has such a scale says: all have the same. */
+static const ln_query_scale *log_scale_of(const ln_spec *spec) {
+    const ln_query_scale *scale = &spec->layers[0].attention.log_scale;
+    for (size_t i = 1; i < spec->n_layers && scale->beta == 0.0f; i++)
+        scale = &spec->layers[i].attention.log_scale;
+    return scale;
+}
+
+static float table_value(const ln_spec *spec, const ln_query_scale *log_scale, size_t position) {
+    if (spec->logs_positions)
+        return logf((float)(position + 1));
+    if (log_scale->beta == 0.0f)
+        return query_scale(position);
+    float grown = ((float)position + log_scale->offset) / log_scale->period;
+    return 1.0f + log_scale->beta * logf(fmaxf(grown, 1.0f));
+}
+
 ln_status ln_load_no_tokens(ln_loader *l, size_t n) {
     const float *table;
     float *zeros = calloc(n, sizeof *zeros);
@@ -83,7 +100,7 @@ ln_status ln_load_query_scales(ln_loader *l) {
         if (values == NULL)
             return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of queries");
         for (size_t i = 0; i < n; i++)
-            values[i * WIDTH] = l->spec->logs_positions ? logf((float)(i + 1)) : query_scale(i);
+            values[i * WIDTH] = table_value(l->spec, log_scale_of(l->spec), i);
     }
     ln_status status = ln_load_table(l, values, n * WIDTH, &table);
     free(values);

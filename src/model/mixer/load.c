@@ -5,6 +5,7 @@
 
 #include "model/family.h"
 #include "model/mixer/shape.h"
+#include "model/mixer/short_convs.h"
 #include "model/shard.h"
 
 /* What a convolution reads: one tensor, or those of q, k and v. */
@@ -238,6 +239,8 @@ ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
     *w = (ln_mixer_weights){.in_norm = w->in_norm};
     if (spec->kind == LN_MIXER_NONE)
         return LINNET_OK;
+    if (spec->kind == LN_MIXER_SHORT_CONVS)
+        return ln_load_short_convs(l, layer, spec, w);
     LN_TRY(load_in(l, layer, spec, w));
     LN_TRY(load_conv(l, layer, spec, w));
     if (spec->kind == LN_MIXER_CONV) {

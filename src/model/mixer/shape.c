@@ -1,8 +1,13 @@
 #include "model/mixer/shape.h"
 
 size_t ln_mixer_conv_dim(const ln_mixer_spec *m, size_t dim) {
+    size_t n = 0;
     if (m->kind == LN_MIXER_CONV)
         return dim;
+    for (size_t i = 0; i < LN_SHORT_CONVS; i++)
+        n += m->channels[i];
+    if (m->kind == LN_MIXER_SHORT_CONVS)
+        return n;
     if (m->kind == LN_MIXER_SELECTIVE || m->kind == LN_MIXER_LRU)
         return m->v_dim;
     return 2 * m->n_k_heads * m->k_dim + m->n_heads * m->v_dim;
@@ -14,7 +19,7 @@ ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t d
         shape.conv_dim = ln_mixer_conv_dim(m, dim);
         shape.n_conv_rows = m->n_taps + draft_tokens;
     }
-    if (m->kind == LN_MIXER_CONV || m->kind == LN_MIXER_NONE)
+    if (m->kind == LN_MIXER_CONV || m->kind == LN_MIXER_SHORT_CONVS || m->kind == LN_MIXER_NONE)
         return shape;
     shape.n_heads = m->n_heads;
     shape.n_k_heads = m->n_k_heads;

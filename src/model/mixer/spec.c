@@ -282,6 +282,9 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
                              .out_scale = 1.0f};
     if (mixer->kind == LN_MIXER_NONE)
         return LINNET_OK;
+    if (mixer->kind == LN_MIXER_SHORT_CONVS)
+        return ln_config_need_size(config, (ln_key){"conv_kernel_size|sconv_kernel_size", ""}, 1,
+                                   MAX_TAPS, &mixer->n_taps, err);
     if (mixer->kind == LN_MIXER_CONV)
         return ln_config_need_size(config, (ln_key){"conv_L_cache", "shortconv.l_cache"}, 1,
                                    MAX_TAPS, &mixer->n_taps, err);
@@ -310,7 +313,7 @@ ln_status ln_spec_check_mixer_activation(const ln_config *config, ln_mixer kind,
     static const ln_key key = {"mamba_hidden_act|hidden_act", ""};
     ln_meta_value activation;
     char name[128];
-    if (kind == LN_MIXER_CONV || kind == LN_MIXER_LRU ||
+    if (kind == LN_MIXER_CONV || kind == LN_MIXER_LRU || kind == LN_MIXER_SHORT_CONVS ||
         !ln_config_find(config, key, &activation, name) || ln_config_is(config, key, "silu") ||
         ln_config_is(config, key, "swish"))
         return LINNET_OK;

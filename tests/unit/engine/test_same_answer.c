@@ -180,6 +180,13 @@ static void states_beside_attention(void **state) {
     check_model("falcon_h1", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 
+static void short_convolutions(void **state) {
+    (void)state;
+    check_model("inkling", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("inkling", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+    check_by("inkling_mm", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+}
+
 static void states_beside_latents(void **state) {
     (void)state;
     check_model("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
@@ -248,6 +255,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(running_states),
         cmocka_unit_test(states_beside_attention),
         cmocka_unit_test(states_beside_latents),
+        cmocka_unit_test(short_convolutions),
         cmocka_unit_test(states_behind_experts),
         cmocka_unit_test(engines_answer_at_once),
     };

@@ -128,7 +128,7 @@ static void models_answer_alike_after_a_hit(void **state) {
         "gemma4_shared", "gemma3n",     "mamba2",         "granitemoehybrid",
         "qwen3_5",       "falcon_h1",   "kimi_linear",    "jamba",
         "falcon_mamba",  "minimax",     "bailing_hybrid", "recurrent_gemma",
-        "zamba2",        "deepseek_v4", "glm5_next"};
+        "zamba2",        "deepseek_v4", "glm5_next",      "inkling"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         golden other;
         golden_open(&other, models[m]);

@@ -180,6 +180,7 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("falcon_h1", exact_options(256, 6, 64, 1), NULL, 0);
     compare("kimi_linear", exact_options(256, 6, 64, 1), NULL, 0);
     compare("minimax", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("inkling", exact_options(256, 6, 64, 1), NULL, 0); /* short convolutions */
     compare("bailing_hybrid", exact_options(256, 6, 64, 1), NULL, 0);
     compare("t5", exact_options(256, 6, 128, 1), NULL, 100); /* an encoder */
 }

@@ -161,6 +161,16 @@ typedef enum ln_role {
     LN_ROLE_FFN_NORM_GATE,
     LN_ROLE_ATTENTION_BLEND, /* [dim] of what stays of the residual stream, and joins it */
     LN_ROLE_FFN_BLEND,
+    LN_ROLE_EMBEDDING_SHIFT, /* a scaled residual stream, [dim] each: (embedding + shift) scale, */
+    LN_ROLE_EMBEDDING_SCALE,
+    LN_ROLE_ATTENTION_STAY_SHIFT, /* then of what stays of it, and of what joins it; */
+    LN_ROLE_ATTENTION_STAY_SCALE,
+    LN_ROLE_ATTENTION_JOIN_SHIFT,
+    LN_ROLE_ATTENTION_JOIN_SCALE,
+    LN_ROLE_FFN_STAY_SHIFT, /* in this order */
+    LN_ROLE_FFN_STAY_SCALE,
+    LN_ROLE_FFN_JOIN_SHIFT,
+    LN_ROLE_FFN_JOIN_SCALE,
     LN_ROLE_EXPERT_IN_NORM,  /* of what latent experts read, */
     LN_ROLE_EXPERT_OUT_NORM, /* and of what each gives */
     LN_ROLE_ATTENTION_HYPER, /* hyper-connections: what makes weights of all streams, */
@@ -363,6 +373,7 @@ struct ln_family {
     bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */
     bool blends; /* the residual stream and what a block gives are weighed by element; norms behind
                     feed-forwards and experts scale before they normalise (Muse Spark) */
+    bool scales_residual;  /* both are scaled by element, and shifted */
     bool averages_blocks;  /* what a layer adds counts as one of all before it: block k gives
                               x sqrt((k - 1) / k) + y / sqrt(k) */
     bool softplus_gate;    /* of it, instead of a sigmoid */

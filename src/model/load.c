@@ -14,6 +14,7 @@
 #include "model/layers/cycles.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
+#include "model/layers/residual_scales.h"
 #include "model/layers/shared_block.h"
 #include "model/layers/sinusoids.h"
 #include "model/load_tensor.h"
@@ -156,6 +157,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     LN_TRY(block_norms(l, layer, i, w));
     LN_TRY(norm_gates(l, layer, i, w));
     LN_TRY(ln_load_blend(l, layer, i, w));
+    LN_TRY(ln_load_residual_scales(l, i, w));
     if (layer->placement == LN_PLACE_NORMED)
         LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)
@@ -327,6 +329,7 @@ static ln_status embedding(ln_loader *l) {
     if (spec->n_types > 0)
         LN_TRY(
             ln_load_matrix(l, LN_ROLE_TOKEN_TYPES, 0, spec->n_types, spec->dim, &w->token_types));
+    LN_TRY(ln_load_embedding_scales(l));
     LN_TRY(ln_load_lookup(l));
     LN_TRY(ln_load_altup_begin(l));
     return ln_load_norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm);

@@ -295,6 +295,19 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
                                .out = r->a->x});
 }
 
+/* The same through a norm whose input is scaled by element first, in `normed`. */
+static inline void linear_to_scaled_stream(recorder *r, const ln_weight *weight,
+                                           const float *post_scale, const ln_norm *post_norm,
+                                           const float *x, ln_collectives *ranks) {
+    const ln_activations *a = r->a;
+    float *out = ranks != NULL ? a->partial : a->normed;
+    linear(r, weight, x, out);
+    if (ranks != NULL)
+        all_reduce_rows(r, ranks, r->spec->dim, out, NULL, out);
+    scale_rows(r, r->batch->n_tokens, r->spec->dim, out, post_scale);
+    norm(r, post_norm, out, a->x, a->x);
+}
+
 static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
                                     const float *x) {
     scaled_linear_to_stream(r, weight, post_norm, x, 1.0f, NULL);

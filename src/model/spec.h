@@ -377,6 +377,7 @@ typedef struct ln_spec {
     ln_eagle_spec eagle;
     size_t n_relative_buckets, relative_max_distance;
     double blend_temperature;    /* 0: the residual stream is not weighed */
+    bool scales_residual;        /* (x + a) b + (f(x) + c) d behind each block, by element */
     size_t norm_gate_rank;       /* of norms that are gated; 0: none */
     size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */
     size_t laurel_rank;          /* with streams */

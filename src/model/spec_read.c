@@ -628,6 +628,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
         LN_TRY(ln_config_real(config, (ln_key){"residual_gate_temperature", ""}, 1e-9, 1e9,
                               &spec->blend_temperature, err));
     }
+    spec->scales_residual = spec->family->scales_residual;
     if (spec->family->gated_norms)
         LN_TRY(ln_config_need_size(config, (ln_key){"gated_norm_rank", ""}, 1, LN_MAX_DIM,
                                    &spec->norm_gate_rank, err));

@@ -75,6 +75,9 @@ typedef struct ln_layer_weights {
     /* [dim], where the residual stream is weighed, or NULL: what stays of it, and what norms behind
      * the feed-forward [dim] and experts [n_latent] multiply first */
     const float *attention_stays, *ffn_stays, *ffn_post_scale, *expert_post_scale;
+    /* [dim], of a scaled residual stream, or NULL: what it has added besides, and what attention's
+     * output is multiplied with */
+    const float *attention_adds, *ffn_adds, *attention_post_scale;
     ln_norm head_norm;                       /* of heads of attention's output; dim 0: none */
     ln_norm expert_in_norm, expert_out_norm; /* of latent experts; dim 0: none */
     ln_norm attention_kept, ffn_kept; /* of LN_PLACE_NORMED: these norms times what stays of them */
@@ -143,6 +146,9 @@ typedef struct ln_weights {
     /* mixture of attention: where columns of heads, sorted by head of keys, are in rows of
      * choices, and the other way around, [n_heads * k_dim] */
     const int32_t *head_columns, *choice_columns;
+    /* [dim], of a scaled residual stream: what the embedding is multiplied with, and what is added
+     */
+    const float *embedding_stays, *embedding_adds;
     ln_weight embedding;                /* [n_vocab][dim] */
     ln_weight learned_positions;        /* [n_learned][dim] or absent */
     ln_weight token_types;              /* [n_types][dim] or absent */

@@ -200,8 +200,12 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
     }
     if (spec->differential)
         heads = ln_record_difference(r, spec, w);
-    scaled_linear_to_stream(r, &w->o, &w->attention_post_norm, heads, spec->v_scale,
-                            ranks_of_heads(r));
+    if (w->attention_post_scale != NULL)
+        linear_to_scaled_stream(r, &w->o, w->attention_post_scale, &w->attention_post_norm, heads,
+                                ranks_of_heads(r));
+    else
+        scaled_linear_to_stream(r, &w->o, &w->attention_post_norm, heads, spec->v_scale,
+                                ranks_of_heads(r));
 }
 
 void ln_record_cross_attention(recorder *r, const ln_attention_spec *spec,

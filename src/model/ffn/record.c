@@ -205,19 +205,6 @@ static void combine(recorder *r, const ln_moe_spec *moe, ln_op_combine op) {
     push(r, LN_OP_COMBINE)->combine = op;
 }
 
-/* The residual stream takes a feed-forward's output through a norm that scales before it
- * normalises. `ranks`: those that have columns of the weight, or NULL. */
-static void scaled_to_stream(recorder *r, const ln_weight *weight, const ln_layer_weights *w,
-                             const float *x, ln_collectives *ranks) {
-    const ln_activations *a = r->a;
-    float *out = ranks != NULL ? a->partial : a->normed;
-    linear(r, weight, x, out);
-    if (ranks != NULL)
-        all_reduce_rows(r, ranks, r->spec->dim, out, NULL, out);
-    scale_rows(r, r->batch->n_tokens, r->spec->dim, out, w->ffn_post_scale);
-    norm(r, &w->ffn_post_norm, out, a->x, a->x);
-}
-
 /* Norms of what each expert gives. */
 static void norm_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w) {
     float *out = r->a->expert_out;
@@ -248,7 +235,8 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
         linear_to_stream(r, &w->shared_down, NULL, a->hidden);
     }
     if (w->ffn_post_scale != NULL)
-        scaled_to_stream(r, &w->latent_out, w, a->expert_latent, NULL);
+        linear_to_scaled_stream(r, &w->latent_out, w->ffn_post_scale, &w->ffn_post_norm,
+                                a->expert_latent, NULL);
     else
         linear_to_stream(r, &w->latent_out, NULL, a->expert_latent);
 }
@@ -314,6 +302,8 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
                                 : a->x,
     };
     combine(r, moe, op);
+    if (has_post_norm && w->ffn_post_scale != NULL)
+        scale_rows(r, r->batch->n_tokens, r->spec->dim, op.out, w->ffn_post_scale);
     if (is_partial)
         partial_to_stream(r, a->stage_ranks, &w->ffn_post_norm);
     else if (has_post_norm)
@@ -421,7 +411,8 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
         norm(r, &w->ffn_out_norm, r->a->hidden, NULL, r->a->hidden);
     ln_collectives *ranks = r->layer_spec->part.hidden.n > 0 ? r->a->stage_ranks : NULL;
     if (w->ffn_post_scale != NULL)
-        scaled_to_stream(r, &w->down, w, r->a->hidden, ranks);
+        linear_to_scaled_stream(r, &w->down, w->ffn_post_scale, &w->ffn_post_norm, r->a->hidden,
+                                ranks);
     else
         scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
                                 ranks);

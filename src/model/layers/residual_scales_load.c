@@ -1,0 +1,66 @@
+#include <stdlib.h>
+
+#include "model/layers/residual_scales.h"
+
+/* Vectors of roles one after another, [dim] each. */
+static ln_status read_vectors(ln_loader *l, ln_role first, size_t n, size_t layer, float *out) {
+    size_t dim = l->spec->dim;
+    bool is_there;
+    for (size_t i = 0; i < n; i++)
+        LN_TRY(
+            ln_load_values(l, (ln_role)(first + i), layer, false, dim, out + i * dim, &is_there));
+    return LINNET_OK;
+}
+
+/* A block's four vectors; stays and adds become what x is multiplied with, and what is added. */
+static ln_status load_block(ln_loader *l, ln_role first, size_t layer, const float **stays,
+                            const float **adds, const float **joins) {
+    size_t dim = l->spec->dim;
+    float *v = calloc(dim, 4 * sizeof *v);
+    if (v == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of a residual stream");
+    const float *stay_shift = v, *stay_scale = v + dim, *join_shift = v + 2 * dim;
+    float *join_scale = v + 3 * dim;
+    ln_status status = read_vectors(l, first, 4, layer, v);
+    if (status == LINNET_OK)
+        status = ln_load_table(l, stay_scale, dim, stays);
+    if (status == LINNET_OK)
+        status = ln_load_table(l, join_scale, dim, joins);
+    for (size_t i = 0; i < dim; i++)
+        v[i] = stay_shift[i] * stay_scale[i] + join_shift[i] * join_scale[i];
+    if (status == LINNET_OK)
+        status = ln_load_table(l, v, dim, adds);
+    free(v);
+    return status;
+}
+
+ln_status ln_load_residual_scales(ln_loader *l, size_t layer, ln_layer_weights *w) {
+    if (!l->spec->scales_residual)
+        return LINNET_OK;
+    LN_TRY(load_block(l, LN_ROLE_ATTENTION_STAY_SHIFT, layer, &w->attention_stays,
+                      &w->attention_adds, &w->attention_post_scale));
+    LN_TRY(load_block(l, LN_ROLE_FFN_STAY_SHIFT, layer, &w->ffn_stays, &w->ffn_adds,
+                      &w->ffn_post_scale));
+    w->attention_post_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = l->spec->dim};
+    w->ffn_post_norm = w->attention_post_norm;
+    return LINNET_OK;
+}
+
+ln_status ln_load_embedding_scales(ln_loader *l) {
+    size_t dim = l->spec->dim;
+    if (!l->spec->scales_residual)
+        return LINNET_OK;
+    float *shift = calloc(dim, 2 * sizeof *shift);
+    if (shift == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of the embedding");
+    float *scale = shift + dim;
+    ln_status status = read_vectors(l, LN_ROLE_EMBEDDING_SHIFT, 2, 0, shift);
+    for (size_t i = 0; i < dim; i++)
+        shift[i] *= scale[i];
+    if (status == LINNET_OK)
+        status = ln_load_table(l, scale, dim, &l->weights->embedding_stays);
+    if (status == LINNET_OK)
+        status = ln_load_table(l, shift, dim, &l->weights->embedding_adds);
+    free(shift);
+    return status;
+}

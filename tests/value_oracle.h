@@ -124,7 +124,8 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
                                      oracle_rows(p->weights, n_tokens, p->n_used, p->n_used),
                                      oracle_rows(p->shared, n_tokens, p->dim, p->dim),
                                      oracle_rows(p->shared_gate, n_tokens, 1, 1),
-                                     oracle_rows(p->residual, n_tokens, p->dim, p->dim)},
+                                     oracle_rows(p->residual, n_tokens, p->dim, p->dim),
+                                     oracle_rows(p->experts, n_tokens, p->n_used, p->n_used)},
                               .out = {oracle_rows(p->out, n_tokens, p->dim, p->dim)}};
     }
     case LN_OP_POINTWISE: {

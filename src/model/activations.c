@@ -13,6 +13,7 @@ static void grow(size_t *a, size_t b) {
 typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
     size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, shortcut, sparse;
+    size_t router_hidden;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t turned, head_scales;
@@ -127,6 +128,7 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.gated, moe->n_used * moe->n_hidden);
         grow(&w.n_experts, moe->n_experts + moe->n_zero + moe->n_shared);
         grow(&w.n_shared, moe->n_shared);
+        grow(&w.router_hidden, moe->router_hidden);
         grow(&w.shortcut, moe->shortcut || layer->takes_shortcut ? spec->dim : 0);
         grow(&w.n_used, moe->n_used);
         if (a->n_experts > 0) {
@@ -228,6 +230,15 @@ static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->hyper_post = ln_layout_place(layout, memory, n, row);
 }
 
+/* A router's logits, and what it goes through where it is a feed-forward. */
+static void lay_out_router(const widths *w, size_t row, ln_layout *layout, char *memory,
+                           ln_activations *a) {
+    a->router = ln_layout_place(layout, memory, w->n_experts, row);
+    a->router_state = ln_layout_place(layout, memory, w->router_hidden, row);
+    a->router_normed = ln_layout_place(layout, memory, w->router_hidden, row);
+    a->router_hidden = ln_layout_place(layout, memory, w->router_hidden, row);
+}
+
 /* Adds every activation to the layout; with memory, points at them. */
 static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
                     char *memory, ln_activations *a) {
@@ -248,7 +259,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(index_k, w.index_dim, row);
     PLACE(index_weights, w.index_heads, row);
     PLACE(indices, w.top_k, row);
-    PLACE(router, w.n_experts, row);
+    lay_out_router(&w, row, layout, memory, a);
     PLACE(experts, w.n_used, row);
     PLACE(expert_weights, w.n_used, row);
     PLACE(expert_order, w.n_used, row);
@@ -324,6 +335,11 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
     if (spec->hyper.n > 0)
         borders[n++] = (ln_border){activations->hyper, spec->hyper.n * spec->dim};
+    for (size_t i = 0, n_hidden = 0; i < spec->n_layers && n_hidden == 0; i++) {
+        n_hidden = spec->layers[i].ffn.moe.router_hidden;
+        if (n_hidden > 0) /* the next layer's router reads it */
+            borders[n++] = (ln_border){activations->router_state, n_hidden};
+    }
     if (widths_of(spec).shortcut > 0)
         borders[n++] = (ln_border){activations->shortcut, spec->dim};
     for (size_t i = 0; i < 2 && spec->cycle_layers > 0; i++)
@@ -571,6 +587,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
             grow(&limits.max_expert_width, fill_up(moe->n_latent));
         }
         grow_attention(&limits, attention, spec->dim);
+        grow(&limits.max_width, moe->router_hidden);
     }
     return limits;
 }

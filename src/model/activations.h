@@ -26,7 +26,10 @@ typedef struct ln_activations {
     float *index_turned; /* [max_tokens][n_heads * head_dim], where the last dimensions rotate */
     int32_t *indices;
     /* mixture of experts; a row is a token and one of its choices */
-    float *router;                         /* [max_tokens][n_experts] */
+    float *router; /* [max_tokens][n_experts] */
+    /* of a router that is a feed-forward, [max_tokens][router_hidden]: what the next layer's reads,
+     * too, and what it goes through */
+    float *router_state, *router_normed, *router_hidden;
     int32_t *experts;                      /* [max_tokens][n_used] */
     float *expert_weights;                 /* [max_tokens][n_used] */
     int32_t *expert_order, *expert_starts; /* [max_tokens * n_used], [n_experts + 1] */

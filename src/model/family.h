@@ -62,6 +62,10 @@ typedef enum ln_role {
     LN_ROLE_LAMBDA_Q2,
     LN_ROLE_LAMBDA_K2,
     LN_ROLE_ROUTER,
+    LN_ROLE_ROUTER_IN,    /* a router that is a feed-forward: [router_hidden][dim], */
+    LN_ROLE_ROUTER_CARRY, /* [router_hidden] of what that of the layer before gave, */
+    LN_ROLE_ROUTER_FIRST, /* and squares behind LN_ROLE_ROUTER_NORM */
+    LN_ROLE_ROUTER_SECOND,
     LN_ROLE_ROUTER_BIAS, /* counts for the choice of experts alone */
     LN_ROLE_EXPERT_GATE, /* one per expert, or packed [expert][rows][columns] */
     LN_ROLE_EXPERT_UP,
@@ -353,6 +357,8 @@ struct ln_family {
     bool halves_hidden;        /* a feed-forward has half of the width that is said */
     bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three factors */
     ln_router router;       /* mixture of experts */
+    bool router_mlp;        /* it is a feed-forward of router_hidden_size, and one class more than
+                               there are experts stands for none */
     bool zero_other_groups; /* experts of groups that are not used compete with 0, not -inf */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
     bool normalize_experts; /* when the checkpoint does not say */

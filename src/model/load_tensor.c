@@ -119,9 +119,10 @@ static bool is_of_streams(ln_role role) {
 /* Matrices that multiply activations; tables and what chooses experts stay as they are. */
 static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
                              size_t n_cols) {
+    bool is_of_router = role >= LN_ROLE_ROUTER && role <= LN_ROLE_ROUTER_SECOND;
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
-        role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING || role == LN_ROLE_ROUTER ||
+        role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING || is_of_router ||
         role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return;
     l->weights->n_matrices++;

@@ -221,9 +221,10 @@ static ln_status check_experts(const ln_checkpoint *checkpoint, const ln_spec *w
     for (size_t i = 0; i < whole->n_layers && n_ranks > 1; i++)
         if (whole->layers[i].ffn.moe.n_zero > 0)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "%s: zero_expert_num: ranks cannot divide experts that give what they "
-                           "read",
-                           ln_checkpoint_path(checkpoint));
+                           "%s: %s: ranks cannot divide experts of which some have no matrices",
+                           ln_checkpoint_path(checkpoint),
+                           whole->layers[i].ffn.moe.zero_skips ? "router_hidden_size"
+                                                               : "zero_expert_num");
     for (size_t i = 0; i < whole->n_layers && n_ranks > 1; i++)
         if (whole->layers[i].mixer.kind == LN_MIXER_SHORT_CONVS)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,

@@ -184,10 +184,14 @@ typedef struct ln_mixer_spec {
 
 typedef struct ln_moe_spec {
     size_t n_experts; /* 0: a dense layer */
-    size_t n_zero;    /* more of them, which give what they read */
+    size_t n_zero;    /* more of them, which give what they read, or nothing */
+    bool zero_skips;  /* nothing */
     size_t n_used, n_hidden;
     size_t n_latent; /* experts read and give so many dimensions instead of the model's; 0: those */
     ln_router router;
+    /* The router is a feed-forward of so many dimensions, which reads what that of the layer before
+     * has made of its input, too (ZAYA); 0: a matrix */
+    size_t router_hidden;
     size_t n_groups, n_groups_used; /* 0: no groups */
     bool group_by_two, zero_other_groups, normalize;
     float scale;

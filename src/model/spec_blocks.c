@@ -148,12 +148,29 @@ static ln_status read_normalize(const ln_config *config, const ln_family *family
                    ln_checkpoint_path(config->checkpoint), order);
 }
 
+/* A router that is a feed-forward, whose last class is no expert. */
+static ln_status read_router_mlp(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
+    static const ln_key used_key = {"num_experts_per_tok", ""};
+    size_t n_used = 1;
+    moe->n_zero = 1;
+    moe->zero_skips = true;
+    LN_TRY(ln_config_size(config, used_key, 1, MAX_EXPERTS, &n_used, err));
+    if (n_used > 1)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key num_experts_per_tok: %zu experts of a token, not 1",
+                       ln_checkpoint_path(config->checkpoint), n_used);
+    return ln_config_need_size(config, (ln_key){"router_hidden_size", ""}, 1, LN_MAX_DIM,
+                               &moe->router_hidden, err);
+}
+
 /* How many of the experts a token meets, of which some may give what they read. */
 static ln_status read_used(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
                            ln_error *err) {
     if (family->shortcut)
         LN_TRY(ln_config_size(config, (ln_key){"zero_expert_num", ""}, 0, MAX_EXPERTS, &moe->n_zero,
                               err));
+    if (family->router_mlp)
+        LN_TRY(read_router_mlp(config, moe, err));
     return ln_config_need_size(config,
                                (ln_key){"num_experts_per_tok|num_experts_per_token|experts_per_"
                                         "token|moe_k|moe_topk|moe_top_k|top_k_experts|"

@@ -98,8 +98,10 @@ typedef struct ln_layer_weights {
     const float *sinks;             /* [n_heads] or NULL */
     ln_weight distance_states;      /* of a bias by distance: [n_heads * n_states][dim], and */
     const float *distance_profiles; /* [n_distances][n_states] */
-    ln_weight router;               /* mixture of experts: [n_experts][dim] */
-    const float *router_bias;       /* [n_experts] or NULL */
+    ln_weight router;               /* mixture of experts: [n_experts][dim or router_hidden] */
+    ln_weight router_in, router_first, router_second; /* of a router that is a feed-forward */
+    const float *router_carry; /* [router_hidden] or NULL: it is the first one */
+    const float *router_bias;  /* [n_experts] or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
     bool experts_apart; /* they are another backend's, which computes beside this one */
     ln_expert_store store;

@@ -123,7 +123,7 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
                        "%s is given, but %s normalises what each expert gives", name, path);
     if (has_zero)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s is given, but %s has experts that give what they read", name, path);
+                       "%s is given, but %s has experts without matrices", name, path);
     if (!any)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is given, but %s has no experts", name,
                        path);

@@ -111,10 +111,25 @@ static void skip_zero_experts(ln_loader *l, size_t i, const ln_moe_spec *moe) {
         }
 }
 
+/* What is in front of the last matrix of a router that is a feed-forward. The first one reads no
+ * layer before it. */
+static ln_status router_layers(ln_loader *l, size_t i, size_t n, ln_layer_weights *w) {
+    ln_tensor_id carry = {.role = LN_ROLE_ROUTER_CARRY, .layer = i};
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER_IN, i, n, l->spec->dim, &w->router_in));
+    if (i > 0)
+        LN_TRY(ln_load_vector(l, carry, n, &w->router_carry));
+    LN_TRY(ln_load_norm(l, LN_ROLE_ROUTER_NORM, i, n, &w->router_norm));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER_FIRST, i, n, n, &w->router_first));
+    return ln_load_matrix(l, LN_ROLE_ROUTER_SECOND, i, n, n, &w->router_second);
+}
+
 ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_layer_weights *w) {
     const ln_moe_spec *moe = &layer->ffn.moe;
     size_t dim = l->spec->dim, width = width_of(l, moe), n_routed = moe->n_experts + moe->n_zero;
-    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, n_routed + moe->n_shared, dim, &w->router));
+    size_t router_dim = moe->router_hidden > 0 ? moe->router_hidden : dim;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, n_routed + moe->n_shared, router_dim, &w->router));
+    if (moe->router_hidden > 0)
+        LN_TRY(router_layers(l, i, moe->router_hidden, w));
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
     ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};

@@ -106,9 +106,27 @@ static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear o
     push_linear(r, &r->batch->adapters, op);
 }
 
+/* What the router's matrix reads where it is the last one of a feed-forward. The first one's
+ * result goes to the next layer, too. */
+static const float *router_input(recorder *r, const ln_layer_weights *w, const float *x) {
+    const ln_activations *a = r->a;
+    if (w->router_carry != NULL)
+        scale_rows(r, r->batch->n_tokens, w->router_in.n_rows, a->router_state, w->router_carry);
+    precise_linear(r, &w->router_in, x, a->router_state)->residual =
+        w->router_carry != NULL ? a->router_state : NULL;
+    norm(r, &w->router_norm, a->router_state, NULL, a->router_normed);
+    precise_linear(r, &w->router_first, a->router_normed, a->router_hidden)->activation =
+        LN_ACT_GELU;
+    precise_linear(r, &w->router_second, a->router_hidden, a->router_normed)->activation =
+        LN_ACT_GELU;
+    return a->router_normed;
+}
+
 static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
                            const float *x) {
     const ln_activations *a = r->a;
+    if (moe->router_hidden > 0)
+        x = router_input(r, w, x);
     ln_op_linear *router = precise_linear(r, &w->router, x, a->router);
     router->softcap = moe->softcap;
     router->scale = moe->logit_scale;
@@ -199,9 +217,9 @@ static void combine(recorder *r, const ln_moe_spec *moe, ln_op_combine op) {
     op.x = r->a->expert_out;
     op.weights = moe->scale_inputs ? NULL : r->a->expert_weights;
     op.n_used = moe->n_used;
-    op.experts = here->n > 0 ? r->a->experts : NULL;
+    op.experts = here->n > 0 || moe->zero_skips ? r->a->experts : NULL;
     op.first_expert = here->begin;
-    op.n_experts = here->n;
+    op.n_experts = here->n > 0 ? here->n : moe->n_experts;
     push(r, LN_OP_COMBINE)->combine = op;
 }
 

@@ -514,7 +514,8 @@ static void grow_grouped(ln_step_limits *limits, size_t n_rows, size_t n_cols) {
 }
 
 /* Rows of attention that meet a matrix for each expert or head. */
-static void grow_attention(ln_step_limits *limits, const ln_attention_spec *attention, size_t dim) {
+static void grow_attention(ln_step_limits *limits, const ln_layer_spec *layer, size_t dim) {
+    const ln_attention_spec *attention = &layer->attention;
     if (attention->n_experts > 0) {
         size_t width = attention->n_kv_heads * attention->k_dim;
         grow_grouped(limits, attention->n_used, dim);
@@ -525,6 +526,9 @@ static void grow_attention(ln_step_limits *limits, const ln_attention_spec *atte
     }
     if (attention->differential)
         grow_grouped(limits, attention->n_kv_heads, dim);
+    if (attention->convolved)
+        grow_grouped(limits, ln_mixer_conv_units(&layer->mixer),
+                     layer->mixer.v_dim * layer->mixer.n_head_taps);
     if (attention->compressed.q_latent > 0)
         grow_grouped(limits, attention->compressed.n_groups,
                      attention->n_heads * attention->k_dim / attention->compressed.n_groups);
@@ -586,7 +590,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
             grow(&limits.max_expert_width, fill_up(moe->n_hidden));
             grow(&limits.max_expert_width, fill_up(moe->n_latent));
         }
-        grow_attention(&limits, attention, spec->dim);
+        grow_attention(&limits, layer, spec->dim);
         grow(&limits.max_width, moe->router_hidden);
     }
     return limits;

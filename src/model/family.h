@@ -57,6 +57,9 @@ typedef enum ln_role {
     LN_ROLE_ATTENTION_ROUTER,  /* mixture of attention: queries and outputs have experts */
     LN_ROLE_EXPERT_Q,
     LN_ROLE_EXPERT_O,
+    LN_ROLE_V_DELAYED, /* convolved attention: values of the token before, */
+    LN_ROLE_HEAD_CONV, /* the convolution of each head, [channel][head dim][tap], */
+    LN_ROLE_K_SCALE,   /* and [n_kv_heads] of keys */
     LN_ROLE_LAMBDA_Q1, /* differential attention: vectors of a head's width */
     LN_ROLE_LAMBDA_K1,
     LN_ROLE_LAMBDA_Q2,

@@ -163,7 +163,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         ln_record_attention(r, &spec->attention, w, x);
     if (convolves)
         ln_record_short_conv_to_stream(r, LN_CONV_ATTENTION);
-    else if (spec->mixer.kind != LN_MIXER_NONE)
+    else if (spec->mixer.kind != LN_MIXER_NONE && !spec->attention.convolved)
         ln_record_mixer(r, &spec->mixer, w, mixer_x);
     after_norm(r, spec, &w->attention_norm);
     if (spec->has_cross) {

@@ -109,6 +109,15 @@ ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float
     return LINNET_OK;
 }
 
+ln_status ln_load_columns(ln_loader *l, const int32_t *columns, size_t n, const int32_t **out) {
+    size_t offset = ln_layout_add(&l->layout, n, sizeof *columns);
+    if (l->writable == NULL)
+        return LINNET_OK;
+    l->writable->vtable->upload(l->writable, l->memory + offset, columns, n * sizeof *columns);
+    *out = (const int32_t *)(const void *)(l->memory + offset);
+    return LINNET_OK;
+}
+
 /* What mixes streams: few rows or columns. */
 static bool is_of_streams(ln_role role) {
     return role == LN_ROLE_ALTUP_ROUTER || role == LN_ROLE_ALTUP_PREDICT ||
@@ -120,7 +129,7 @@ static bool is_of_streams(ln_role role) {
 static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
                              size_t n_cols) {
     bool is_of_router = role >= LN_ROLE_ROUTER && role <= LN_ROLE_ROUTER_SECOND;
-    if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
+    if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING || role == LN_ROLE_HEAD_CONV ||
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
         role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING || is_of_router ||
         role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
@@ -329,11 +338,18 @@ static bool has_expert_adapters(const ln_loader *l, ln_role role) {
     return is_expert && l->options.adapts_experts && !l->options.only_experts;
 }
 
+ln_status ln_load_packed(ln_loader *l, ln_role role, size_t layer, size_t number,
+                         const ln_source_shape *shape, ln_weight *weight) {
+    ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = number};
+    LN_TRY(matrix_of(l, id, shape, weight));
+    weight->adapters = weight->device_adapters = NULL;
+    return LINNET_OK;
+}
+
 ln_status ln_load_numbered(ln_loader *l, ln_role role, size_t layer, size_t number, size_t n_rows,
                            size_t n_cols, ln_weight *weight) {
     ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
-    ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = number};
-    return matrix_of(l, id, &shape, weight);
+    return ln_load_packed(l, role, layer, number, &shape, weight);
 }
 
 ln_status ln_load_matrices(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
@@ -342,10 +358,8 @@ ln_status ln_load_matrices(ln_loader *l, ln_role role, size_t layer, const ln_so
     ln_weight planned = {0};
     *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;
     for (size_t i = 0; i < shape->n_packed; i++) {
-        ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = i};
         ln_weight *weight = *out != NULL ? &(*out)[i] : &planned;
-        LN_TRY(matrix_of(l, id, shape, weight));
-        weight->adapters = weight->device_adapters = NULL;
+        LN_TRY(ln_load_packed(l, role, layer, i, shape, weight));
         if (role == LN_ROLE_K_B || role == LN_ROLE_V_B || has_expert_adapters(l, role))
             ln_load_adapters_of(l, role, shape->n_rows, shape->n_cols, weight);
     }

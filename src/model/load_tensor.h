@@ -51,6 +51,9 @@ ln_status ln_load_float_matrix(ln_loader *l, ln_role role, size_t i, size_t n_ro
 /* n floats computed here: position tables. NULL while planning. */
 ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out);
 
+/* n columns of activations, in the order that a gather has. */
+ln_status ln_load_columns(ln_loader *l, const int32_t *columns, size_t n, const int32_t **out);
+
 /* A prepared matrix without a bias: the rows of several roles of a recurrent layer, one role after
  * another. On the CPU adapters of each of them change it. */
 ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_rows, size_t n_roles,
@@ -64,7 +67,9 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
 /* A matrix of a layer, with its bias. */
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                          ln_weight *weight);
-/* One of many matrices of a layer, by its number. */
+/* One of many matrices of a layer, by its number: of one tensor, or of a tensor for each. */
+ln_status ln_load_packed(ln_loader *l, ln_role role, size_t layer, size_t number,
+                         const ln_source_shape *shape, ln_weight *weight);
 ln_status ln_load_numbered(ln_loader *l, ln_role role, size_t layer, size_t number, size_t n_rows,
                            size_t n_cols, ln_weight *weight);
 /* Lets adapters change a matrix that is recorded as a linear, or looked up as the embedding. */

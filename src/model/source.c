@@ -51,7 +51,13 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
     if (tensor->n_dims == 2 && n_dims == 3 && tensor->dims[0] == packed * rows &&
         tensor->dims[1] == cols)
         return LINNET_OK; /* one below the other */
-    int n_ones = 0;       /* outermost, where one head or expert is stored as one of many */
+    if (tensor->n_dims == 3 && n_dims == 3 && tensor->dims[0] == packed * rows &&
+        tensor->dims[1] > 0 && cols % tensor->dims[1] == 0 &&
+        tensor->dims[2] == cols / tensor->dims[1])
+        return LINNET_OK; /* the same of a convolution, whose taps are columns */
+    if (tensor->n_dims == 1 && n_dims == 2 && cols == 0 && tensor->dims[0] == packed * rows)
+        return LINNET_OK;
+    int n_ones = 0; /* outermost, where one head or expert is stored as one of many */
     while (n_ones < tensor->n_dims - n_dims && tensor->dims[n_ones] == 1)
         n_ones++;
     if (tensor->n_dims - n_ones == n_dims &&

@@ -123,6 +123,7 @@ typedef struct ln_attention_spec {
     /* Differential attention: a KV head has the values of two, so that v_dim is 2 k_dim; heads of
      * the second half are subtracted from those of the first, and what is left is normalised */
     bool differential;
+    bool convolved;  /* compressed convolutional attention: the layer's mixer makes q, k and v */
     bool k_is_v;     /* values are what keys are before their norm */
     bool v_norm;     /* values are normalised by head, without weights */
     size_t kv_group; /* index into ln_spec.kv_groups */
@@ -140,14 +141,15 @@ static inline size_t ln_gate_width(const ln_attention_spec *attention) {
 /* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
 typedef enum ln_mixer {
     LN_MIXER_NONE,
-    LN_MIXER_CONV,       /* a convolution between two gates (LFM2) */
-    LN_MIXER_DELTA,      /* gated delta rule */
-    LN_MIXER_KDA,        /* the same with a decay for each channel (Kimi Linear) */
-    LN_MIXER_SSD,        /* Mamba 2 */
-    LN_MIXER_LIGHTNING,  /* linear attention with fixed decays */
-    LN_MIXER_SELECTIVE,  /* Mamba 1: one head, whose v_dim is all that the layer has inside */
-    LN_MIXER_LRU,        /* RG-LRU (Griffin): likewise */
-    LN_MIXER_SHORT_CONVS /* no layer of its own: convolutions inside attention and behind blocks */
+    LN_MIXER_CONV,        /* a convolution between two gates (LFM2) */
+    LN_MIXER_DELTA,       /* gated delta rule */
+    LN_MIXER_KDA,         /* the same with a decay for each channel (Kimi Linear) */
+    LN_MIXER_SSD,         /* Mamba 2 */
+    LN_MIXER_LIGHTNING,   /* linear attention with fixed decays */
+    LN_MIXER_SELECTIVE,   /* Mamba 1: one head, whose v_dim is all that the layer has inside */
+    LN_MIXER_LRU,         /* RG-LRU (Griffin): likewise */
+    LN_MIXER_SHORT_CONVS, /* no layer of its own: convolutions inside attention and behind blocks */
+    LN_MIXER_CCA          /* convolutions that make attention's q, k and v (ZAYA) */
 } ln_mixer;
 
 /* Short convolutions of a layer, in the order of their channels in its state: of keys and values,
@@ -165,6 +167,9 @@ typedef struct ln_mixer_spec {
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
     size_t channels[LN_SHORT_CONVS];         /* of short convolutions */
+    /* CCA: n_heads are those of q and of k, n_taps those of both convolutions in a row; of each of
+     * these; and elements of v of all heads */
+    size_t n_channel_taps, n_head_taps, n_values;
     size_t n_gate_blocks; /* RG-LRU: of the diagonal of the matrices that give its gates */
     size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
     bool is_low;          /* KDA: they do */

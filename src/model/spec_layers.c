@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "model/activations.h"
+#include "model/attention/cca.h"
 #include "model/attention/compressed.h"
 #include "model/attention/distances.h"
 #include "model/attention/pattern.h"
@@ -129,6 +130,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     LN_TRY(read_placement(config, spec->family, &layer->placement, err));
     LN_TRY(ln_spec_read_attention(config, spec, encoder, &layer->attention, err));
     LN_TRY(ln_spec_read_mixer(config, spec, &layer->mixer, err));
+    LN_TRY(ln_spec_read_cca(config, &layer->attention, &layer->mixer, err));
     layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
     layer->attention.relative = spec->n_relative_buckets > 0;
     layer->attention.sees_all = encoder || spec->bidirectional;

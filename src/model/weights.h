@@ -98,6 +98,9 @@ typedef struct ln_layer_weights {
     const float *sinks;             /* [n_heads] or NULL */
     ln_weight distance_states;      /* of a bias by distance: [n_heads * n_states][dim], and */
     const float *distance_profiles; /* [n_distances][n_states] */
+    ln_weight v_delayed;            /* convolved attention: [half of n_kv_heads * v_dim][dim] */
+    ln_norm conv_copies[3];         /* of q, k and half of v as they are, */
+    ln_weight *head_convs;          /* and a matrix for each unit of the convolutions */
     ln_weight router;               /* mixture of experts: [n_experts][dim or router_hidden] */
     ln_weight router_in, router_first, router_second; /* of a router that is a feed-forward */
     const float *router_carry; /* [router_hidden] or NULL: it is the first one */
@@ -148,6 +151,9 @@ typedef struct ln_weights {
     /* mixture of attention: where columns of heads, sorted by head of keys, are in rows of
      * choices, and the other way around, [n_heads * k_dim] */
     const int32_t *head_columns, *choice_columns;
+    /* convolved attention: columns of a row of q, k and v in the order in which convolutions read
+     * them, [conv_dim], and of q sorted by a head's place in its group, [n_heads * k_dim] */
+    const int32_t *conv_columns, *group_columns;
     /* [dim], of a scaled residual stream: what the embedding is multiplied with, and what is added
      */
     const float *embedding_stays, *embedding_adds;
@@ -176,7 +182,8 @@ typedef struct ln_weights {
     ln_rope index_rope;               /* of indexers */
     const int32_t
         *index_columns; /* [n_heads * head_dim] of their heads, what rotates first, or NULL */
-    const float *zeros; /* [n_hidden] of experts whose gates are limited first, or NULL */
+    const float *zeros; /* [n_hidden] of experts whose gates are limited first, [n_values] of
+                           convolved attention, or NULL */
     ln_weight query_scales,
         no_tokens; /* [ctx_tokens][LN_QUERY_SCALE_WIDTH] by position, and zeros for any token, of
                       that width, or of dim with embedding_in */

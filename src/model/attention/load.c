@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/attention/cca.h"
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
@@ -153,6 +154,8 @@ ln_status ln_load_attention(ln_loader *l, size_t i, const ln_attention_spec *spe
         return latent_attention(l, i, spec, w);
     if (spec->compressed.q_latent > 0)
         return ln_load_compressed_attention(l, i, spec, w);
+    if (spec->convolved)
+        return ln_load_cca(l, i, spec, w);
     if (spec->out_norm)
         LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_OUT_NORM, i, spec->n_heads * spec->v_dim,
                             &w->attention_out_norm));

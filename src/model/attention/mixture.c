@@ -19,7 +19,6 @@ ln_status ln_load_attention_mixture(ln_loader *l, size_t layer, const ln_attenti
 static ln_status load_columns(ln_loader *l, size_t n_major, size_t n_minor, size_t dim,
                               const int32_t **out) {
     size_t n = n_major * n_minor * dim;
-    size_t offset = ln_layout_add(&l->layout, n, sizeof **out);
     int32_t *columns = calloc(n, sizeof *columns);
     if (columns == NULL)
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
@@ -27,12 +26,9 @@ static ln_status load_columns(ln_loader *l, size_t n_major, size_t n_minor, size
         size_t major = i / dim / n_minor, minor = i / dim % n_minor;
         columns[i] = (int32_t)((minor * n_major + major) * dim + i % dim);
     }
-    if (l->writable != NULL) {
-        l->writable->vtable->upload(l->writable, l->memory + offset, columns, n * sizeof *columns);
-        *out = (const int32_t *)(const void *)(l->memory + offset);
-    }
+    ln_status status = ln_load_columns(l, columns, n, out);
     free(columns);
-    return LINNET_OK;
+    return status;
 }
 
 ln_status ln_load_choice_columns(ln_loader *l) {

@@ -1,5 +1,6 @@
 #include "model/attention/record.h"
 
+#include "model/attention/cca.h"
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
@@ -77,9 +78,9 @@ static void clip_heads(recorder *r, const ln_attention_spec *spec, const ln_laye
     clamp(r, r->a->v, spec->n_kv_heads * spec->v_dim, spec->clip);
 }
 
-/* q, k and v, finished and cached; q alone where the cache is an earlier layer's. */
-static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
-                    const float *x) {
+/* q, k and v of x; q alone where the cache is an earlier layer's. */
+static void make_heads(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                       const float *x) {
     const ln_activations *a = r->a;
     const ln_weight *const all[] = {&w->q, &w->k, &w->v, &w->attention_gate};
     lora_shrink(r, x, spec->borrows_kv ? 1 : 4, all);
@@ -106,6 +107,16 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
     ln_record_distances(r, spec, w, x);
+}
+
+/* The same, finished and cached. */
+static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
+    const ln_activations *a = r->a;
+    if (spec->convolved)
+        ln_record_cca(r, spec, w, x);
+    else
+        make_heads(r, spec, w, x);
     ln_qk_norm qk_norm = spec->qk_norm;
     clip_heads(r, spec, w, &qk_norm);
     norm_and_scale(r, spec, w, &qk_norm);

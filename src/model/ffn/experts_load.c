@@ -153,6 +153,8 @@ ln_status ln_load_zeros(ln_loader *l) {
     for (size_t i = 0; i < l->spec->n_layers; i++) {
         const ln_ffn_spec *ffn = &l->spec->layers[i].ffn;
         const ln_moe_spec *moe = &ffn->moe;
+        size_t n_values = l->spec->layers[i].mixer.n_values;
+        n = n_values > n ? n_values : n;
         size_t n_dense = moe->n_experts == 0 && ffn->limit > 0 ? ffn->n_hidden : 0;
         n = moe->limits_before && moe->n_hidden > n ? moe->n_hidden : n;
         n = moe->limits_before && moe->shared_hidden > n ? moe->shared_hidden : n;

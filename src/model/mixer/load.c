@@ -236,6 +236,8 @@ static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec
 ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
                         ln_mixer_weights *w) {
     size_t dim = l->spec->dim, inner = spec->n_heads * spec->v_dim;
+    if (spec->kind == LN_MIXER_CCA) /* a part of attention */
+        return LINNET_OK;
     *w = (ln_mixer_weights){.in_norm = w->in_norm};
     if (spec->kind == LN_MIXER_NONE)
         return LINNET_OK;

@@ -1,6 +1,6 @@
 #include "model/mixer/record.h"
 
-static const ln_state_cache *state_cache(const recorder *r) {
+const ln_state_cache *ln_record_state_cache(const recorder *r) {
     return r->kv[ln_kv_layer_index(r->spec, (size_t)r->layer) + 1].recurrent;
 }
 
@@ -11,7 +11,7 @@ static void conv(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights 
         .weight = w->conv,
         .bias = w->conv_bias,
         .silu = spec->kind != LN_MIXER_CONV && spec->kind != LN_MIXER_LRU,
-        .cache = state_cache(r),
+        .cache = ln_record_state_cache(r),
         .out = r->a->conv_out,
     };
 }
@@ -90,7 +90,7 @@ static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln
         .unit_qk = has_delta,
         .scales_v = is_ssd,
         .tiled = spec->tiled,
-        .cache = state_cache(r),
+        .cache = ln_record_state_cache(r),
         .out = a->mixer_out,
     };
 }
@@ -130,7 +130,7 @@ static ln_op_scan selective_scan_of(const recorder *r, const ln_mixer_spec *spec
         .dt_max = spec->dt_max,
         .q_scale = 1.0f,
         .scales_v = true,
-        .cache = state_cache(r),
+        .cache = ln_record_state_cache(r),
         .out = a->mixer_out,
     };
 }
@@ -162,7 +162,7 @@ static void lru(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *
         .decay = LN_DECAY_LRU,
         .rate = m->rate,
         .q_scale = 1.0f,
-        .cache = state_cache(r),
+        .cache = ln_record_state_cache(r),
         .out = a->mixer_out,
     };
     multiply(r, a->mixer_out, a->mixer_gate, width, a->mixer_out);

@@ -1,5 +1,10 @@
 #include "model/mixer/shape.h"
 
+size_t ln_mixer_conv_units(const ln_mixer_spec *m) {
+    size_t width = m->v_dim * m->n_head_taps;
+    return m->n_heads + (m->n_values + width - 1) / width;
+}
+
 size_t ln_mixer_conv_dim(const ln_mixer_spec *m, size_t dim) {
     size_t n = 0;
     if (m->kind == LN_MIXER_CONV)
@@ -10,6 +15,8 @@ size_t ln_mixer_conv_dim(const ln_mixer_spec *m, size_t dim) {
         return n;
     if (m->kind == LN_MIXER_SELECTIVE || m->kind == LN_MIXER_LRU)
         return m->v_dim;
+    if (m->kind == LN_MIXER_CCA)
+        return ln_mixer_conv_units(m) * m->v_dim * m->n_head_taps;
     return 2 * m->n_k_heads * m->k_dim + m->n_heads * m->v_dim;
 }
 
@@ -19,7 +26,8 @@ ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t d
         shape.conv_dim = ln_mixer_conv_dim(m, dim);
         shape.n_conv_rows = m->n_taps + draft_tokens;
     }
-    if (m->kind == LN_MIXER_CONV || m->kind == LN_MIXER_SHORT_CONVS || m->kind == LN_MIXER_NONE)
+    if (m->kind == LN_MIXER_CONV || m->kind == LN_MIXER_SHORT_CONVS || m->kind == LN_MIXER_CCA ||
+        m->kind == LN_MIXER_NONE)
         return shape;
     shape.n_heads = m->n_heads;
     shape.n_k_heads = m->n_k_heads;

@@ -4,6 +4,9 @@
 
 #include "model/spec.h"
 
+/* CCA: units of what its convolution reads, as wide as what a head's matrix reads. */
+size_t ln_mixer_conv_units(const ln_mixer_spec *mixer);
+
 /* Columns of what the layer's convolution reads, or its scan without one. */
 size_t ln_mixer_conv_dim(const ln_mixer_spec *mixer, size_t dim);
 

@@ -280,7 +280,8 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
                              .decay_scale = 1.0f,
                              .conv_scales = {1.0f, 1.0f, 1.0f},
                              .out_scale = 1.0f};
-    if (mixer->kind == LN_MIXER_NONE)
+    /* convolutions of attention have its heads */
+    if (mixer->kind == LN_MIXER_NONE || mixer->kind == LN_MIXER_CCA)
         return LINNET_OK;
     if (mixer->kind == LN_MIXER_SHORT_CONVS)
         return ln_config_need_size(config, (ln_key){"conv_kernel_size|sconv_kernel_size", ""}, 1,
@@ -314,8 +315,8 @@ ln_status ln_spec_check_mixer_activation(const ln_config *config, ln_mixer kind,
     ln_meta_value activation;
     char name[128];
     if (kind == LN_MIXER_CONV || kind == LN_MIXER_LRU || kind == LN_MIXER_SHORT_CONVS ||
-        !ln_config_find(config, key, &activation, name) || ln_config_is(config, key, "silu") ||
-        ln_config_is(config, key, "swish"))
+        kind == LN_MIXER_CCA || !ln_config_find(config, key, &activation, name) ||
+        ln_config_is(config, key, "silu") || ln_config_is(config, key, "swish"))
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: recurrent layers take silu alone",
                    ln_checkpoint_path(config->checkpoint), name);

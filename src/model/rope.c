@@ -14,21 +14,22 @@ typedef struct rope_reader {
     ln_error *err;
 } rope_reader;
 
-enum { NAMES_BYTES = 320 };
+enum { NAMES_BYTES = 384 };
 
 /* A parameter's names in the spellings of config.json, and in GGUF. */
 static ln_key rope_key(const rope_reader *r, const char *hf, const char *gguf,
                        char names[NAMES_BYTES]) {
     if (r->is_local)
         snprintf(names, NAMES_BYTES,
-                 "rope_parameters.sliding_attention.%s|rope_parameters.main.%s|rope_parameters.%s",
-                 hf, hf, hf);
+                 "rope_parameters.sliding_attention.%s|rope_parameters.hybrid_sliding.%s|"
+                 "rope_parameters.main.%s|rope_parameters.%s",
+                 hf, hf, hf, hf);
     else
         snprintf(names, NAMES_BYTES,
                  "rope_scaling.%s|rope_parameters.full_attention.%s|"
                  "rope_parameters.indexed_attention.%s|rope_parameters.compress.%s|"
-                 "rope_parameters.%s",
-                 hf, hf, hf, hf, hf);
+                 "rope_parameters.hybrid.%s|rope_parameters.%s",
+                 hf, hf, hf, hf, hf, hf);
     return (ln_key){names, gguf};
 }
 
@@ -90,9 +91,11 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
          "rope_parameters.indexed_attention.rope_type|rope_parameters.compress.rope_type|"
+         "rope_parameters.hybrid.rope_type|"
          "rope_parameters.rope_type|rope_parameters.full_attention.type|rope_parameters.type",
          "rope.scaling.type"},
         {"rope_parameters.sliding_attention.rope_type|rope_parameters.main.rope_type|"
+         "rope_parameters.hybrid_sliding.rope_type|"
          "rope_parameters.rope_type|"
          "rope_parameters.sliding_attention.type|rope_parameters.type",
          "rope.scaling.type"}};
@@ -249,7 +252,9 @@ static bool is_local_unnested(const rope_reader *r) {
     ln_meta_value value;
     return r->is_local &&
            !ln_config_find(r->config,
-                           (ln_key){"rope_parameters.sliding_attention|rope_parameters.main", ""},
+                           (ln_key){"rope_parameters.sliding_attention|rope_parameters.main|"
+                                    "rope_parameters.hybrid_sliding",
+                                    ""},
                            &value, NULL);
 }
 

@@ -96,6 +96,9 @@ static const struct {
     {"vaultgemma", "vaultgemma"},
     {"xglm", "xglm"},
     {"zamba2", "zamba2"},
+    {"zaya", "zaya"},
+    {"zaya_pairs", "zaya"},
+    {"zaya_taps", "zaya"},
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };
 

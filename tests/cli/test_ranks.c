@@ -103,7 +103,7 @@ static void ranks_give_the_logits_of_one(void **state) {
 }
 
 static void stages_give_the_bits_of_one(void **state) {
-    static const char *const models[] = {"gemma3n", "t5"};
+    static const char *const models[] = {"gemma3n", "t5", "zaya"};
     (void)state;
     if (mpirun == NULL)
         skip();

@@ -161,6 +161,27 @@ VARIANTS = {
         vision_config=dict(patch_size=4, temporal_patch_size=2, hidden_size=8, num_hidden_layers=3),
         audio_config=dict(n_mel_bins=2, mel_vocab_size=4), image_token_id=90, audio_token_id=91,
         image_bos_token_id=92, audio_bos_token_id=93),
+    # layers that see a window and rotate by another base
+    "zaya": lambda: hf.AutoConfig.for_model(
+        "zaya", **dict(COMMON, vocab_size=96), hidden_size=32, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, moe_intermediate_size=16,
+        num_experts=4, router_hidden_size=12, sliding_window=16, max_position_embeddings=1024,
+        tie_word_embeddings=False,
+        layer_types=["hybrid", "hybrid_sliding", "hybrid"]),
+    # longer convolutions, one KV head, biases
+    "zaya_taps": lambda: hf.AutoConfig.for_model(
+        "zaya", **dict(COMMON, vocab_size=64), hidden_size=24, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, head_dim=8, moe_intermediate_size=12,
+        num_experts=3, router_hidden_size=10, cca_time0=3, cca_time1=4, attention_bias=True,
+        lm_head_bias=True, tie_word_embeddings=False, max_position_embeddings=1024),
+    # as many KV heads as heads, and the second convolution alone
+    "zaya_pairs": lambda: hf.AutoConfig.for_model(
+        "zaya", **dict(COMMON, vocab_size=64), hidden_size=24, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=2, head_dim=12, moe_intermediate_size=12,
+        num_experts=3, router_hidden_size=10, cca_time0=1, cca_time1=2, lm_head_bias=True,
+        max_position_embeddings=1024,
+        rope_parameters={"hybrid": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0,
+                                    "partial_rotary_factor": 1.0}}),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
@@ -169,7 +190,7 @@ VARIANTS = {
 
 # where the first draw has two tokens that are nearly equal
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
-         "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1}
+         "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4}
 
 
 
@@ -208,8 +229,23 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p))
             elif name.endswith(("conv1d.weight", "conv.conv.weight", "conv_1d.weight")):
                 p.copy_(torch.randn_like(p) * 0.4)
+            elif name.endswith(("hidden_states_scale", "residual_scale", "router_states_scale")):
+                p.copy_(torch.randn_like(p) * 0.2 + 1.0)
+            elif name.endswith(("hidden_states_bias", "residual_bias")):
+                p.copy_(torch.randn_like(p) * 0.03)
+            elif name.endswith("qk_norm.temp"):
+                p.copy_(torch.empty_like(p).uniform_(0.6, 1.6))
+            elif "mlp.gate" in name and "router" in name and p.ndim > 1:
+                p.copy_(torch.randn_like(p) * 0.8)  # so that all experts are chosen
+            elif "conv_qk_" in name:
+                p.copy_(torch.randn_like(p) * (0.4 if name.endswith("weight") else 0.2))
             elif adds_one and "norm" in name and "linear_attn" not in name:
                 p.sub_(1.0)
             elif shares and "transformer" in name and p.ndim > 1:
                 p.mul_(0.5)  # blocks in a row would magnify what rounding leaves
             p.copy_(p.to(torch.bfloat16).float())
+        for name, b in model.named_buffers():
+            if name.endswith("balancing_biases"):
+                b.copy_(torch.randn_like(b) * 0.1)
+                b[-1] += 0.5  # no expert, which some tokens shall have
+                b.copy_(b.to(torch.bfloat16).float())

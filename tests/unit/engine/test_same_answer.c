@@ -187,6 +187,14 @@ static void short_convolutions(void **state) {
     check_by("inkling_mm", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
+/* Convolutions of several taps in a row, of which chunks cut each. */
+static void convolved_attention(void **state) {
+    (void)state;
+    check_model("zaya", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("zaya_taps", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+    check_by("zaya_pairs", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+}
+
 static void states_beside_latents(void **state) {
     (void)state;
     check_model("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
@@ -254,6 +262,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(states_without_attention),
         cmocka_unit_test(running_states),
         cmocka_unit_test(states_beside_attention),
+        cmocka_unit_test(convolved_attention),
         cmocka_unit_test(states_beside_latents),
         cmocka_unit_test(short_convolutions),
         cmocka_unit_test(states_behind_experts),

@@ -54,7 +54,9 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
     case LN_OP_CONV: {
         const ln_op_conv *p = &op->conv;
         size_t dim = ln_conv_channels(p);
-        return (oracle_spans){.in = {oracle_rows(p->x, n_tokens, dim, dim)},
+        size_t n_own = p->n_groups * p->cache->shape.n_taps;
+        return (oracle_spans){.in = {oracle_rows(p->x, n_tokens, dim, dim),
+                                     oracle_rows(p->dynamic, n_tokens, n_own, n_own)},
                               .out = {oracle_rows(p->out, n_tokens, dim, dim)}};
     }
     case LN_OP_SCAN: {

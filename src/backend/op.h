@@ -566,6 +566,10 @@ static inline size_t ln_conv_channels(const ln_op_conv *p) {
  * dt = clamp(softplus(a + a_bias), dt_min, dt_max). */
 typedef enum ln_decay {
     LN_DECAY_HEAD,    /* g = -rate[head] dt; n_decays is n_heads */
+    /* What is added to a token's taps, and each of n_groups equal ranges of channels shares: the
+     * tap of the token itself first, [n_tokens][n_groups][n_taps]; or NULL */
+    const float *dynamic;
+    size_t n_groups;
     LN_DECAY_CHANNEL, /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
     LN_DECAY_FIXED,   /* g = -rate[head], whatever the token; no a */
     LN_DECAY_BOUNDED, /* g = -bound sigmoid(rate[head] (a + a_bias)), for channels, too */
@@ -700,6 +704,8 @@ enum {
     LN_IN_SCAN_K = 2,
     LN_IN_A = 3,
     LN_IN_BETA = 4,
+    LN_IN_SINKS = 5,         /* ATTENTION: of each token */
+    LN_IN_TAPS = 1,          /* CONV: of each token */
     LN_OP_MAX_IN = 7,
 
     LN_OUT = 0,

@@ -52,7 +52,7 @@ static places inputs_of(const ln_op *op) {
         const ln_op_rowwise *p = &op->rowwise;
         return (places){{p->x, p->y, p->coefs, p->streams}};
     }
-    case LN_OP_CONV: return (places){{op->conv.x}};
+    case LN_OP_CONV: return (places){{op->conv.x, op->conv.dynamic}};
     case LN_OP_SCAN: {
         const ln_op_scan *p = &op->scan;
         if (p->decay == LN_DECAY_SELECTIVE || p->decay == LN_DECAY_LRU)

@@ -26,12 +26,13 @@ recurrent_data make_recurrent_data(const recurrent_case *c) {
     d.skip = noise_rows(d.n_skips);
     d.taps = noise_rows(c->n_taps * c->conv_dim);
     d.bias = noise_rows(c->conv_dim);
+    d.dynamic = noise_rows(n_rows * c->n_groups * c->n_taps);
     return d;
 }
 
 void free_recurrent_data(recurrent_data *d) {
     free(d->x), free(d->qkv), free(d->a), free(d->b), free(d->rate);
-    free(d->a_bias), free(d->skip), free(d->taps), free(d->bias);
+    free(d->a_bias), free(d->skip), free(d->taps), free(d->bias), free(d->dynamic);
 }
 
 /* One head of the recurrence, in one precision: a result of +, -, *, / or sqrt of two float32 that
@@ -170,6 +171,17 @@ void run_recurrence(const recurrent_case *c, const recurrent_data *d, bool is_si
     free(h.q), free(h.k), free(h.u);
 }
 
+/* A channel's tap for a token. */
+static double tap_of(const recurrent_case *c, const recurrent_data *d, size_t row, size_t tap,
+                     size_t channel) {
+    double weight = (double)d->taps[tap * c->conv_dim + channel];
+    if (c->n_groups == 0)
+        return weight;
+    size_t group = channel / (c->conv_dim / c->n_groups);
+    return weight +
+           (double)d->dynamic[(row * c->n_groups + group) * c->n_taps + c->n_taps - 1 - tap];
+}
+
 void run_convolution(const recurrent_case *c, const recurrent_data *d, double *out) {
     for (size_t row = 0; row < N_ROWS; row++) {
         size_t first = row < FIRST ? 0 : FIRST; /* of the sequence */
@@ -177,7 +189,7 @@ void run_convolution(const recurrent_case *c, const recurrent_data *d, double *o
             double sum = c->has_bias ? (double)d->bias[i] : 0;
             for (size_t j = 0; j < c->n_taps; j++)
                 if (row + j + 1 >= first + c->n_taps)
-                    sum += (double)d->taps[j * c->conv_dim + i] *
+                    sum += tap_of(c, d, row, j, i) *
                            (double)d->x[(row + j + 1 - c->n_taps) * c->conv_dim + i];
             out[row * c->conv_dim + i] = c->has_silu ? sum / (1 + exp(-sum)) : sum;
         }

@@ -13,6 +13,7 @@ typedef struct recurrent_case {
     size_t n_heads, n_k_heads, k_dim, v_dim, conv_dim, n_taps;
     size_t
         n_first; /* channels of a convolution by itself, before one of the others; 0: one has all */
+    size_t n_groups; /* of channels that share what tokens add to taps; 0: they add nothing */
     ln_decay decay;
     bool is_delta, doubles_b, scales_v, has_skip, is_unit, is_tiled; /* of the scan */
     bool has_bias, has_silu;                                         /* of the convolution */
@@ -29,6 +30,7 @@ typedef struct recurrent_data {
     float *qkv;   /* [N_ROWS + N_DRAFTS][width]: q, k, v and what belongs to others */
     float *a, *b; /* [N_ROWS + N_DRAFTS][n_decays], [..][n_heads] */
     float *rate, *a_bias, *skip, *taps, *bias;
+    float *dynamic; /* [N_ROWS + N_DRAFTS][n_groups * n_taps] */
     size_t width, n_decays, n_rates, n_skips;
 } recurrent_data;
 

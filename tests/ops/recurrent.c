@@ -252,6 +252,9 @@ static void run_step(layer *l, const step *st, float *convolved, float *scanned)
     ln_op_conv conv = l->conv;
     conv.x = put_rows(s, st, d->x, c->conv_dim);
     conv.out = put(s, NULL, st->batch.n_tokens * c->conv_dim);
+    conv.n_groups = c->n_groups;
+    if (c->n_groups > 0)
+        conv.dynamic = put_rows(s, st, d->dynamic, c->n_groups * c->n_taps);
     if (c->n_taps > 0)
         ops[n_ops++] = (ln_op){.kind = LN_OP_CONV, .batch = &st->batch, .conv = conv};
     ln_op_scan scan = l->scan;
@@ -484,6 +487,16 @@ static void convolutions_share_a_cache(void **state) {
             check_case(&cases[i]);
 }
 
+static void tokens_add_to_taps(void **state) {
+    static const recurrent_case cases[] = {
+        {.name = "taps of tokens", .conv_dim = 512, .n_taps = 4, .n_groups = 4},
+        {.name = "taps of tokens, odd", .conv_dim = 39, .n_taps = 3, .n_groups = 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (ops_takes_case())
+            check_case(&cases[i]);
+}
+
 static void doubled_updates_are_the_recurrence(void **state) {
     static const recurrent_case doubled = {.name = "gated delta rule with doubled updates",
                                            .n_heads = 4,
@@ -653,6 +666,7 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(large_heads_are_the_recurrence),
     cmocka_unit_test(doubled_updates_are_the_recurrence),
     cmocka_unit_test(convolutions_share_a_cache),
+    cmocka_unit_test(tokens_add_to_taps),
     cmocka_unit_test(whole_layers_are_their_operations),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

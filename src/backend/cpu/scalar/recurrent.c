@@ -9,6 +9,13 @@
 
 /* ---- convolution --------------------------------------------------------------------------- */
 
+/* What a channel's group adds to a tap. */
+static float own_tap(const ln_op_conv *p, const float *own, size_t channel) {
+    if (own == NULL)
+        return 0.0f;
+    return own[channel / (ln_conv_channels(p) / p->n_groups) * p->cache->shape.n_taps];
+}
+
 static void convolve(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end) {
     const ln_state_shape *s = view->shape;
     size_t dim = ln_conv_channels(p);
@@ -19,9 +26,12 @@ static void convolve(const ln_op_conv *p, const ln_state_view *view, size_t firs
         for (size_t j = 0; j < s->n_taps; j++) {
             const float *x =
                 ln_state_conv_input(p, view, (int64_t)(at + j + 1) - (int64_t)s->n_taps);
-            const float *weight = p->weight + j * dim;
+            const float *weight = p->weight + j * dim, *own = NULL;
+            if (p->dynamic != NULL)
+                own = p->dynamic + (view->row + at - view->begin) * p->n_groups * s->n_taps +
+                      s->n_taps - 1 - j;
             for (size_t i = first; i < end && x != NULL; i++)
-                out[i] += weight[i] * x[i];
+                out[i] += (weight[i] + own_tap(p, own, i)) * x[i];
         }
         for (size_t i = first; i < end && p->silu; i++)
             out[i] /= 1.0f + expf(-out[i]);

@@ -56,6 +56,10 @@ static void convolve_channels(const ln_op_conv *p, const ln_state_view *view, si
 static void conv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_conv *p = &op->conv;
     size_t dim = ln_conv_channels(p), item;
+    if (p->dynamic != NULL) {
+        ln_scalar_conv(op, worker);
+        return;
+    }
     size_t n_parts = (dim + CONV_CHANNELS - 1) / CONV_CHANNELS;
     while (ln_cpu_take(worker, op->batch->n_seqs * n_parts, &item)) {
         ln_state_view view = ln_state_view_of(op, p->cache, item / n_parts);

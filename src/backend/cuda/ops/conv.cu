@@ -15,6 +15,8 @@ typedef struct conv_args {
     const float *x, *weight, *bias;
     bool silu;
     size_t begin, n; /* channels of the cache */
+    const float *dynamic;
+    size_t n_groups;
     const int32_t *token_seqs;
     float *out;
 } conv_args;
@@ -58,6 +60,10 @@ static __device__ __forceinline__ void convolve(const conv_args &p, const state_
     enum { AT_ONCE = 4 }; /* taps whose loads are under way */
     const ln_state_shape &s = p.state.shape;
     int n_taps = (int)s.n_taps;
+    size_t row = (size_t)(view.row + position - view.begin);
+    const float *own = p.dynamic;
+    if (own != NULL)
+        own += (row * p.n_groups + channel / (p.n / p.n_groups)) * s.n_taps;
     float sum = p.bias != NULL ? p.bias[channel] : 0.0f;
     for (int first = 0; first < n_taps; first += AT_ONCE) {
         float x[AT_ONCE], weights[AT_ONCE];
@@ -66,13 +72,14 @@ static __device__ __forceinline__ void convolve(const conv_args &p, const state_
             int tap = first + j < n_taps ? first + j : n_taps - 1;
             x[j] = input_at(p, view, position + tap + 1 - n_taps, channel);
             weights[j] = p.weight[(size_t)tap * p.n + channel];
+            if (own != NULL)
+                weights[j] += own[n_taps - 1 - tap];
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
             if (first + j < n_taps)
                 sum = fmaf(weights[j], x[j], sum);
     }
-    size_t row = (size_t)(view.row + position - view.begin);
     p.out[row * p.n + channel] = p.silu ? sum / (1.0f + expf(-sum)) : sum;
 }
 
@@ -138,6 +145,8 @@ int ln_cuda_conv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     args.silu = conv->silu;
     args.begin = conv->begin;
     args.n = ln_conv_channels(conv);
+    args.dynamic = conv->dynamic;
+    args.n_groups = conv->n_groups;
     args.token_seqs = step->token_seqs;
     args.out = conv->out;
     unsigned n_parts = ln_ceil_div(args.n, CONV_THREADS);

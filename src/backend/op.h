@@ -346,7 +346,8 @@ typedef struct ln_op_attention {
     size_t window;             /* tokens; 0: all */
     size_t chunk;              /* tokens; 0: all */
     const float *alibi_slopes; /* [n_heads] or NULL: bias -slope * |key - query position| */
-    const float *sinks;        /* [n_heads] or NULL: a score without a value */
+    const float *sinks;        /* [n_heads] or NULL: a score without a value; */
+    bool own_sinks;            /* [n_tokens][n_heads], each token has its own */
     ln_relative_bias relative;
     ln_distance_bias distance;
     bool sees_all; /* encoders and cross-attention: not causal */

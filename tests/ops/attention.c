@@ -24,11 +24,12 @@ typedef struct attention_case {
     float scale;                  /* 0: one by which scores lie near each other */
     size_t block;                 /* tokens of a block; 0: 16 */
     size_t n_states, n_distances; /* of a bias by distance; 0: none */
+    bool own_sinks;
 } attention_case;
 
 typedef struct attention_data {
     float *q, *k, *v, *slopes, *sinks, *table, *inv_freq, *q_norm, *k_norm;
-    float *states, *distances;
+    float *states, *distances, *own_sinks;
     size_t block, n_blocks; /* tokens of a block, and blocks of a sequence */
     int32_t *tables;        /* [2][n_blocks] */
 } attention_data;
@@ -178,6 +179,10 @@ static float *record_step(side *s, const attention_case *c, const attention_data
                                          .out = attended};
     if (c->relative)
         ops[1].attention.relative = (ln_relative_bias){p->table, BUCKETS, 64, c->sees_all};
+    if (c->own_sinks) {
+        ops[1].attention.sinks = put_rows(s, st, d->own_sinks, c->n_heads);
+        ops[1].attention.own_sinks = true;
+    }
     if (c->n_states > 0)
         ops[1].attention.distance =
             (ln_distance_bias){put_rows(s, st, d->states, c->n_heads * c->n_states), p->distances,
@@ -287,6 +292,7 @@ static attention_data make_data(const attention_case *c, size_t n_tokens, size_t
                         .table = noise_rows(BUCKETS * c->n_heads),
                         .states = noise_rows(n_tokens * c->n_heads * c->n_states),
                         .distances = noise_rows((size_t)MAX_DISTANCES * MAX_STATES),
+                        .own_sinks = noise_rows(n_tokens * c->n_heads),
                         .inv_freq = noise_rows(c->k_dim),
                         .q_norm = noise_rows(c->n_heads * c->k_dim),
                         .k_norm = noise_rows(c->n_heads * c->k_dim),
@@ -304,7 +310,7 @@ static attention_data make_data(const attention_case *c, size_t n_tokens, size_t
 static void free_data(attention_data *d) {
     free(d->q), free(d->k), free(d->v), free(d->slopes), free(d->sinks), free(d->table);
     free(d->inv_freq), free(d->q_norm), free(d->k_norm), free(d->tables);
-    free(d->states), free(d->distances);
+    free(d->states), free(d->distances), free(d->own_sinks);
 }
 
 static void check_attention(const attention_case *c) {
@@ -335,6 +341,8 @@ static const attention_case attention_cases[] = {
     {"distances, window", LN_KV_F32, 6, 3, 24, 24, 48, 0, .n_states = 5, .n_distances = 48},
     {"distances f16", LN_KV_F16, 12, 2, 64, 64, 0, 0, .n_states = 16, .n_distances = 77},
     {"distances q8", LN_KV_Q8_0, 4, 4, 128, 128, 0, 0, .n_states = 16, .n_distances = 256},
+    {"sinks of tokens", LN_KV_F32, 6, 3, 24, 24, 100, 0, .own_sinks = true},
+    {"sinks of tokens f16", LN_KV_F16, 8, 2, 64, 64, 0, 0, .own_sinks = true},
     {"encoder", LN_KV_F32, 4, 4, 16, 16, 0, 0, .relative = true, .sees_all = true},
     {"relative", LN_KV_F16, 20, 5, 8, 8, 100, 1.5f, .sinks = true, .relative = true},
     {"head norm", LN_KV_F16, 6, 2, 256, 256, 0, 0, .rotates = true, .qk_norm = LN_QK_NORM_HEAD},

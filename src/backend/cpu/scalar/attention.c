@@ -269,6 +269,10 @@ float ln_scalar_distance_bias(const ln_op_attention *p, const float *q, size_t q
                          bias->table + (query - key) * bias->n_states, bias->n_states);
 }
 
+float ln_scalar_sink(const ln_op_attention *p, const float *q, size_t head) {
+    return p->sinks[p->own_sinks ? (size_t)(q - p->q) / p->kv->k_dim : head];
+}
+
 static float score_of(const attention_row *row, size_t position) {
     const ln_op_attention *p = row->p;
     const ln_kv_layer *kv = row->kv;
@@ -342,7 +346,7 @@ static void attend(const attention_row *row, const attention_row *entries, float
     size_t v_dim = p->kv->v_dim;
     softmax_state whole = {.largest = -INFINITY, .sum = out};
     if (p->sinks != NULL) {
-        whole.largest = p->sinks[row->head];
+        whole.largest = ln_scalar_sink(p, row->q, row->head);
         whole.total = 1.0f;
     }
     memset(out, 0, v_dim * sizeof *out);

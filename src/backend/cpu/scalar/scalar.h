@@ -58,6 +58,9 @@ void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);
 /* The bucket of a key at `key` seen from `query`. */
 size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query, size_t key);
 
+/* The sink of a head whose query is at `q`. */
+float ln_scalar_sink(const ln_op_attention *p, const float *q, size_t head);
+
 /* The bias by distance of a head whose query is at `q` for keys of one position. */
 float ln_scalar_distance_bias(const ln_op_attention *p, const float *q, size_t query, size_t key);
 

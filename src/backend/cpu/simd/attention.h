@@ -92,7 +92,7 @@ static void attend_tile(query_tile *t) {
     bool decode = is_decode(t);
     stage_queries(t);
     for (size_t i = 0; i < t->n_rows; i++)
-        begin_sums(t->p, t->rows[i].head, &t->sums.largest[i], &t->sums.total[i]);
+        begin_sums(t->p, &t->rows[i], &t->sums.largest[i], &t->sums.total[i]);
     memset(t->whole, 0, t->n_rows * t->v_width * sizeof *t->whole);
     for (size_t start = t->begin / KV_SPLIT * KV_SPLIT; start < t->end; start += KV_SPLIT)
         if (decode)
@@ -165,7 +165,7 @@ static void each_row(tiling *cut, query_tile *t, const waiting *w, const ln_cpu_
         softmax_rows *sums = waiting_sums(w, tile, 0);
         for (size_t i = worker->index; i < t->n_rows; i += worker->count)
             if (is_first) {
-                begin_sums(t->p, t->rows[i].head, &sums->largest[i], &sums->total[i]);
+                begin_sums(t->p, &t->rows[i], &sums->largest[i], &sums->total[i]);
                 memset(waiting_rows(w, t, tile, 0) + i * t->v_width, 0, t->v_width * sizeof(float));
             } else {
                 merge_row(t, w, tile, i, is_last);

@@ -497,8 +497,9 @@ static void stage_queries(query_tile *t) {
 }
 
 /* What a row has before its first split. */
-static void begin_sums(const ln_op_attention *p, size_t head, float *largest, float *total) {
-    *largest = p->sinks != NULL ? p->sinks[head] : -INFINITY;
+static void begin_sums(const ln_op_attention *p, const query_row *row, float *largest,
+                       float *total) {
+    *largest = p->sinks != NULL ? ln_scalar_sink(p, row->q, row->head) : -INFINITY;
     *total = p->sinks != NULL ? 1.0f : 0.0f;
 }
 

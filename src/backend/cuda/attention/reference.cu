@@ -17,6 +17,7 @@ typedef struct reference_args {
     ln_attention_args a;
     size_t run_tokens; /* in which indices are chosen; 0: one by one */
     ln_distance_bias distance;
+    bool own_sinks; /* of each token */
     bool has_entries;
     ln_kv_layer entries;
     ln_kv_array entry_keys, entry_values;
@@ -133,7 +134,7 @@ static __global__ void attend(const __grid_constant__ reference_args args) {
                          NULL,
                          q + p.kv.k_dim,
                          q + p.kv.k_dim + LN_KV_SPLIT,
-                         p.sinks != NULL ? p.sinks[head] : -INFINITY,
+                         p.sinks != NULL ? p.sinks[args.own_sinks ? item : head] : -INFINITY,
                          p.sinks != NULL ? 1.0f : 0.0f};
     if (args.distance.states != NULL)
         row.states = args.distance.states + item * args.distance.n_states;
@@ -166,6 +167,7 @@ static reference_args make_args(const ln_op_attention *p, const ln_attention_arg
     args.a = *a;
     args.run_tokens = p->run_tokens;
     args.distance = p->distance;
+    args.own_sinks = p->own_sinks;
     args.has_entries = p->entries != NULL;
     if (p->entries == NULL)
         return args;
@@ -188,6 +190,8 @@ int ln_attention_reference(const ln_op_attention *op, const ln_attention_args *a
         size_t n = n_tokens - done < max_tokens ? n_tokens - done : max_tokens;
         reference_args part = args;
         part.a.q += done * a->n_heads * k_dim;
+        if (args.own_sinks)
+            part.a.sinks += done * a->n_heads;
         if (args.distance.states != NULL)
             part.distance.states += done * a->n_heads * args.distance.n_states;
         part.a.out += done * a->n_heads * v_dim;

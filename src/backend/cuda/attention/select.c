@@ -17,17 +17,17 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
     bool has_whole_rows =
         !ln_kv_has_scales(kv->dtype) || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
     return !step->exact && op->indices == NULL && op->entries == NULL &&
-           op->distance.states == NULL && is_power && op->scale > 0.0f && kv->dtype != LN_KV_F32 &&
-           kv->v_dim == d && kv->v_stride == d && kv->v != kv->k && is_size(d) &&
-           addresses % 16 == 0 && has_whole_rows;
+           op->distance.states == NULL && !op->own_sinks && is_power && op->scale > 0.0f &&
+           kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d && kv->v != kv->k &&
+           is_size(d) && addresses % 16 == 0 && has_whole_rows;
 }
 
 bool ln_takes_sm90_mla(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
     const ln_kv_layer *kv = op->kv;
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
-    bool is_plain = op->softcap <= 0.0f && !ln_attention_has_bias(op) && op->indices == NULL &&
-                    op->entries == NULL;
+    bool is_plain = op->softcap <= 0.0f && !ln_attention_has_bias(op) && !op->own_sinks &&
+                    op->indices == NULL && op->entries == NULL;
     return has_sm90a && !step->exact && is_plain && is_power &&
            kv->block_tokens >= (size_t)1 << MIN_SHIFT && op->scale > 0.0f &&
            (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16) && kv->v == kv->k &&

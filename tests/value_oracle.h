@@ -94,10 +94,13 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
         size_t of_y = mixes ? p->n_streams : p->dim;
         size_t of_out = p->function == LN_ROWWISE_SINKHORN ? squared : p->dim;
         oracle_span streams = oracle_rows(p->streams, n * p->n_streams, p->dim, p->dim);
+        oracle_span written = streams;
+        if (p->function == LN_ROWWISE_ATTEND)
+            written = (oracle_span){NULL, 0};
         return (oracle_spans){.in = {oracle_rows(p->x, n, p->dim, p->dim),
                                      oracle_rows(p->y, n / per_y, of_y, of_y),
                                      oracle_rows(p->coefs, n, n_coefs, n_coefs), streams},
-                              .out = {oracle_rows(p->out, n, of_out, of_out), streams}};
+                              .out = {oracle_rows(p->out, n, of_out, of_out), written}};
     }
     default: return (oracle_spans){.in = {{NULL, 0}}};
     }

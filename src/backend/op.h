@@ -467,7 +467,9 @@ typedef enum ln_pointwise {
     LN_POINTWISE_CLAMP,          /* clamp(x, -limit, limit) */
     LN_POINTWISE_CLAMPED_SWIGLU, /* (clamp(x, -limit, limit) + 1) g sigmoid(scale g), g being
                                     min(gate, limit) */
-    LN_POINTWISE_QUERY_SCALE     /* x times the query scale of the token; rows are tokens */
+    LN_POINTWISE_QUERY_SCALE,    /* x times the query scale of the token; rows are tokens */
+    LN_POINTWISE_CAPPED_SWIGLU   /* cap(x, scale) cap(gate, limit) sigmoid(gate), where cap(x, c) is
+                                    c tanh(x / c) */
 } ln_pointwise;
 
 /* xIELU (Huang and Schlag, 2024): for x > 0 alpha_p x^2 + beta x, else
@@ -489,7 +491,7 @@ typedef struct ln_op_pointwise {
                                        gate_stride; stride 0: they are the row */
     bool one_gate;                  /* gate is a weight, [n_gates], of all rows */
     ln_activation activation;       /* LN_POINTWISE_ACTIVATED_GATE */
-    float scale;                    /* LN_POINTWISE_ADD, LN_POINTWISE_CLAMPED_SWIGLU */
+    float scale;                    /* LN_POINTWISE_ADD, and both of SwiGLU */
     ln_xielu xielu;
     ln_query_scale q_scale;
     float limit;
@@ -513,7 +515,13 @@ typedef enum ln_rowwise {
     LN_ROWWISE_SINKHORN,
     /* Of n_streams streams, with their coefficients [from][to]: streams[to] = y[to] x + sum over
      * `from` of coefs[from][to] streams[from], in place */
-    LN_ROWWISE_MIX
+    LN_ROWWISE_MIX,
+    /* x at a length of at most `limit`: x min(1, limit / (sqrt(the sum of its squares) + eps)) */
+    LN_ROWWISE_SHORTEN,
+    /* Attention over the first n_used of n_streams streams, and x behind them, each as its own key
+     * and value, normalised: n = s / sqrt(the mean of its squares + eps); the sum of n by a softmax
+     * of query . n / sqrt(dim) (block attention residuals) */
+    LN_ROWWISE_ATTEND
 } ln_rowwise;
 
 #define LN_ROWWISE_LEAST_SQUARE 1e-5f
@@ -528,6 +536,9 @@ typedef struct ln_op_rowwise {
     float deviations;
     float eps; /* with n_rounds: LN_ROWWISE_SINKHORN, whose x has dim floats in a row */
     size_t n_rounds;
+    float limit;        /* LN_ROWWISE_SHORTEN */
+    size_t n_used;      /* LN_ROWWISE_ATTEND, less than LN_MAX_MIXED */
+    const float *query; /* [dim], a weight: LN_ROWWISE_ATTEND */
     const float *x;     /* [n_rows][dim] */
     const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */
     const float *coefs; /* [n_rows][n_streams + 1 squared, or not; or n_streams squared] or NULL */
@@ -555,6 +566,10 @@ typedef struct ln_op_conv {
     const float *bias;   /* [channels] or NULL */
     bool silu;           /* act; else none */
     size_t begin, n;     /* channels [begin, begin + n) of the cache; n 0: all conv_dim of them */
+    /* What is added to a token's taps, and each of n_groups equal ranges of channels shares: the
+     * tap of the token itself first, [n_tokens][n_groups][n_taps]; or NULL */
+    const float *dynamic;
+    size_t n_groups;
     const ln_state_cache *cache;
     float *out; /* [n_tokens][channels], not x */
 } ln_op_conv;
@@ -567,10 +582,6 @@ static inline size_t ln_conv_channels(const ln_op_conv *p) {
  * dt = clamp(softplus(a + a_bias), dt_min, dt_max). */
 typedef enum ln_decay {
     LN_DECAY_HEAD,    /* g = -rate[head] dt; n_decays is n_heads */
-    /* What is added to a token's taps, and each of n_groups equal ranges of channels shares: the
-     * tap of the token itself first, [n_tokens][n_groups][n_taps]; or NULL */
-    const float *dynamic;
-    size_t n_groups;
     LN_DECAY_CHANNEL, /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
     LN_DECAY_FIXED,   /* g = -rate[head], whatever the token; no a */
     LN_DECAY_BOUNDED, /* g = -bound sigmoid(rate[head] (a + a_bias)), for channels, too */
@@ -693,6 +704,8 @@ enum {
     LN_IN_INDICES = 2,       /* ATTENTION */
     LN_IN_ENTRIES = 3,       /* ATTENTION: the same of entries */
     LN_IN_STATES = 4,        /* ATTENTION: of a bias by distance */
+    LN_IN_SINKS = 5,         /* ATTENTION: of each token */
+    LN_IN_TAPS = 1,          /* CONV: of each token */
     LN_IN_INDEX_WEIGHTS = 2, /* INDEX, which has q and the cache as attention has them */
     LN_IN_WEIGHTS = 1,       /* COMBINE */
     LN_IN_SHARED = 2,
@@ -705,8 +718,6 @@ enum {
     LN_IN_SCAN_K = 2,
     LN_IN_A = 3,
     LN_IN_BETA = 4,
-    LN_IN_SINKS = 5,         /* ATTENTION: of each token */
-    LN_IN_TAPS = 1,          /* CONV: of each token */
     LN_OP_MAX_IN = 7,
 
     LN_OUT = 0,

@@ -94,7 +94,10 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_GROUP: return (places){{op->group.order, op->group.starts}};
     case LN_OP_COMBINE: return (places){{op->combine.out}};
     case LN_OP_POINTWISE: return (places){{op->pointwise.out}};
-    case LN_OP_ROWWISE: return (places){{op->rowwise.out, op->rowwise.streams}};
+    case LN_OP_ROWWISE: {
+        const ln_op_rowwise *p = &op->rowwise;
+        return (places){{p->out, p->function == LN_ROWWISE_ATTEND ? NULL : p->streams}};
+    }
     case LN_OP_CONV: return (places){{op->conv.out}};
     case LN_OP_SCAN: return (places){{op->scan.out}};
     case LN_OP_GATED_NORM: return (places){{op->gated_norm.out}};

@@ -479,6 +479,11 @@ static void pointwise_is_that_of_scalar(void **state) {
         {.function = LN_POINTWISE_XIELU, .dim = 301, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}},
         {.function = LN_POINTWISE_LIMITED_SILU, .dim = 83, .n_gates = 83, .limit = 0.25f},
         {.function = LN_POINTWISE_CLAMP, .dim = 83, .limit = 0.25f},
+        {.function = LN_POINTWISE_CAPPED_SWIGLU,
+         .dim = 83,
+         .n_gates = 83,
+         .limit = 0.5f,
+         .scale = 0.75f},
         {.function = LN_POINTWISE_QUERY_SCALE, .dim = 301, .q_scale = {0.1f, 8.0f, 0.0f}},
         {.function = LN_POINTWISE_QUERY_SCALE, .dim = 24, .q_scale = {1.0f, 32.0f, 1.0f}},
     };
@@ -573,6 +578,56 @@ static void rowwise_is_that_of_scalar(void **state) {
         float *got = run_rowwise(&subject, (ln_rowwise)function, x, y, coefs, streams);
         assert_near("rowwise", got, want, n, 1e-5);
         free(x), free(y), free(coefs), free(streams), free(want), free(got);
+    }
+}
+
+/* Rows at a length of at most `limit`, and what attends to n_used of N_STREAMS streams. */
+static float *run_block_rows(side *s, bool attends, size_t n_rows, size_t n_used, const float *x,
+                             const float *streams) {
+    const size_t n = n_rows * ROWWISE_DIM;
+    ln_batch batch = {.n_tokens = n_rows};
+    ln_op op = {.kind = LN_OP_ROWWISE,
+                .batch = &batch,
+                .rowwise = {.function = attends ? LN_ROWWISE_ATTEND : LN_ROWWISE_SHORTEN,
+                            .n_rows = n_rows,
+                            .dim = ROWWISE_DIM,
+                            .n_streams = N_STREAMS,
+                            .n_used = n_used,
+                            .eps = 1e-6f,
+                            .limit = 4.0f,
+                            .query = put(s, streams, ROWWISE_DIM),
+                            .x = put(s, x, n),
+                            .out = put(s, NULL, n)}};
+    op.rowwise.streams = attends ? put(s, streams, n * N_STREAMS) : NULL;
+    run_ops(s, &op, 1);
+    float *result = get(s, op.rowwise.out, n);
+    free_placed(s);
+    return result;
+}
+
+static void rows_attend_to_blocks(void **state) {
+    (void)state;
+    for (size_t n_used = 0; n_used <= N_STREAMS + 1; n_used++) {
+        bool attends = n_used <= N_STREAMS;
+        if (!ops_takes_case())
+            continue;
+        size_t n = (size_t)N_TOKENS * ROWWISE_DIM;
+        float *x = noise_rows(n), *streams = noise_rows(n * N_STREAMS);
+        float *want = run_block_rows(&oracle, attends, N_TOKENS, n_used, x, streams);
+        float *got = run_block_rows(&subject, attends, N_TOKENS, n_used, x, streams);
+        float *one = run_block_rows(&subject, attends, 1, n_used, x, streams);
+        double length = 0, mean = 0;
+        for (size_t i = 0; i < ROWWISE_DIM; i++) {
+            length += (double)want[i] * (double)want[i];
+            mean += (double)x[i] * (double)x[i] / ROWWISE_DIM;
+        }
+        if (!attends) /* rows of noise are longer */
+            assert_true(fabs(sqrt(length) - 4) < 1e-4);
+        if (n_used == 0) /* nothing but x, normalised */
+            assert_true(fabs((double)want[5] - (double)x[5] / sqrt(mean + 1e-6)) < 1e-5);
+        assert_near("rows and blocks", got, want, n, 1e-5);
+        assert_memory_equal(one, got, ROWWISE_DIM * sizeof *one);
+        free(x), free(streams), free(want), free(got), free(one);
     }
 }
 
@@ -803,6 +858,7 @@ const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(embed_looks_narrow_rows_up),
     cmocka_unit_test(pointwise_is_that_of_scalar),
     cmocka_unit_test(rowwise_is_that_of_scalar),
+    cmocka_unit_test(rows_attend_to_blocks),
     cmocka_unit_test(pointwise_gates_are_those_of_scalar),
     cmocka_unit_test(few_tokens_find_their_experts),
     cmocka_unit_test(narrow_linears_go_with_wide_ones),

@@ -19,6 +19,10 @@ static float clamped_swiglu(const ln_op_pointwise *p, float up, float gate) {
     return (fmaxf(fminf(up, p->limit), -p->limit) + 1.0f) * (g / (1.0f + expf(-p->scale * g)));
 }
 
+static float cap(float x, float most) {
+    return most * tanhf(x / most);
+}
+
 static float apply(const ln_op_pointwise *p, float x, float gate) {
     switch (p->function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
@@ -27,6 +31,8 @@ static float apply(const ln_op_pointwise *p, float x, float gate) {
         return fminf(gate / (1.0f + expf(-gate)), p->limit) * fmaxf(fminf(x, p->limit), -p->limit);
     case LN_POINTWISE_SOFTPLUS_GATE: return x * softplus(gate);
     case LN_POINTWISE_CLAMPED_SWIGLU: return clamped_swiglu(p, x, gate);
+    case LN_POINTWISE_CAPPED_SWIGLU:
+        return cap(gate, p->limit) / (1.0f + expf(-gate)) * cap(x, p->scale);
     case LN_POINTWISE_CLAMP: return fmaxf(fminf(x, p->limit), -p->limit);
     case LN_POINTWISE_SCALE:
     case LN_POINTWISE_QUERY_SCALE: return x * gate;

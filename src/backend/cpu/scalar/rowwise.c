@@ -117,11 +117,46 @@ static void mix(const ln_op_rowwise *p, size_t row) {
     }
 }
 
+static void shorten(const ln_op_rowwise *p, size_t row) {
+    const float *x = p->x + row * p->dim;
+    float *out = p->out + row * p->dim;
+    double squares = (double)mean_square(x, p->dim) * (double)p->dim;
+    float factor = fminf(p->limit / ((float)sqrt(squares) + p->eps), 1.0f);
+    for (size_t i = 0; i < p->dim; i++)
+        out[i] = x[i] * factor;
+}
+
+static void attend(const ln_op_rowwise *p, size_t row) {
+    const float *of_row = p->streams + row * p->n_streams * p->dim;
+    float weights[LN_MAX_MIXED], inverse[LN_MAX_MIXED], largest = -INFINITY, total = 0.0f;
+    float *out = p->out + row * p->dim;
+    size_t n = p->n_used + 1;
+    for (size_t k = 0; k < n; k++) {
+        const float *s = k < p->n_used ? of_row + k * p->dim : p->x + row * p->dim;
+        double sum = 0;
+        for (size_t i = 0; i < p->dim; i++)
+            sum += (double)p->query[i] * (double)s[i];
+        inverse[k] = 1.0f / sqrtf(mean_square(s, p->dim) + p->eps);
+        weights[k] = (float)(sum * (double)inverse[k] / sqrt((double)p->dim));
+        largest = fmaxf(largest, weights[k]);
+    }
+    for (size_t k = 0; k < n; k++)
+        total += weights[k] = expf(weights[k] - largest);
+    for (size_t i = 0; i < p->dim; i++) {
+        float sum = 0.0f;
+        for (size_t k = 0; k < n; k++)
+            sum += weights[k] / total * inverse[k] *
+                   (k < p->n_used ? of_row[k * p->dim + i] : p->x[row * p->dim + i]);
+        out[i] = sum;
+    }
+}
+
 void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker) {
     static void (*const functions[])(const ln_op_rowwise *p, size_t row) = {
         [LN_ROWWISE_SPARSE_GATE] = gate_sparsely, [LN_ROWWISE_MATCH] = match_size,
         [LN_ROWWISE_PREDICT] = predict,           [LN_ROWWISE_CORRECT] = correct,
-        [LN_ROWWISE_SINKHORN] = balance,          [LN_ROWWISE_MIX] = mix};
+        [LN_ROWWISE_SINKHORN] = balance,          [LN_ROWWISE_MIX] = mix,
+        [LN_ROWWISE_SHORTEN] = shorten,           [LN_ROWWISE_ATTEND] = attend};
     const ln_op_rowwise *p = &op->rowwise;
     size_t begin, end;
     ln_cpu_share(worker, p->n_rows, &begin, &end);

@@ -16,6 +16,10 @@ static __device__ __forceinline__ float clamped_swiglu(const ln_op_pointwise &p,
     return (fmaxf(fminf(up, p.limit), -p.limit) + 1.0f) * (g / (1.0f + expf(-p.scale * g)));
 }
 
+static __device__ __forceinline__ float cap(float x, float most) {
+    return most * tanhf(x / most);
+}
+
 static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x, float gate) {
     switch (p.function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
@@ -24,6 +28,8 @@ static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x,
         return fminf(gate / (1.0f + expf(-gate)), p.limit) * fmaxf(fminf(x, p.limit), -p.limit);
     case LN_POINTWISE_SOFTPLUS_GATE: return x * (gate > 20.0f ? gate : log1pf(expf(gate)));
     case LN_POINTWISE_CLAMPED_SWIGLU: return clamped_swiglu(p, x, gate);
+    case LN_POINTWISE_CAPPED_SWIGLU:
+        return cap(gate, p.limit) / (1.0f + expf(-gate)) * cap(x, p.scale);
     case LN_POINTWISE_CLAMP: return fmaxf(fminf(x, p.limit), -p.limit);
     case LN_POINTWISE_SCALE:
     case LN_POINTWISE_QUERY_SCALE: return x * gate;

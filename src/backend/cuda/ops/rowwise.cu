@@ -107,6 +107,41 @@ static __device__ void mix(const ln_op_rowwise &p, size_t row) {
     }
 }
 
+static __device__ void shorten(const ln_op_rowwise &p, size_t row, float *shared) {
+    const float *x = p.x + row * p.dim;
+    float *out = p.out + row * p.dim;
+    float length = sqrtf(mean_square(x, p.dim, 0.0f, shared) * (float)p.dim);
+    float factor = fminf(p.limit / (length + p.eps), 1.0f);
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        out[i] = x[i] * factor;
+}
+
+static __device__ void attend(const ln_op_rowwise &p, size_t row, float *shared) {
+    const float *streams = p.streams + row * p.n_streams * p.dim, *x = p.x + row * p.dim;
+    float weights[LN_MAX_MIXED], inverse[LN_MAX_MIXED], largest = -INFINITY, total = 0.0f;
+    float *out = p.out + row * p.dim;
+    size_t n = p.n_used + 1;
+    for (size_t k = 0; k < n; k++) {
+        const float *s = k < p.n_used ? streams + k * p.dim : x;
+        float sum = 0.0f;
+        for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+            sum = fmaf(p.query[i], s[i], sum);
+        sum = ln_block_sum(sum, shared);
+        inverse[k] = 1.0f / sqrtf(mean_square(s, p.dim, 0.0f, shared) + p.eps);
+        weights[k] = sum * inverse[k] / sqrtf((float)p.dim);
+        largest = fmaxf(largest, weights[k]);
+    }
+    for (size_t k = 0; k < n; k++)
+        total += weights[k] = expf(weights[k] - largest);
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x) {
+        float sum = 0.0f;
+        for (size_t k = 0; k < n; k++)
+            sum = fmaf(weights[k] / total * inverse[k],
+                       k < p.n_used ? streams[k * p.dim + i] : x[i], sum);
+        out[i] = sum;
+    }
+}
+
 static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     __shared__ float shared[ROWWISE_THREADS]; /* of sums, or coefficients */
     ln_pdl_launch_and_wait();
@@ -118,6 +153,8 @@ static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     case LN_ROWWISE_CORRECT: correct(p, row); return;
     case LN_ROWWISE_SINKHORN: balance(p, row, shared); return;
     case LN_ROWWISE_MIX: mix(p, row); return;
+    case LN_ROWWISE_SHORTEN: shorten(p, row, shared); return;
+    case LN_ROWWISE_ATTEND: attend(p, row, shared); return;
     }
 }
 

@@ -18,7 +18,7 @@ typedef struct widths {
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t turned, head_scales;
     size_t gated, latent_pair;
-    size_t distance_states, n_shared;
+    size_t distance_states, n_shared, token_sinks, conv_taps;
     size_t entry_rows;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
@@ -116,6 +116,8 @@ static widths widths_of(const ln_spec *spec) {
         if (a->scales_by_log)
             grow(&w.head_scales, a->n_heads);
         grow(&w.distance_states, a->n_heads * a->n_states);
+        grow(&w.token_sinks, a->head_limit > 0 ? a->n_heads : 0);
+        grow(&w.conv_taps, layer->mixer.dynamic ? a->n_kv_heads * layer->mixer.n_taps : 0);
         grow_indexer(&w, a);
         bool is_dense = moe->n_experts == 0 || moe->beside || moe->shortcut;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
@@ -124,7 +126,7 @@ static widths widths_of(const ln_spec *spec) {
         if (layer->ffn.limit > 0)
             grow(moe->limits_before ? &w.sparse : &w.gated,
                  moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
-        if (moe->limit > 0)
+        if (ln_moe_limits(moe))
             grow(&w.gated, moe->n_used * moe->n_hidden);
         grow(&w.n_experts, moe->n_experts + moe->n_zero + moe->n_shared);
         grow(&w.n_shared, moe->n_shared);
@@ -196,6 +198,12 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->latent_pair = ln_layout_place(layout, memory, w->latent_pair, row);
     a->distance_states = ln_layout_place(layout, memory, w->distance_states, row);
     a->shared_weights = ln_layout_place(layout, memory, w->n_shared, row);
+    a->token_sinks = ln_layout_place(layout, memory, w->token_sinks, row);
+    a->conv_taps = ln_layout_place(layout, memory, w->conv_taps, row);
+    size_t dim = spec->residual.n_blocks > 0 ? spec->dim : 0;
+    a->block_streams = ln_layout_place(layout, memory, spec->residual.n_blocks * dim, row);
+    a->key_input = ln_layout_place(layout, memory, dim, row);
+    a->value_input = ln_layout_place(layout, memory, dim, row);
     size_t cycle = spec->cycle_layers > 0 ? spec->dim : 0;
     a->cycle_high = ln_layout_place(layout, memory, cycle, row);
     a->cycle_low = ln_layout_place(layout, memory, cycle, row);
@@ -333,6 +341,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
         borders[n++] = (ln_border){activations->embedded, spec->dim};
     if (spec->n_streams > 0)
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
+    if (spec->residual.n_blocks > 0)
+        borders[n++] = (ln_border){activations->block_streams, spec->residual.n_blocks * spec->dim};
     if (spec->hyper.n > 0)
         borders[n++] = (ln_border){activations->hyper, spec->hyper.n * spec->dim};
     for (size_t i = 0, n_hidden = 0; i < spec->n_layers && n_hidden == 0; i++) {

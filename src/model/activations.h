@@ -66,7 +66,11 @@ typedef struct ln_activations {
     float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
     float *distance_states;        /* [max_tokens][n_heads * n_states] of biases by distance */
     float *shared_weights;         /* [max_tokens][n_shared] that the router gives */
-    float *pairs;                  /* [max_tokens][2 dim] what a head reads */
+    float *token_sinks;            /* [max_tokens][n_heads] */
+    float *conv_taps;              /* [max_tokens][n_kv_heads * n_taps] of dynamic ones */
+    float *block_streams; /* [max_tokens][n_blocks][dim] of block attention residuals, and */
+    float *key_input, *value_input; /* [max_tokens][dim] where they are not what queries read */
+    float *pairs;                   /* [max_tokens][2 dim] what a head reads */
     float *aux_hidden; /* [max_tokens][n_aux_layers * dim] hidden states for an EAGLE-3 head, or
                           what it reads */
     /* of adapters: what their A makes of x for LN_MAX_LORA_WEIGHTS weights at once, [max_tokens *

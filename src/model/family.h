@@ -27,6 +27,7 @@ typedef enum ln_role {
     LN_ROLE_ALTUP_BEGIN, /* one per stream, or packed */
     LN_ROLE_ALTUP_END,
     LN_ROLE_CYCLE_BEGIN,    /* [dim] what the low stack of a model of cycles begins with */
+    LN_ROLE_OUTPUT_QUERY,   /* [dim] of block attention residuals */
     LN_ROLE_ATTENTION_NORM, /* the first role of a layer */
     LN_ROLE_ATTENTION_POST_NORM,
     LN_ROLE_Q,
@@ -54,7 +55,14 @@ typedef enum ln_role {
     LN_ROLE_SINKS,
     LN_ROLE_DISTANCE_STATES,   /* a bias by distance: [n_heads * n_states][dim], */
     LN_ROLE_DISTANCE_PROFILES, /* and [n_states][n_distances] */
-    LN_ROLE_ATTENTION_ROUTER,  /* mixture of attention: queries and outputs have experts */
+    LN_ROLE_Q_SCALES,          /* before limits of lengths: [n_heads][k_dim], */
+    LN_ROLE_STATE_SCALES,      /* and [n_heads][n_states] of a bias by distance */
+    LN_ROLE_TOKEN_SINKS,       /* [n_heads][dim] */
+    LN_ROLE_ATTENTION_QUERIES, /* block attention residuals: [dim], or [3][dim] for q, k and v, */
+    LN_ROLE_FFN_QUERY,         /* [dim], */
+    LN_ROLE_KEY_INPUT_NORM,    /* and norms of what keys and values read */
+    LN_ROLE_VALUE_INPUT_NORM,
+    LN_ROLE_ATTENTION_ROUTER, /* mixture of attention: queries and outputs have experts */
     LN_ROLE_EXPERT_Q,
     LN_ROLE_EXPERT_O,
     LN_ROLE_V_DELAYED, /* convolved attention: values of the token before, */
@@ -134,8 +142,12 @@ typedef enum ln_role {
     LN_ROLE_MIXER_CONV_V,
     LN_ROLE_ATTENTION_CONV, /* short convolutions of what attention gives, */
     LN_ROLE_FFN_CONV,       /* and the feed-forward, */
-    LN_ROLE_FFN_SCALE,      /* which is multiplied with a number first, [1] */
-    LN_ROLE_MIXER_RATE,     /* folders: its logarithm; GGUF: its negative */
+    LN_ROLE_K_TAPS,         /* short convolutions whose taps hidden states add to: [n_kv_heads] */
+    LN_ROLE_V_TAPS,         /* [n_taps][dim], the token's own tap first, */
+    LN_ROLE_K_STATIC_TAPS,  /* and [n_taps][channels] of all tokens, likewise */
+    LN_ROLE_V_STATIC_TAPS,
+    LN_ROLE_FFN_SCALE,  /* which is multiplied with a number first, [1] */
+    LN_ROLE_MIXER_RATE, /* folders: its logarithm; GGUF: its negative */
     LN_ROLE_MIXER_A_BIAS,
     LN_ROLE_MIXER_SKIP,
     LN_ROLE_MIXER_NORM,
@@ -433,6 +445,11 @@ struct ln_family {
     bool distance_bias;     /* scores have biases by distance that hidden states make */
     bool divides_by_dim;    /* scores are divided by a head's dimension, not its root */
     bool weighs_shared;     /* the router gives weights of shared experts, too */
+    bool limits_lengths;    /* of heads and a bias's states; and tokens have sinks of their own */
+    bool even_convs;        /* short convolutions are divided by the root of how many terms they
+                               have; those of layers that see all have taps that tokens add to */
+    bool block_residual;    /* blocks of layers attend to the streams of those before */
+    bool caps_swiglu;       /* by mlp_gate_softcap and mlp_up_softcap */
     bool gguf_lists;        /* GGUF: likewise */
     bool gguf_whole_yarn;   /* GGUF: YaRN's bounds are not rounded, unless a key says so */
     bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */

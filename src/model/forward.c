@@ -4,6 +4,7 @@
 #include "model/attention/record.h"
 #include "model/ffn/record.h"
 #include "model/layers/altup.h"
+#include "model/layers/block_residual.h"
 #include "model/layers/cycles.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_record.h"
@@ -390,6 +391,8 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
         if (spec->layers[i].shared.is_there)
             layer_behind_block(&r, &spec->layers[i], &weights->layers[i]);
+        else if (spec->residual.n_blocks > 0)
+            ln_record_residual_layer(&r, &spec->layers[i], &weights->layers[i]);
         else if (spec->n_streams > 0)
             altup_layer(&r, &spec->layers[i], &weights->layers[i]);
         else
@@ -403,6 +406,7 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     if (is_end && batch->n_logits + batch->n_hidden > 0) {
         ln_record_altup_end(&r);
         ln_record_hyper_end(&r);
+        ln_record_block_residual_end(&r);
     }
     if (is_end && batch->n_hidden > 0)
         ln_record_hidden_states(&r);

@@ -12,6 +12,7 @@
 #include "model/ffn/experts_load.h"
 #include "model/layers/altup.h"
 #include "model/layers/blend.h"
+#include "model/layers/block_residual.h"
 #include "model/layers/cycles.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
@@ -169,6 +170,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     LN_TRY(ln_load_layer_lookup(l, layer, i, w));
     LN_TRY(ln_load_layer_altup(l, i, w));
     LN_TRY(ln_load_layer_hyper(l, i, w));
+    LN_TRY(ln_load_block_residual(l, i, layer, w));
     return feed_forward(l, layer, i, w);
 }
 
@@ -422,6 +424,7 @@ static ln_status walk(ln_loader *l) {
         LN_TRY(last_norm(l, &w->output_norm));
         LN_TRY(ln_load_altup_end(l));
         LN_TRY(ln_load_hyper_end(l));
+        LN_TRY(ln_load_block_residual_end(l));
         LN_TRY(output_dense(l));
         LN_TRY(output(l));
     }

@@ -19,7 +19,8 @@ typedef struct recorder {
     bool encoder;
     const ln_layer_spec *layer_spec; /* the current layer's */
     float *apart; /* what a block gives goes here, not to the residual stream; or NULL */
-    const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
+    const float *key_input, *value_input; /* NULL: what queries read */
+    const ln_kv_layer *layer_kv;          /* the current layer's; of all, in an encoder */
     /* whose A the last LN_OP_LORA_SHRINK multiplied, or NULL */
     const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
     ln_batch wanted; /* of the rows that go on behind the last attention, where not all do */

@@ -107,8 +107,11 @@ typedef struct ln_attention_spec {
     bool scales_by_table;         /* q by what ln_weights.query_scales has for its position: */
     ln_query_scale log_scale;     /* 1 + beta log(max(1, (p + offset) / period)); beta 0: another */
     size_t n_states, n_distances; /* of a bias by distance that hidden states make; 0: none */
-    size_t window;                /* tokens; 0: all */
-    size_t chunk;                 /* tokens; 0: all */
+    /* Lengths of heads of q and k, and of a bias's states; with them each token has sinks of its
+     * own. 0: they are not limited */
+    float head_limit, state_limit;
+    size_t window; /* tokens; 0: all */
+    size_t chunk;  /* tokens; 0: all */
     ln_qk_norm qk_norm;
     bool norm_after_rope, bare_qk_norm; /* bare: without weights */
     int rope;                           /* index into ln_spec.ropes; -1: none */
@@ -166,7 +169,9 @@ typedef struct ln_mixer_spec {
     ln_mixer kind;
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
-    size_t channels[LN_SHORT_CONVS];         /* of short convolutions */
+    size_t channels[LN_SHORT_CONVS];         /* of short convolutions, */
+    bool dynamic; /* of which those of keys and values have taps that hidden states add to */
+    bool is_even; /* and which are divided by the root of how many terms they sum up */
     /* CCA: n_heads are those of q and of k, n_taps those of both convolutions in a row; of each of
      * these; and elements of v of all heads */
     size_t n_channel_taps, n_head_taps, n_values;
@@ -206,14 +211,20 @@ typedef struct ln_moe_spec {
     size_t shared_hidden; /* 0: no shared expert */
     size_t n_shared;      /* experts in shared_hidden whose weights the router gives; 0: one */
     bool shared_gate;
-    float shared_scale; /* of what a shared expert gives */
-    float limit;        /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
-    bool limits_before; /* act(min(gate, limit)) * clamp(up, -limit, limit) instead */
-    bool hash_routed;   /* a token's experts are those of a table */
-    bool scale_inputs;  /* an expert's weight multiplies what it reads, not what it gives */
-    bool beside;        /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
-    bool shortcut;      /* beside one, and added behind the next layer (LongCat) */
+    float shared_scale;     /* of what a shared expert gives */
+    float limit;            /* of what gate and up give, as ln_ffn_spec.limit; 0: none */
+    float gate_cap, up_cap; /* ln_op_pointwise's capped SwiGLU; 0: another */
+    bool limits_before;     /* act(min(gate, limit)) * clamp(up, -limit, limit) instead */
+    bool hash_routed;       /* a token's experts are those of a table */
+    bool scale_inputs;      /* an expert's weight multiplies what it reads, not what it gives */
+    bool beside;            /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
+    bool shortcut;          /* beside one, and added behind the next layer (LongCat) */
 } ln_moe_spec;
+
+/* Whether what gates and ups of experts give is limited or capped, so that they are made apart. */
+static inline bool ln_moe_limits(const ln_moe_spec *moe) {
+    return moe->limit > 0.0f || moe->gate_cap > 0.0f;
+}
 
 typedef struct ln_ffn_spec {
     float slope; /* with limits: (clamp(up) + 1) g sigmoid(slope g) as gpt-oss has it; 0: not so */
@@ -385,6 +396,9 @@ typedef struct ln_spec {
     ln_aux_layers aux_layers; /* of a model beside which an EAGLE-3 head drafts */
     ln_eagle_spec eagle;
     size_t n_relative_buckets, relative_max_distance;
+    struct { /* block attention residuals: layers of a block, and blocks; 0: there are none */
+        size_t n_layers, n_blocks;
+    } residual;
     double blend_temperature;    /* 0: the residual stream is not weighed */
     bool scales_residual;        /* (x + a) b + (f(x) + c) d behind each block, by element */
     size_t norm_gate_rank;       /* of norms that are gated; 0: none */

@@ -6,12 +6,14 @@
 #include "model/attention/cca.h"
 #include "model/attention/compressed.h"
 #include "model/attention/distances.h"
+#include "model/attention/lengths.h"
 #include "model/attention/pattern.h"
 #include "model/attention/spec.h"
 #include "model/family.h"
 #include "model/ffn/hash_routing.h"
 #include "model/ffn/spec.h"
 #include "model/layers/altup.h"
+#include "model/layers/block_residual.h"
 #include "model/layers/by_layer.h"
 #include "model/layers/head_spec.h"
 #include "model/layers/hyper.h"
@@ -288,6 +290,10 @@ static ln_status read_entry_groups(const ln_config *config, ln_spec *spec,
 static ln_status read_by_heads(const ln_config *config, const ln_spec *spec, size_t window,
                                ln_layer_spec *layer, ln_error *err) {
     ln_spec_size_short_convs(spec->dim, layer);
+    layer->mixer.is_even = spec->family->even_convs;
+    layer->mixer.dynamic = spec->family->even_convs && window == 0;
+    if (spec->family->limits_lengths)
+        LN_TRY(ln_spec_read_lengths(config, &layer->attention, err));
     if (!spec->family->distance_bias)
         return LINNET_OK;
     return ln_spec_read_distances(config, window, &layer->attention, err);
@@ -471,6 +477,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     if (config->by_layer)
         LN_TRY(read_ropes(config, arena, spec, 0, is_latent, err));
     ln_spec_read_head(config, spec);
+    LN_TRY(ln_spec_read_block_residual(config, spec, err));
     LN_TRY(ln_spec_read_lookup(config, spec, err));
     return ln_spec_read_altup(config, spec, err);
 }

@@ -19,6 +19,7 @@ typedef struct ln_mixer_weights {
     ln_weight out;                            /* [dim][n_heads * v_dim] */
     const float *conv, *conv_bias;            /* [n_taps][conv_dim], [conv_dim] or NULL */
     const float *short_convs[LN_SHORT_CONVS]; /* [n_taps][channels] each */
+    ln_weight taps[2]; /* of keys and values, with dynamic ones: [n_kv_heads * n_taps][dim] */
     const float *rate, *a_bias, *skip;
     ln_norm norm;
     ln_norm in_norm; /* where attention beside it reads a norm of another scale; else dim 0 */
@@ -98,10 +99,15 @@ typedef struct ln_layer_weights {
     const float *sinks;             /* [n_heads] or NULL */
     ln_weight distance_states;      /* of a bias by distance: [n_heads * n_states][dim], and */
     const float *distance_profiles; /* [n_distances][n_states] */
-    ln_weight v_delayed;            /* convolved attention: [half of n_kv_heads * v_dim][dim] */
-    ln_norm conv_copies[3];         /* of q, k and half of v as they are, */
-    ln_weight *head_convs;          /* and a matrix for each unit of the convolutions */
-    ln_weight router;               /* mixture of experts: [n_experts][dim or router_hidden] */
+    const float *q_scales, *state_scales; /* with limits of lengths: [n_heads * k_dim], [n_heads *
+                                             n_states] */
+    ln_weight token_sinks;                /* [n_heads][dim] */
+    const float *attention_queries, *ffn_query; /* of blocks: [3 or 1][dim] or NULL, [dim] */
+    ln_norm key_input_norm, value_input_norm;
+    ln_weight v_delayed;    /* convolved attention: [half of n_kv_heads * v_dim][dim] */
+    ln_norm conv_copies[3]; /* of q, k and half of v as they are, */
+    ln_weight *head_convs;  /* and a matrix for each unit of the convolutions */
+    ln_weight router;       /* mixture of experts: [n_experts][dim or router_hidden] */
     ln_weight router_in, router_first, router_second; /* of a router that is a feed-forward */
     const float *router_carry; /* [router_hidden] or NULL: it is the first one */
     const float *router_bias;  /* [n_experts] or NULL */
@@ -191,6 +197,7 @@ typedef struct ln_weights {
     const float *hyper_most, *hyper_eps; /* [2 n], [n]: what sigmoids are multiplied with, and what
                                             is added */
     ln_hyper_weights output_hyper;
+    const float *output_query;  /* [dim], with block attention residuals */
     const float *alibi_slopes;  /* [n_heads] or NULL */
     const float *relative_bias; /* [n_relative_buckets][n_heads] or NULL */
     struct {

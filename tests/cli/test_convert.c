@@ -58,6 +58,8 @@ static const struct {
     {"hy_v4", "hy_v4"},
     {"hyperclovax", "hyperclovax"},
     {"inkling", "inkling"},
+    {"inkling2", "inkling2"},
+    {"inkling2_mm", "inkling2"},
     {"inkling_mm", "inkling"},
     {"jetmoe", "jetmoe"},
     {"kolibri1", "kolibri1"},

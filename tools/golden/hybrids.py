@@ -23,6 +23,15 @@ INKLING = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
                n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, route_scale=2.5,
                logits_mup_width_multiplier=0.4, max_position_embeddings=1024)
 
+INKLING2 = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
+                num_attention_heads=4, num_key_value_heads=2, head_dim=16, swa_num_attention_heads=6,
+                swa_num_key_value_heads=3, swa_head_dim=8, sliding_window_size=16, d_rel=4,
+                rel_extent=24, log_scaling_n_floor=20, log_scaling_alpha=0.4,
+                moe_intermediate_size=16, n_routed_experts=6, num_experts_per_tok=2,
+                route_scale=2.5, qk_l2_clip_threshold=4.0, rel_l2_clip_threshold=2.0,
+                mlp_gate_softcap=0.8, mlp_up_softcap=1.5, final_logit_softcapping=5.0,
+                max_position_embeddings=1024)
+
 # Of what stands around a language model.
 HEARS = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
              num_key_value_heads=1)
@@ -182,6 +191,21 @@ VARIANTS = {
         max_position_embeddings=1024,
         rope_parameters={"hybrid": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0,
                                     "partial_rotary_factor": 1.0}}),
+    # a residual stream that attends to blocks of layers before it, taps that hidden states make,
+    # limits of lengths, sinks of each token
+    "inkling2": lambda: hf.AutoConfig.for_model(
+        "inkling2_text", **INKLING2, num_hidden_layers=5, vocab_size=96, unpadded_vocab_size=91,
+        layer_types=["hybrid_sliding", "hybrid", "hybrid", "hybrid_sliding", "hybrid_sliding"],
+        n_layers_per_attn_res_block=2),
+    # the same inside a model that sees; its first layer sees all
+    "inkling2_mm": lambda: hf.AutoConfig.for_model(
+        "inkling2",
+        text_config=dict(INKLING2, model_type="inkling2_text", num_hidden_layers=2, vocab_size=96,
+                         unpadded_vocab_size=96, conv_kernel_size=3,
+                         layer_types=["hybrid", "hybrid_sliding"], n_layers_per_attn_res_block=6),
+        vision_config=dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, patch_size=4,
+                           posemb_grid_size=4, projection_hidden_dim=8, text_hidden_size=32),
+        image_token_id=90),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
@@ -190,7 +214,8 @@ VARIANTS = {
 
 # where the first draw has two tokens that are nearly equal
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
-         "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4}
+         "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4,
+         "inkling2": 2, "inkling2_mm": 3}
 
 
 
@@ -239,6 +264,10 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * 0.8)  # so that all experts are chosen
             elif "conv_qk_" in name:
                 p.copy_(torch.randn_like(p) * (0.4 if name.endswith("weight") else 0.2))
+            elif name.endswith("l2_clip.scale"):
+                p.add_(1.0)
+            elif name.endswith("_input.query"):
+                p.mul_(3.0)
             elif adds_one and "norm" in name and "linear_attn" not in name:
                 p.sub_(1.0)
             elif shares and "transformer" in name and p.ndim > 1:

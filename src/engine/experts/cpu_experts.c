@@ -29,7 +29,7 @@ void ln_cpu_experts_lay_out(const ln_spec *spec, const ln_engine_plan *plan, ln_
         grow(&n_used, moe->n_used);
         grow(&n_experts, moe->n_experts);
         grow(&hidden, moe->n_used * moe->n_hidden);
-        grow(&gated, moe->limit > 0 ? moe->n_used * moe->n_hidden : 0);
+        grow(&gated, ln_moe_limits(moe) ? moe->n_used * moe->n_hidden : 0);
         grow(&out, moe->n_used * width_of(spec, moe));
     }
     rows->x = ln_layout_place(layout, memory, width, row);

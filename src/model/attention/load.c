@@ -8,6 +8,7 @@
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
 #include "model/attention/index_runs.h"
+#include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
@@ -165,6 +166,7 @@ ln_status ln_load_attention(ln_loader *l, size_t i, const ln_attention_spec *spe
         return ln_load_attention_mixture(l, i, spec, w);
     LN_TRY(qk_norms(l, i, spec, w));
     LN_TRY(ln_load_distances(l, i, spec, w));
+    LN_TRY(ln_load_lengths(l, i, spec, w));
     if (spec->v_norm || spec->k_is_v)
         w->v_norm = (ln_norm){.kind = spec->v_norm ? l->spec->norm_kind : LN_NORM_NONE,
                               .eps = l->spec->norm_eps,

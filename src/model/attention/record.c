@@ -5,6 +5,7 @@
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
 #include "model/attention/latent.h"
+#include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
 #include "model/layers/shared_block.h"
 #include "model/mixer/short_convs.h"
@@ -78,27 +79,45 @@ static void clip_heads(recorder *r, const ln_attention_spec *spec, const ln_laye
     clamp(r, r->a->v, spec->n_kv_heads * spec->v_dim, spec->clip);
 }
 
+/* k and v, of what queries read or of their own inputs. */
+static void project_keys(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                         const float *x) {
+    const ln_activations *a = r->a;
+    const float *of_keys = r->key_input != NULL ? r->key_input : x;
+    const float *of_values = r->value_input != NULL ? r->value_input : x;
+    score_linear(r, spec, &w->k, of_keys, ln_short_conv_input(r, a->k));
+    ln_record_short_conv(r, LN_CONV_KEYS, of_keys, a->k);
+    if (spec->differential)
+        ln_record_value_pairs(r, spec, w, x);
+    else if (!spec->k_is_v)
+        linear(r, &w->v, of_values, ln_short_conv_input(r, a->v));
+    ln_record_short_conv(r, LN_CONV_VALUES, of_values, a->v);
+    if (w->v_norm.dim > 0)
+        norm_values(r, spec, &w->v_norm);
+}
+
+/* What adapters multiply with first, of those matrices that read x. */
+static void adapt(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                  const float *x) {
+    const ln_weight *const all[] = {&w->q, &w->k, &w->v, &w->attention_gate};
+    const ln_weight *const some[] = {&w->q, &w->attention_gate};
+    if (r->key_input != NULL)
+        lora_shrink(r, x, 2, some);
+    else
+        lora_shrink(r, x, spec->borrows_kv ? 1 : 4, all);
+}
+
 /* q, k and v of x; q alone where the cache is an earlier layer's. */
 static void make_heads(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                        const float *x) {
     const ln_activations *a = r->a;
-    const ln_weight *const all[] = {&w->q, &w->k, &w->v, &w->attention_gate};
-    lora_shrink(r, x, spec->borrows_kv ? 1 : 4, all);
+    adapt(r, spec, w, x);
     if (spec->n_experts > 0)
         ln_record_expert_queries(r, spec, w, x);
     else
         score_linear(r, spec, &w->q, x, a->q);
-    if (!spec->borrows_kv) {
-        score_linear(r, spec, &w->k, x, ln_short_conv_input(r, a->k));
-        ln_record_short_conv(r, LN_CONV_KEYS, a->k);
-        if (spec->differential)
-            ln_record_value_pairs(r, spec, w, x);
-        else if (!spec->k_is_v)
-            linear(r, &w->v, x, ln_short_conv_input(r, a->v));
-        ln_record_short_conv(r, LN_CONV_VALUES, a->v);
-        if (w->v_norm.dim > 0)
-            norm_values(r, spec, &w->v_norm);
-    }
+    if (!spec->borrows_kv)
+        project_keys(r, spec, w, x);
     if (w->block.q.low.n_rows > 0) {
         ln_record_low(r, &w->block.q, x, a->q);
         ln_record_low(r, &w->block.k, x, a->k);
@@ -107,6 +126,7 @@ static void make_heads(recorder *r, const ln_attention_spec *spec, const ln_laye
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
     ln_record_distances(r, spec, w, x);
+    ln_record_lengths(r, spec, w, x);
 }
 
 /* The same, finished and cached. */
@@ -186,7 +206,8 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
         .window = spec->window,
         .chunk = spec->chunk,
         .alibi_slopes = spec->alibi ? r->weights->alibi_slopes : NULL,
-        .sinks = w->sinks,
+        .sinks = spec->head_limit > 0 ? a->token_sinks : w->sinks,
+        .own_sinks = spec->head_limit > 0,
         .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
         .distance = ln_distance_bias_of(r, spec, w),
         .sees_all = spec->sees_all,

@@ -40,6 +40,15 @@ static void limit_before(recorder *r, size_t n_rows, size_t dim, float limit, fl
     op->gate = gated;
 }
 
+/* expert_hidden = cap(expert_hidden) cap(gated) sigmoid(gated) */
+static void cap_gate(recorder *r, size_t n_rows, const ln_moe_spec *moe) {
+    ln_op_pointwise *op = push_rows(r, LN_POINTWISE_CAPPED_SWIGLU, n_rows, moe->n_hidden);
+    op->x = op->out = r->a->expert_hidden;
+    op->gate = r->a->gated;
+    op->limit = moe->gate_cap;
+    op->scale = moe->up_cap;
+}
+
 /* act(x gate) * (x up), without gate act(x up) */
 static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
                          ln_activation activation, const float *x, float *out) {
@@ -181,7 +190,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
     const ln_moe_spec *moe = &spec->moe;
     if (moe->scale_inputs)
         scale_inputs(r, moe, x);
-    bool limited = moe->limit > 0.0f;
+    bool limited = ln_moe_limits(moe);
     ln_op_linear up = {.weight = w->experts_up,
                        .gate = limited || !spec->gated ? NULL : w->experts_gate,
                        .activation = limited ? LN_ACT_NONE : spec->activation,
@@ -195,7 +204,9 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         up.out = a->gated;
         linear_by_expert(r, moe, up);
         size_t n_rows = r->batch->n_tokens * moe->n_used;
-        if (moe->limits_before)
+        if (moe->gate_cap > 0.0f)
+            cap_gate(r, n_rows, moe);
+        else if (moe->limits_before)
             limit_before(r, n_rows, moe->n_hidden, moe->limit, a->gated, a->expert_hidden);
         else
             limit_gate(r, n_rows, moe->n_hidden, moe->limit, spec->slope, a->expert_hidden);

@@ -209,6 +209,16 @@ static ln_status read_limit_before(const ln_config *config, const ln_family *fam
     return LINNET_OK;
 }
 
+/* Caps of what gates and up projections of experts give. */
+static ln_status read_caps(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
+    double gate = 4, up = 25;
+    LN_TRY(ln_config_real(config, (ln_key){"mlp_gate_softcap", ""}, 1e-9, 1e9, &gate, err));
+    LN_TRY(ln_config_real(config, (ln_key){"mlp_up_softcap", ""}, 1e-9, 1e9, &up, err));
+    moe->gate_cap = (float)gate;
+    moe->up_cap = (float)up;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool encoder,
                            ln_ffn_spec *ffn, ln_error *err) {
     const ln_family *family = spec->family;
@@ -221,6 +231,8 @@ ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool en
         ffn->moe.limit = ffn->limit;
     if (family->limits_before)
         LN_TRY(read_limit_before(config, family, ffn, err));
+    if (family->caps_swiglu)
+        LN_TRY(read_caps(config, &ffn->moe, err));
     ffn->out_norm = family->sub_norms;
     if (family->dense_hidden_key == NULL || ffn->moe.n_experts > 0)
         return LINNET_OK;

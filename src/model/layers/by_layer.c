@@ -157,8 +157,8 @@ static ln_status read_window_heads(const ln_config *config, const ln_family *fam
         LN_TRY(ln_config_size(config, (ln_key){"swa_head_dim", ""}, 1, LN_MAX_DIM, &a->k_dim, err));
         a->v_dim = a->k_dim;
     }
-    if (family->divides_by_dim)
-        a->scale = 1.0f / (float)a->k_dim;
+    a->scale = 1.0f / (family->divides_by_dim ? (float)a->k_dim : sqrtf((float)a->k_dim));
+    a->v_norm = family->v_norm;
     if (a->n_heads % a->n_kv_heads == 0)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",

@@ -21,8 +21,9 @@ static inline float *ln_short_conv_input(const recorder *r, float *out) {
     return ln_has_short_convs(&r->layer_spec->mixer) ? r->a->conv_in : out;
 }
 
-/* out = x + convolution(x) of what is there; nothing in layers without any. */
-void ln_record_short_conv(recorder *r, ln_short_conv which, float *out);
+/* out = x + convolution(x) of what is there; nothing in layers without any. `from`: what that was
+ * made of, and dynamic taps are. */
+void ln_record_short_conv(recorder *r, ln_short_conv which, const float *from, float *out);
 
 /* The same of what a block gives, which joins the residual stream. */
 void ln_record_short_conv_to_stream(recorder *r, ln_short_conv which);

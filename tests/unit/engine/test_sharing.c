@@ -123,13 +123,13 @@ static void events_tell_what_was_cached(void **state) {
 /* Windows and full attention, a window alone, positions of other kinds, keys of indexers. */
 static void models_answer_alike_after_a_hit(void **state) {
     (void)state;
-    static const char *const models[] = {"gemma3",          "mistral",          "qwen3",
-                                         "glm_moe_dsa",     "gemma4_shared",    "gemma3n",
-                                         "mamba2",          "granitemoehybrid", "qwen3_5",
-                                         "falcon_h1",       "kimi_linear",      "jamba",
-                                         "falcon_mamba",    "minimax",          "bailing_hybrid",
-                                         "recurrent_gemma", "zamba2",           "deepseek_v4",
-                                         "glm5_next",       "inkling",          "zaya"};
+    static const char *const models[] = {
+        "gemma3",        "mistral",     "qwen3",          "glm_moe_dsa",
+        "gemma4_shared", "gemma3n",     "mamba2",         "granitemoehybrid",
+        "qwen3_5",       "falcon_h1",   "kimi_linear",    "jamba",
+        "falcon_mamba",  "minimax",     "bailing_hybrid", "recurrent_gemma",
+        "zamba2",        "deepseek_v4", "glm5_next",      "inkling",
+        "inkling2",      "zaya"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         golden other;
         golden_open(&other, models[m]);

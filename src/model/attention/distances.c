@@ -27,7 +27,7 @@ static ln_status load_profiles(ln_loader *l, size_t i, const ln_attention_spec *
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for biases by distance");
     float *profiles = stored + n;
     ln_status status = ln_load_values(l, LN_ROLE_DISTANCE_PROFILES, i, false, n, stored, &is_there);
-    for (size_t at = 0; at < n; at++)
+    for (size_t at = 0; at < n && status == LINNET_OK; at++)
         profiles[at] = stored[at % n_states * spec->n_distances + at / n_states];
     if (status == LINNET_OK)
         status = ln_load_table(l, profiles, n, out);

@@ -26,7 +26,7 @@ static ln_status load_taps(ln_loader *l, ln_role role, size_t layer, size_t n_ch
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
     float *taps = stored + n;
     ln_status status = ln_load_values(l, role, layer, false, n, stored, &is_there);
-    for (size_t i = 0; i < n_channels; i++)
+    for (size_t i = 0; i < n_channels && status == LINNET_OK; i++)
         for (size_t j = 0; j < n_taps; j++) {
             size_t at = is_dynamic ? (n_taps - 1 - j) * n_channels + i : i * n_taps + j;
             taps[j * n_channels + i] = scale * (stored[at] + (j + 1 == n_taps ? 1.0f : 0.0f));

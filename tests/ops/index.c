@@ -1,4 +1,4 @@
-/* An indexer's choice of positions, and latent attention over them, in steps that cut prompts. */
+/* An indexer's choice of positions, and attention over such, in steps that cut prompts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,7 +170,122 @@ static void the_best_positions_are_those_of_scalar(void **state) {
         check_case(&cases[i]);
 }
 
+/* ---- attention that is not latent over chosen positions -------------------------------------- */
+
+typedef struct chosen_case {
+    const char *name;
+    ln_kv_dtype dtype;
+    size_t n_heads, kv_heads, k_dim, v_dim, top_k;
+} chosen_case;
+
+typedef struct chosen_data {
+    float *q, *k, *v;
+    int32_t *positions; /* [N_TOKENS][top_k] */
+    prompts prompts;
+} chosen_data;
+
+/* Tokens that see more than top_k have some of all that they see. */
+static chosen_data choose(const chosen_case *c) {
+    chosen_data d = {.q = noise_rows(N_TOKENS * c->n_heads * c->k_dim),
+                     .k = noise_rows(N_TOKENS * c->kv_heads * c->k_dim),
+                     .v = noise_rows(N_TOKENS * c->kv_heads * c->v_dim),
+                     .positions = calloc(N_TOKENS * c->top_k, sizeof *d.positions),
+                     .prompts = {N_FIRST, N_TOKENS, N_BLOCKS, 1, {{0}}}};
+    assert_non_null(d.positions);
+    for (size_t row = 0; row < N_TOKENS; row++) {
+        size_t n = (row < N_FIRST ? row : row - N_FIRST) + 1;
+        for (size_t i = 0; i < c->top_k; i++)
+            d.positions[row * c->top_k + i] = (int32_t)(n > c->top_k ? i * n / c->top_k : i);
+    }
+    fill_tables(&d.prompts, 0, 37, 0);
+    return d;
+}
+
+/* Adds the rows of a step to out [N_TOKENS][n_heads * v_dim]. */
+static void attend_step(side *s, const chosen_case *c, const chosen_data *d, const ln_kv_layer *kv,
+                        const step *st, float *out) {
+    size_t n_kept = s->n_placed, n = st->batch.n_tokens, width = c->n_heads * c->v_dim;
+    int32_t *chosen = malloc(n * c->top_k * sizeof *chosen);
+    assert_non_null(chosen);
+    for (size_t i = 0; i < n; i++)
+        memcpy(chosen + i * c->top_k, d->positions + st->rows[i] * c->top_k,
+               c->top_k * sizeof *chosen);
+    float *q = put_rows(s, st, d->q, c->n_heads * c->k_dim), *attended = put(s, NULL, n * width);
+    ln_op ops[2] = {{.kind = LN_OP_QKV, .batch = &st->batch},
+                    {.kind = LN_OP_ATTENTION, .batch = &st->batch}};
+    ops[0].qkv = (ln_op_qkv){.q = q,
+                             .k = put_rows(s, st, d->k, c->kv_heads * c->k_dim),
+                             .v = put_rows(s, st, d->v, c->kv_heads * c->v_dim),
+                             .n_heads = c->n_heads,
+                             .kv = kv};
+    ops[1].attention = (ln_op_attention){.q = q,
+                                         .kv = kv,
+                                         .n_heads = c->n_heads,
+                                         .scale = 0.3f,
+                                         .indices = put_ids(s, chosen, n * c->top_k),
+                                         .top_k = c->top_k,
+                                         .out = attended};
+    run_ops(s, ops, 2);
+    float *rows = get(s, attended, n * width);
+    for (size_t i = 0; i < n; i++)
+        memcpy(out + st->rows[i] * width, rows + i * width, width * sizeof *rows);
+    free(rows), free(chosen);
+    free_placed_from(s, n_kept);
+}
+
+static float *attend_chunks(side *s, const chosen_case *c, const chosen_data *d, size_t chunk) {
+    size_t n_slots = (size_t)N_SEQS * N_BLOCKS * BLOCK;
+    ln_kv_layer kv = {.dtype = c->dtype,
+                      .block_tokens = BLOCK,
+                      .n_heads = c->kv_heads,
+                      .k_dim = c->k_dim,
+                      .v_dim = c->v_dim,
+                      .v_stride = c->v_dim};
+    kv.k = put_zeros(s, n_slots * c->kv_heads * (c->k_dim + 1) * sizeof(float));
+    kv.v = put_zeros(s, n_slots * c->kv_heads * (c->v_dim + 1) * sizeof(float));
+    float *out = noise_rows(N_TOKENS * c->n_heads * c->v_dim);
+    step st;
+    for (size_t begin = 0; begin < N_FIRST; begin += chunk) {
+        make_step(&st, &d->prompts, begin, begin + chunk);
+        attend_step(s, c, d, &kv, &st, out);
+    }
+    free_placed(s);
+    return out;
+}
+
+static void check_chosen(const chosen_case *c) {
+    if (!ops_takes_case())
+        return;
+    static const size_t chunks[] = {61, 1};
+    size_t n = N_TOKENS * c->n_heads * c->v_dim;
+    chosen_data d = choose(c);
+    float *want = attend_chunks(&oracle, c, &d, N_TOKENS);
+    float *whole = attend_chunks(&subject, c, &d, N_TOKENS);
+    assert_near(c->name, whole, want, n, c->dtype == LN_KV_F32 ? 5e-6 : 4e-4);
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks && !ops_is_brief; i++) {
+        float *parts = attend_chunks(&subject, c, &d, chunks[i]);
+        assert_memory_equal(parts, whole, n * sizeof *parts);
+        free(parts);
+    }
+    free(want), free(whole), free(d.q), free(d.k), free(d.v), free(d.positions);
+}
+
+static void heads_of_keys_are_read_where_they_are_chosen(void **state) {
+    (void)state;
+    static const chosen_case cases[] = {
+        {"a head of keys", LN_KV_F32, 3, 1, 16, 16, 7},
+        {"odd sizes", LN_KV_F32, 6, 2, 21, 13, 300},
+        {"one of f16", LN_KV_F16, 4, 2, 64, 64, 33},
+        {"one of bf16", LN_KV_BF16, 16, 2, 128, 128, 64},
+        {"one of int8", LN_KV_Q8_0, 4, 4, 40, 24, 100},
+        {"one of E4M3", LN_KV_FP8, 2, 1, 21, 32, 530},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_chosen(&cases[i]);
+}
+
 const struct CMUnitTest index_tests[] = {
     cmocka_unit_test(the_best_positions_are_those_of_scalar),
+    cmocka_unit_test(heads_of_keys_are_read_where_they_are_chosen),
 };
 const size_t n_index_tests = sizeof index_tests / sizeof *index_tests;

@@ -55,7 +55,7 @@ typedef struct query_tile {
     softmax_rows sums;
     float *queries; /* [QUERY_ROWS][q_stride] */
     float *staged;  /* keys of STAGE_BLOCKS blocks, later the values of a split */
-    float *plain;   /* [16][q_stride], rows of keys that are not transposed */
+    float *plain;   /* [16][q_stride], rows of keys that are not transposed, or that are chosen */
     float *scores;  /* [QUERY_ROWS][KV_SPLIT], then P */
     float *whole;   /* [QUERY_ROWS][v_width] */
     float key_scales[KV_SPLIT] /* of keys that are int16 */;
@@ -104,7 +104,8 @@ static size_t row_at(const query_tile *t, size_t position) {
     return (block * kv->n_heads + t->kv_head) * LANES + position % LANES;
 }
 
-/* The 16 keys from `position` on, which lie in rows, as float32 or int16 [q_stride][16]. */
+/* The 16 keys from `position` on, which lie in rows or are chosen one by one, as float32 or int16
+ * [q_stride][16]. */
 static void stage_plain_keys(query_tile *t, size_t position, float *out, float *scales) {
     const ln_kv_layer *kv = t->p->kv;
     for (size_t i = 0; i < LANES; i++) {
@@ -129,7 +130,7 @@ static void stage_keys(query_tile *t, size_t start, size_t first, size_t last) {
     for (size_t i = first; i < last; i++) {
         float *out = t->staged + (i - first) * t->q_stride * LANES;
         float *scales = t->key_scales + i * LANES;
-        if (!kv_is_transposed(kv))
+        if (!kv_is_transposed(kv) || t->indices != NULL)
             stage_plain_keys(t, start + i * LANES, out, scales);
         else if (t->is_int16)
             store_int16_keys(kv, row_at(t, start + i * LANES), out, scales);

@@ -188,8 +188,36 @@ static void kv_load_row(const ln_kv_layer *kv, void *cache, size_t row, size_t d
         kv_load(kv->dtype, cache, row * dim, n, out);
 }
 
-/* The key of row number `row` where keys are not transposed: out [k_dim]. */
+/* One of the 16 keys of a transposed block whose rows have scales: out [k_dim]. */
+static void kv_gather_scaled_key(const ln_kv_layer *kv, size_t row, float *out) {
+    char *rows = kv_scaled_rows(kv, kv->k, row, kv->k_dim);
+    vf scale = vf_set(kv_scales(kv, rows, kv->k_dim)[row % LANES] * kv_scale_unit(kv->dtype));
+    for (size_t i = 0; i < kv->k_dim; i += LANES) {
+        size_t n = kv->k_dim - i < LANES ? kv->k_dim - i : LANES;
+        char quants[LANES] = {0};
+        for (size_t j = 0; j < n; j++)
+            quants[j] = rows[(i + j) * LANES + row % LANES];
+        vf_store_n(out + i, vf_mul(kv_from_scaled(kv->dtype, quants), scale), n);
+    }
+}
+
+/* The same of any transposed block. */
+static void kv_gather_key(const ln_kv_layer *kv, size_t row, float *out) {
+    size_t at = row / LANES * LANES * kv->k_dim + row % LANES;
+    if (ln_kv_has_scales(kv->dtype)) {
+        kv_gather_scaled_key(kv, row, out);
+        return;
+    }
+    for (size_t i = 0; i < kv->k_dim; i++)
+        kv_load(kv->dtype, kv->k, at + i * LANES, 1, out + i);
+}
+
+/* The key of row number `row`: out [k_dim]. */
 static void kv_load_key_row(const ln_kv_layer *kv, size_t row, float *out) {
+    if (kv_is_transposed(kv)) {
+        kv_gather_key(kv, row, out);
+        return;
+    }
     kv_load_row(kv, kv->k, row, kv->k_dim, kv->k_dim, out);
 }
 

@@ -92,7 +92,9 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
                                                            : n_all;
         size_t per_y = p->function == LN_ROWWISE_MATCH ? p->n_streams : 1;
         size_t of_y = mixes ? p->n_streams : p->dim;
-        size_t of_out = p->function == LN_ROWWISE_SINKHORN ? squared : p->dim;
+        size_t of_out = p->function == LN_ROWWISE_SINKHORN      ? squared
+                        : p->function == LN_ROWWISE_SIGNED_ROOT ? 1
+                                                                : p->dim;
         oracle_span streams = oracle_rows(p->streams, n * p->n_streams, p->dim, p->dim);
         oracle_span written = streams;
         if (p->function == LN_ROWWISE_ATTEND)

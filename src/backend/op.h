@@ -521,10 +521,13 @@ typedef enum ln_rowwise {
     /* Attention over the first n_used of n_streams streams, and x behind them, each as its own key
      * and value, normalised: n = s / sqrt(the mean of its squares + eps); the sum of n by a softmax
      * of query . n / sqrt(dim) (block attention residuals) */
-    LN_ROWWISE_ATTEND
+    LN_ROWWISE_ATTEND,
+    /* One number to out: the root of |x . y| / sqrt(dim), at least 1e-3, with the sign of x . y */
+    LN_ROWWISE_SIGNED_ROOT
 } ln_rowwise;
 
 #define LN_ROWWISE_LEAST_SQUARE 1e-5f
+#define LN_ROWWISE_LEAST_DOT    1e-6f
 enum { LN_MAX_STREAMS = 7 /* beside the first */, LN_MAX_MIXED = 16 };
 
 /* Functions of whole rows. */
@@ -543,7 +546,7 @@ typedef struct ln_op_rowwise {
     const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */
     const float *coefs; /* [n_rows][n_streams + 1 squared, or not; or n_streams squared] or NULL */
     float *streams;     /* [n_rows][n_streams][dim] or NULL */
-    float *out;         /* [n_rows][dim]; may be x or y where each row reads its own */
+    float *out;         /* [n_rows][dim]; may be x or y where each row reads its own; or [n_rows] */
 } ln_op_rowwise;
 
 /* One recurrent layer's blocks (recurrent.h). Both caches are float32 with one head and one token

@@ -631,6 +631,37 @@ static void rows_attend_to_blocks(void **state) {
     }
 }
 
+/* Roots of products of rows; malloc'd. */
+static float *run_roots_of_rows(side *s, const float *x, const float *y) {
+    ln_batch batch = {.n_tokens = N_TOKENS};
+    ln_op op = {.kind = LN_OP_ROWWISE,
+                .batch = &batch,
+                .rowwise = {.function = LN_ROWWISE_SIGNED_ROOT,
+                            .n_rows = N_TOKENS,
+                            .dim = ROWWISE_DIM,
+                            .x = put(s, x, N_TOKENS * ROWWISE_DIM),
+                            .y = put(s, y, N_TOKENS * ROWWISE_DIM),
+                            .out = put(s, NULL, N_TOKENS)}};
+    run_ops(s, &op, 1);
+    float *result = get(s, op.rowwise.out, N_TOKENS);
+    free_placed(s);
+    return result;
+}
+
+static void rows_give_signed_roots(void **state) {
+    (void)state;
+    if (!ops_takes_case())
+        return;
+    float *x = noise_rows(N_TOKENS * ROWWISE_DIM), *y = noise_rows(N_TOKENS * ROWWISE_DIM);
+    memset(x, 0, ROWWISE_DIM * sizeof *x); /* no sign, and one that is too small for its root */
+    for (size_t i = 0; i < ROWWISE_DIM; i++)
+        x[ROWWISE_DIM + i] = i == 0 ? copysignf(1e-12f, -y[ROWWISE_DIM]) : 0.0f;
+    float *want = run_roots_of_rows(&oracle, x, y), *got = run_roots_of_rows(&subject, x, y);
+    assert_true(want[0] == 0.0f && want[1] < -0.9e-3f && want[1] > -1.1e-3f);
+    assert_near("signed roots", got, want, N_TOKENS, 1e-5);
+    free(x), free(y), free(want), free(got);
+}
+
 /* ---- streams that mix ------------------------------------------------------------------------ */
 
 /* Streams of n_rows rows after they have mixed by a matrix of x; malloc'd. */
@@ -850,6 +881,7 @@ static void narrow_linears_go_with_wide_ones(void **state) {
 const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norms_lie_side_by_side),
     cmocka_unit_test(embed_adds_types),
+    cmocka_unit_test(rows_give_signed_roots),
     cmocka_unit_test(norm_is_that_of_scalar),
     cmocka_unit_test(norms_of_many_rows_are_those_of_few),
     cmocka_unit_test(experts_are_those_of_scalar),

@@ -1,5 +1,5 @@
-/* Functions of whole rows: AltUp's streams, rows brought to the size of others, and gates of which
- * few elements stay. A worker takes a range of rows; sums are of double. */
+/* Functions of whole rows: AltUp's streams, rows brought to the size of others, gates of which few
+ * elements stay, and products of two rows. A worker takes a range of rows; sums are of double. */
 #include <math.h>
 
 #include "backend/cpu/scalar/scalar.h"
@@ -151,12 +151,23 @@ static void attend(const ln_op_rowwise *p, size_t row) {
     }
 }
 
+static void signed_root(const ln_op_rowwise *p, size_t row) {
+    const float *x = p->x + row * p->dim, *y = p->y + row * p->dim;
+    double sum = 0;
+    for (size_t i = 0; i < p->dim; i++)
+        sum += (double)x[i] * (double)y[i];
+    float dot = (float)(sum / sqrt((double)p->dim));
+    float root = sqrtf(fmaxf(fabsf(dot), LN_ROWWISE_LEAST_DOT));
+    p->out[row] = dot == 0.0f ? 0.0f : copysignf(root, dot);
+}
+
 void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker) {
     static void (*const functions[])(const ln_op_rowwise *p, size_t row) = {
         [LN_ROWWISE_SPARSE_GATE] = gate_sparsely, [LN_ROWWISE_MATCH] = match_size,
         [LN_ROWWISE_PREDICT] = predict,           [LN_ROWWISE_CORRECT] = correct,
         [LN_ROWWISE_SINKHORN] = balance,          [LN_ROWWISE_MIX] = mix,
-        [LN_ROWWISE_SHORTEN] = shorten,           [LN_ROWWISE_ATTEND] = attend};
+        [LN_ROWWISE_SHORTEN] = shorten,           [LN_ROWWISE_ATTEND] = attend,
+        [LN_ROWWISE_SIGNED_ROOT] = signed_root};
     const ln_op_rowwise *p = &op->rowwise;
     size_t begin, end;
     ln_cpu_share(worker, p->n_rows, &begin, &end);

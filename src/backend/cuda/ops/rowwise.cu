@@ -1,6 +1,7 @@
 /* LN_OP_ROWWISE: AltUp's streams, streams that mix and their coefficients, rows brought to the size
- * of others, and gates of which few elements stay. Grid n_rows, block 256: a block has a row. Bytes
- * moved: rows with sums are read twice, others once; one is written, or one for each stream. */
+ * of others, gates of which few elements stay, and products of two rows. Grid n_rows, block 256: a
+ * block has a row. Bytes moved: rows with sums are read twice, others once; one is written, or one
+ * for each stream. */
 #include "backend/cuda/activations/function.cuh"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"
@@ -142,6 +143,17 @@ static __device__ void attend(const ln_op_rowwise &p, size_t row, float *shared)
     }
 }
 
+static __device__ void signed_root(const ln_op_rowwise &p, size_t row, float *shared) {
+    const float *x = p.x + row * p.dim, *y = p.y + row * p.dim;
+    float sum = 0.0f;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        sum = fmaf(x[i], y[i], sum);
+    float dot = ln_block_sum(sum, shared) / sqrtf((float)p.dim);
+    float root = sqrtf(fmaxf(fabsf(dot), LN_ROWWISE_LEAST_DOT));
+    if (threadIdx.x == 0)
+        p.out[row] = dot == 0.0f ? 0.0f : copysignf(root, dot);
+}
+
 static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     __shared__ float shared[ROWWISE_THREADS]; /* of sums, or coefficients */
     ln_pdl_launch_and_wait();
@@ -155,6 +167,7 @@ static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     case LN_ROWWISE_MIX: mix(p, row); return;
     case LN_ROWWISE_SHORTEN: shorten(p, row, shared); return;
     case LN_ROWWISE_ATTEND: attend(p, row, shared); return;
+    case LN_ROWWISE_SIGNED_ROOT: signed_root(p, row, shared); return;
     }
 }
 

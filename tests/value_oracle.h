@@ -179,13 +179,19 @@ static inline oracle_spans oracle_attention_spans(const ln_op_attention *p, size
         .out = {oracle_rows(p->out, n, out_width, out_width)}};
 }
 
+static inline oracle_spans oracle_embed_spans(const ln_op_embed *p, size_t n) {
+    bool hashes = p->ngrams != NULL;
+    size_t dim =
+        hashes ? ln_ngrams_n_heads(p->ngrams) * p->ngrams->parts[0].n_cols : p->table->n_cols;
+    size_t n_before = hashes ? p->ngrams->n_tokens - 1 : 0;
+    return (oracle_spans){.in = {oracle_rows(p->before, n, n_before, n_before)},
+                          .out = {oracle_rows(p->out, n, dim, dim)}};
+}
+
 static inline oracle_spans oracle_spans_of(const ln_op *op) {
     size_t n = op->batch != NULL ? op->batch->n_tokens : 0;
     switch (op->kind) {
-    case LN_OP_EMBED: {
-        size_t dim = op->embed.table->n_cols;
-        return (oracle_spans){.out = {oracle_rows(op->embed.out, n, dim, dim)}};
-    }
+    case LN_OP_EMBED: return oracle_embed_spans(&op->embed, n);
     case LN_OP_NORM: {
         const ln_op_norm *p = &op->norm;
         size_t dim = p->norm->dim, out_dim = p->out_stride > 0 ? p->out_stride : dim;

@@ -14,6 +14,7 @@
 
 #include "backend/batch.h"
 #include "backend/kv_layer.h"
+#include "backend/ngrams.h"
 #include "backend/rank_ops.h"
 #include "backend/recurrent.h"
 #include "base/block_copy.h"
@@ -127,7 +128,7 @@ const char *ln_op_name(ln_op_kind kind);
 /* out[token] = table[tokens[token]] * scale (+ types[type]) (+ positions_table[position + offset]);
  * a token past the table has its first row. Tokens of the batch with an adapter have its row
  * of the table. Of a table that is a part of another, from row `part_begin` on, tokens outside have
- * zeros. */
+ * zeros. With `ngrams`, whose table it is: the rows of a token's heads, side by side. */
 typedef struct ln_op_embed {
     const ln_weight *table;   /* [n_vocab][dim] */
     const ln_weight *learned; /* [max positions][dim] or NULL */
@@ -136,7 +137,9 @@ typedef struct ln_op_embed {
     float scale;
     bool is_part;
     size_t part_begin;
-    float *out; /* [n_tokens][dim] */
+    const ln_ngrams *ngrams; /* or NULL; nothing above counts with it */
+    const float *before;     /* with ngrams: [n_tokens][ngrams' n_tokens - 1] */
+    float *out;              /* [n_tokens][dim] */
 } ln_op_embed;
 
 /* out[i] = residual[i] + scale * norm(x[rows[i]]); without rows: row i; without residual: just

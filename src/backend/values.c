@@ -67,7 +67,7 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_ALL_REDUCE: return (places){{op->all_reduce.x, op->all_reduce.residual}};
     case LN_OP_RANK_GATHER: return (places){{op->rank_gather.x}};
     case LN_OP_RANK_PASS: return (places){{op->rank_pass.sends ? op->rank_pass.x : NULL}};
-    case LN_OP_EMBED:
+    case LN_OP_EMBED: return (places){{op->embed.before}};
     case LN_OP_COPY:
     case LN_OP_COUNT: break;
     }

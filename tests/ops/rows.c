@@ -403,6 +403,53 @@ static void embed_looks_narrow_rows_up(void **state) {
     }
 }
 
+/* Rows of hashed n-grams, of heads of six columns; malloc'd. */
+enum { NGRAM_TOKENS = 3, NGRAM_HEADS = 2, NGRAM_DIM = 6, NGRAM_PART = 37, NGRAM_LAST = 20 };
+static float *run_ngrams(side *s, const matrix *parts, const int32_t *tokens, const float *before) {
+    enum { N_HEADS = (NGRAM_TOKENS - 1) * NGRAM_HEADS, N = N_TOKENS * N_HEADS * NGRAM_DIM };
+    ln_batch batch = {.n_tokens = N_TOKENS, .tokens = tokens};
+    ln_weight weights[2] = {put_weight(s, &parts[0], NULL), put_weight(s, &parts[1], NULL)};
+    ln_ngrams ngrams = {.n_tokens = NGRAM_TOKENS,
+                        .heads_per_length = NGRAM_HEADS,
+                        .part_rows = NGRAM_PART,
+                        .n_parts = 2,
+                        .parts = weights,
+                        .end = 7,
+                        .factors = {12345678901, 98765432109, 55555555555},
+                        .sizes = {11, 13, 14, 17},
+                        .begins = {0, 11, 24, 38}};
+    ngrams.device_parts = (const ln_weight *)(const void *)put(
+        s, (const float *)(const void *)weights, 2 * (sizeof *weights / sizeof(float)));
+    float *out = put(s, NULL, N);
+    ln_op op = {.kind = LN_OP_EMBED,
+                .batch = &batch,
+                .embed = {.ngrams = &ngrams,
+                          .before = put(s, before, N_TOKENS * (NGRAM_TOKENS - 1)),
+                          .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, N);
+    free_placed(s);
+    return result;
+}
+
+static void embed_hashes_ngrams(void **state) {
+    (void)state;
+    enum { N = N_TOKENS * (NGRAM_TOKENS - 1) * NGRAM_HEADS * NGRAM_DIM };
+    static const int32_t tokens[N_TOKENS] = {3, 9, 7, 4, 31, 0};
+    static const float before[N_TOKENS * 2] = {0, 0, 4, 0, 10, 4, 8, 10, 5, 8, 32, 5};
+    static const ln_dtype dtypes[] = {LN_DTYPE_F32, LN_DTYPE_BF16};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (!ops_takes_case())
+            continue;
+        matrix parts[] = {make_matrix(dtypes[i], NGRAM_PART, NGRAM_DIM),
+                          make_matrix(dtypes[i], NGRAM_LAST, NGRAM_DIM)};
+        float *want = run_ngrams(&oracle, parts, tokens, before);
+        float *got = run_ngrams(&subject, parts, tokens, before);
+        assert_near("n-grams", got, want, N, 1e-7);
+        free(want), free(got), free_matrix(&parts[0]), free_matrix(&parts[1]);
+    }
+}
+
 /* Rows of types are added to those of tokens: the first without `types`. */
 static float *run_typed(side *s, const matrix *table, const matrix *of_types, const int32_t *types,
                         size_t dim) {
@@ -881,6 +928,7 @@ static void narrow_linears_go_with_wide_ones(void **state) {
 const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norms_lie_side_by_side),
     cmocka_unit_test(embed_adds_types),
+    cmocka_unit_test(embed_hashes_ngrams),
     cmocka_unit_test(rows_give_signed_roots),
     cmocka_unit_test(norm_is_that_of_scalar),
     cmocka_unit_test(norms_of_many_rows_are_those_of_few),

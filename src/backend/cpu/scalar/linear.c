@@ -3,6 +3,7 @@
 #include "backend/cpu/scalar/scalar.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "format/quants.h"
 
@@ -111,9 +112,30 @@ void ln_scalar_linear(const ln_op *op, const ln_cpu_worker *worker) {
             multiply_group(p, group, column, worker);
 }
 
+/* An item is a head of a token. */
+static void embed_ngrams(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_embed *p = &op->embed;
+    const ln_ngrams *ngrams = p->ngrams;
+    size_t n_heads = ln_ngrams_n_heads(ngrams), n_before = ngrams->n_tokens - 1;
+    size_t dim = ngrams->parts[0].n_cols, begin, end;
+    ln_cpu_share(worker, op->batch->n_tokens * n_heads, &begin, &end);
+    for (size_t item = begin; item < end; item++) {
+        size_t token = item / n_heads;
+        size_t row = ln_ngrams_row(ngrams, op->batch->tokens[token], p->before + token * n_before,
+                                   item % n_heads);
+        const ln_weight *part = &ngrams->parts[row / ngrams->part_rows];
+        memcpy(p->out + item * dim, load_row(part, row % ngrams->part_rows, worker->scratch),
+               dim * sizeof *p->out);
+    }
+}
+
 void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_embed *p = &op->embed;
     const ln_batch *batch = op->batch;
+    if (p->ngrams != NULL) {
+        embed_ngrams(op, worker);
+        return;
+    }
     size_t dim = p->table->n_cols;
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);

@@ -659,9 +659,30 @@ static const float *read_row(const ln_weight *weight, size_t row, const ln_cpu_w
     return scratch;
 }
 
+/* An item is a head of a token. */
+static void embed_ngrams(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_embed *p = &op->embed;
+    const ln_ngrams *ngrams = p->ngrams;
+    size_t n_heads = ln_ngrams_n_heads(ngrams), n_before = ngrams->n_tokens - 1;
+    size_t dim = ngrams->parts[0].n_cols, begin, end;
+    ln_cpu_share(worker, op->batch->n_tokens * n_heads, &begin, &end);
+    for (size_t item = begin; item < end; item++) {
+        size_t token = item / n_heads;
+        size_t row = ln_ngrams_row(ngrams, op->batch->tokens[token], p->before + token * n_before,
+                                   item % n_heads);
+        const ln_weight *part = &ngrams->parts[row / ngrams->part_rows];
+        memcpy(p->out + item * dim, read_row(part, row % ngrams->part_rows, worker),
+               dim * sizeof *p->out);
+    }
+}
+
 static void embed(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_embed *p = &op->embed;
     const ln_batch *batch = op->batch;
+    if (p->ngrams != NULL) {
+        embed_ngrams(op, worker);
+        return;
+    }
     size_t dim = p->table->n_cols;
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);

@@ -1,13 +1,14 @@
 /* LN_OP_EMBED: rows of the token table, with what adapters add to them, and rows of types and
  * learned positions. Grid (n_tokens, columns / 1024), block 128, eight columns a thread. Bytes
- * moved: table rows in their own types, a row of float32. */
+ * moved: table rows in their own types, a row of float32. And the same of hashed n-grams: grid
+ * (n_tokens, heads), block 32. */
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ops/adapter.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/weights/dequantize_iq.cuh"
 #include "backend/cuda/weights/traits.cuh"
 
-enum { EMBED_THREADS = 128 };
+enum { EMBED_THREADS = 128, NGRAM_THREADS = 32 };
 
 typedef struct table {
     const uint8_t *data; /* NULL: none */
@@ -29,12 +30,9 @@ typedef struct embed_args {
     float *out;
 } embed_args;
 
-static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
-                               float *out) {
-    size_t k = ((size_t)blockIdx.y * EMBED_THREADS + threadIdx.x) * LN_GROUP;
-    float values[LN_GROUP];
-    if (k >= dim)
-        return;
+/* Columns k to k + LN_GROUP - 1 of a row of `dim`, as far as it goes. */
+static __device__ void load_columns(const table &t, size_t row, size_t dim, size_t k,
+                                    float *values) {
     if (t.tiles != LN_LAYOUT_NONE)
         for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
             values[i] = ln_weight_tile_value(t.tiles, t.data, dim, row, k + i);
@@ -43,6 +41,15 @@ static __device__ void add_row(const table &t, size_t row, size_t dim, float sca
             values[i] = *(const float *)(t.data + row * t.row_bytes + (k + i) * sizeof(float));
     else
         ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
+}
+
+static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
+                               float *out) {
+    size_t k = ((size_t)blockIdx.y * EMBED_THREADS + threadIdx.x) * LN_GROUP;
+    float values[LN_GROUP];
+    if (k >= dim)
+        return;
+    load_columns(t, row, dim, k, values);
     for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
         out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
 }
@@ -77,7 +84,7 @@ static __global__ void embed(const __grid_constant__ embed_args p) {
         add_row(p.learned, (size_t)p.positions[token] + p.learned_offset, p.dim, 1.0f, true, out);
 }
 
-static table table_of(const ln_weight *weight) {
+static __host__ __device__ table table_of(const ln_weight *weight) {
     table t = {};
     if (weight != NULL) {
         t.data = (const uint8_t *)weight->data;
@@ -92,9 +99,50 @@ static table table_of(const ln_weight *weight) {
     return t;
 }
 
+typedef struct ngram_args {
+    ln_ngrams ngrams;
+    const int32_t *tokens;
+    const float *before; /* [n_tokens][ngrams' n_tokens - 1] */
+    float *out;
+} ngram_args;
+
+/* As ln_ngrams_row has it. */
+static __device__ size_t ngram_row(const ln_ngrams &n, int32_t token, const float *before,
+                                   size_t head) {
+    uint64_t hash = (uint64_t)token * n.factors[0];
+    bool ended = false;
+    for (size_t i = 1; i < 2 + head / n.heads_per_length; i++) {
+        int32_t other = (int32_t)before[i - 1] - 1;
+        ended |= other < 0 || other == n.end;
+        hash ^= (uint64_t)(ended ? n.end : other) * n.factors[i];
+    }
+    return (size_t)(n.begins[head] + hash % n.sizes[head]);
+}
+
+static __global__ void embed_ngrams(const __grid_constant__ ngram_args p) {
+    const ln_ngrams &n = p.ngrams;
+    size_t token = blockIdx.x, head = blockIdx.y;
+    ln_pdl_launch_and_wait();
+    size_t row = ngram_row(n, p.tokens[token], p.before + token * (n.n_tokens - 1), head);
+    table t = table_of(&n.device_parts[row / n.part_rows]);
+    size_t dim = n.device_parts[0].n_cols;
+    float *out = p.out + (token * gridDim.y + head) * dim;
+    for (size_t k = threadIdx.x * LN_GROUP; k < dim; k += NGRAM_THREADS * LN_GROUP) {
+        float values[LN_GROUP];
+        load_columns(t, row % n.part_rows, dim, k, values);
+        for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
+            out[k + i] = values[i];
+    }
+}
+
 int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_embed *p = &op->embed;
     const ln_batch *batch = &step->batch;
+    if (p->ngrams != NULL) {
+        ngram_args ngrams = {*p->ngrams, batch->tokens, p->before, p->out};
+        dim3 heads((unsigned)batch->n_tokens, (unsigned)ln_ngrams_n_heads(p->ngrams));
+        return ln_pdl_launch(embed_ngrams, heads, NGRAM_THREADS, 0, stream, ngrams);
+    }
     embed_args args = {};
     args.tokens_table = table_of(p->table);
     args.learned = table_of(p->learned);

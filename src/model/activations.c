@@ -236,6 +236,9 @@ static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->entry_rows = ln_layout_place(layout, memory, w->entry_rows, row);
     a->hyper_pre = ln_layout_place(layout, memory, n, row);
     a->hyper_post = ln_layout_place(layout, memory, n, row);
+    size_t low_rank = spec->hyper.low_rank;
+    a->hyper_low = ln_layout_place(layout, memory, low_rank, row);
+    a->hyper_gate = ln_layout_place(layout, memory, low_rank > 0 ? n * spec->dim : 0, row);
 }
 
 /* A router's logits, and what it goes through where it is a feed-forward. */
@@ -555,6 +558,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
     grow(&limits.max_width, spec->n_layers * spec->lookup_dim);
     grow(&limits.max_width, spec->laurel_rank);
     grow(&limits.max_width, spec->hyper.n * spec->dim);
+    grow(&limits.max_width, spec->hyper.low_rank);
     grow(&limits.max_width, has_pairs(spec) ? 2 * spec->dim : 0);
     grow(&limits.max_width, aux_hidden_width(spec));
     if (spec->n_streams > 0)

@@ -57,6 +57,7 @@ typedef struct ln_activations {
      * weights [max_tokens][2 n], or (2 + n) n, and these [max_tokens][n], and a matrix of n squared
      */
     float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post, *hyper_matrix;
+    float *hyper_low, *hyper_gate; /* gated: [max_tokens][low_rank], [max_tokens][n * dim] */
     float *entry_rows;             /* [max_tokens][what a compressor's row holds] */
     float *cycle_high, *cycle_low; /* [max_tokens][dim] what the stacks of cycles gave last */
     float *embedded, *block;       /* [max_tokens][dim] of a model whose layers share blocks */

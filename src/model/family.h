@@ -201,6 +201,15 @@ typedef enum ln_role {
     LN_ROLE_OUTPUT_HYPER,
     LN_ROLE_OUTPUT_HYPER_BASE,
     LN_ROLE_OUTPUT_HYPER_SCALE,
+    LN_ROLE_ATTENTION_HYPER_NORM, /* where streams are gated: norms of each, */
+    LN_ROLE_ATTENTION_HYPER_LOW,  /* and what makes gates of these, in this order */
+    LN_ROLE_ATTENTION_HYPER_GATE,
+    LN_ROLE_FFN_HYPER_NORM,
+    LN_ROLE_FFN_HYPER_LOW,
+    LN_ROLE_FFN_HYPER_GATE,
+    LN_ROLE_OUTPUT_HYPER_NORM,
+    LN_ROLE_OUTPUT_HYPER_LOW,
+    LN_ROLE_OUTPUT_HYPER_GATE,
     LN_ROLE_HEAD_INPUT, /* a head that drafts: [dim][2 dim], of an embedding and a hidden state */
     LN_ROLE_HEAD_TOKEN_NORM,
     LN_ROLE_HEAD_HIDDEN_NORM,
@@ -432,6 +441,7 @@ struct ln_family {
     bool hyper;            /* several residual streams (hyper-connections) */
     bool mixes_streams;    /* which mix by a doubly stochastic matrix */
     bool averages_streams; /* and whose mean the last norm reads */
+    bool gated_streams;    /* several streams, whose norms are gated and summed (Qwen 4) */
     bool compressed_attention; /* layers see a window, and entries that compressors make by
                                   layer_types or compress_ratios (DeepSeek V4) */
     bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or

@@ -362,6 +362,9 @@ typedef struct ln_spec {
          * one so many times; eps is added to what blocks read alone. 0: they stay as they are */
         size_t n_rounds;
         bool averages; /* the last norm reads their mean */
+        /* blocks read the mean of the streams' norms, gated by element, by way of so many
+         * dimensions; 0: as above */
+        size_t low_rank;
     } hyper;
     size_t embedded_dim; /* columns of the embedding and the output; 0: dim */
     bool output_dense;   /* the output reads a norm of an activation of a matrix of the last norm */

@@ -39,10 +39,13 @@ typedef struct ln_block_weights {
     ln_weight out;                /* [dim][dim] */
 } ln_block_weights;
 
-/* What weights of residual streams are made of: of n or 2 n weights, or (2 + n) n. */
+/* What weights of residual streams are made of: of n or 2 n weights, or (2 + n) n. Of gated
+ * streams: of n weights of what they take, or none. */
 typedef struct ln_hyper_weights {
     ln_weight mix;             /* [n or 2 n][n * dim] */
     const float *scale, *base; /* [n or 2 n] */
+    const float *norm;         /* gated: [n * dim], and [low_rank][n * dim] and back */
+    ln_weight low, gate;
 } ln_hyper_weights;
 
 /* What compressed entries are made of: rows [values | gates] of x, of `dim` each, or 2 dim. */
@@ -198,6 +201,7 @@ typedef struct ln_weights {
                                             is added */
     ln_hyper_weights output_hyper;
     const float *output_query;  /* [dim], with block attention residuals */
+    ln_norm stream_norm;        /* of a stream of dim, before its weights; with gated streams */
     const float *alibi_slopes;  /* [n_heads] or NULL */
     const float *relative_bias; /* [n_relative_buckets][n_heads] or NULL */
     struct {

@@ -50,6 +50,10 @@ static const struct {
     MATRIX(LN_ROLE_MIXER_Q, mixer.q),
     MATRIX(LN_ROLE_MIXER_K, mixer.k),
     MATRIX(LN_ROLE_MIXER_OUT, mixer.out),
+    MATRIX(LN_ROLE_ATTENTION_HYPER_LOW, attention_hyper.low),
+    MATRIX(LN_ROLE_ATTENTION_HYPER_GATE, attention_hyper.gate),
+    MATRIX(LN_ROLE_FFN_HYPER_LOW, ffn_hyper.low),
+    MATRIX(LN_ROLE_FFN_HYPER_GATE, ffn_hyper.gate),
 #undef MATRIX
 };
 
@@ -98,6 +102,10 @@ ln_status ln_adapter_walk(const ln_spec *spec, const ln_weights *weights, ln_ada
     LN_TRY(visit_one(&w, (ln_tensor_id){.role = LN_ROLE_OUTPUT}, &weights->output));
     LN_TRY(visit_one(&w, (ln_tensor_id){.role = LN_ROLE_LOOKUP_PROJECTION},
                      &weights->lookup_projection));
+    LN_TRY(visit_one(&w, (ln_tensor_id){.role = LN_ROLE_OUTPUT_HYPER_LOW},
+                     &weights->output_hyper.low));
+    LN_TRY(visit_one(&w, (ln_tensor_id){.role = LN_ROLE_OUTPUT_HYPER_GATE},
+                     &weights->output_hyper.gate));
     for (size_t i = weights->first_layer; i < weights->end_layer; i++)
         LN_TRY(visit_layer(&w, (ln_tensor_id){.layer = i}, &spec->layers[i], &weights->layers[i]));
     for (size_t i = 0; i < spec->n_encoder_layers && weights->encoder.layers != NULL; i++)

@@ -2,9 +2,20 @@
 
 #include "model/family.h"
 #include "model/layers/hyper.h"
+#include "model/layers/hyper_gated.h"
+
+/* Streams that are gated. */
+static ln_status read_gated(const ln_config *config, ln_spec *spec, ln_error *err) {
+    static const ln_key n_key = {"hc_count", ""}, rank_key = {"hc_lowrank", ""};
+    spec->hyper.magnitude = 2;
+    LN_TRY(ln_config_need_size(config, n_key, 2, LN_MAX_HYPER, &spec->hyper.n, err));
+    return ln_config_need_size(config, rank_key, 1, LN_MAX_DIM, &spec->hyper.low_rank, err);
+}
 
 ln_status ln_spec_read_hyper(const ln_config *config, ln_spec *spec, ln_error *err) {
     double magnitude = 2, eps = 1e-6;
+    if (spec->family->gated_streams)
+        return read_gated(config, spec, err);
     if (!spec->family->hyper)
         return LINNET_OK;
     LN_TRY(
@@ -37,6 +48,8 @@ ln_status ln_load_hyper(ln_loader *l) {
     float most[2] = {1.0f, spec->hyper.magnitude};
     if (spec->hyper.n == 0)
         return LINNET_OK;
+    if (spec->hyper.low_rank > 0)
+        return ln_load_gated_streams(l);
     w->hyper_norm =
         (ln_norm){.kind = LN_NORM_RMS, .eps = spec->norm_eps, .dim = spec->hyper.n * spec->dim};
     LN_TRY(parts_table(l, most, 2, &w->hyper_most));
@@ -66,6 +79,11 @@ static ln_status read_hyper(ln_loader *l, size_t i, ln_role mix, size_t n_parts,
 ln_status ln_load_layer_hyper(ln_loader *l, size_t i, ln_layer_weights *w) {
     if (l->spec->hyper.n == 0)
         return LINNET_OK;
+    if (l->spec->hyper.low_rank > 0) {
+        LN_TRY(ln_load_gated_hyper(l, i, LN_ROLE_ATTENTION_HYPER, LN_ROLE_ATTENTION_HYPER_NORM,
+                                   &w->attention_hyper));
+        return ln_load_gated_hyper(l, i, LN_ROLE_FFN_HYPER, LN_ROLE_FFN_HYPER_NORM, &w->ffn_hyper);
+    }
     LN_TRY(read_hyper(l, i, LN_ROLE_ATTENTION_HYPER, 2, &w->attention_hyper));
     return read_hyper(l, i, LN_ROLE_FFN_HYPER, 2, &w->ffn_hyper);
 }
@@ -73,5 +91,8 @@ ln_status ln_load_layer_hyper(ln_loader *l, size_t i, ln_layer_weights *w) {
 ln_status ln_load_hyper_end(ln_loader *l) {
     if (l->spec->hyper.n == 0 || l->spec->hyper.averages)
         return LINNET_OK;
+    if (l->spec->hyper.low_rank > 0)
+        return ln_load_gated_hyper(l, 0, LN_ROLE_COUNT, LN_ROLE_OUTPUT_HYPER_NORM,
+                                   &l->weights->output_hyper);
     return read_hyper(l, 0, LN_ROLE_OUTPUT_HYPER, 1, &l->weights->output_hyper);
 }

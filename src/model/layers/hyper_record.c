@@ -1,4 +1,5 @@
 #include "model/layers/hyper.h"
+#include "model/layers/hyper_gated.h"
 
 /* A function of n_rows rows of `dim`, each with so many gates. */
 static ln_op_pointwise *push_rows(recorder *r, ln_pointwise function, size_t n_rows, size_t dim,
@@ -103,7 +104,9 @@ void ln_record_hyper_begin(recorder *r) {
 }
 
 void ln_record_hyper_read(recorder *r, const ln_hyper_weights *w) {
-    if (r->spec->hyper.n > 0)
+    if (r->spec->hyper.low_rank > 0)
+        ln_record_gated_read(r, w);
+    else if (r->spec->hyper.n > 0)
         read_streams(r, w, 2);
 }
 
@@ -136,7 +139,9 @@ void ln_record_hyper_write(recorder *r) {
 }
 
 void ln_record_hyper_end(recorder *r) {
-    if (r->spec->hyper.n > 0 && r->spec->hyper.averages)
+    if (r->spec->hyper.low_rank > 0)
+        ln_record_gated_read(r, &r->weights->output_hyper);
+    else if (r->spec->hyper.n > 0 && r->spec->hyper.averages)
         average_streams(r);
     else if (r->spec->hyper.n > 0)
         read_streams(r, &r->weights->output_hyper, 1);

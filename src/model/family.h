@@ -246,6 +246,7 @@ typedef enum ln_part {
                             second */
     LN_PART_GQKV, /* all of the output's gate, then all of q, of k and of v, as many rows each */
     LN_PART_LATENT_Q_GATE, /* for each head: its query rows, then those of the output's gate */
+    LN_PART_INDEX_QK,      /* of an indexer: all of q, then k */
     LN_PART_KV_ROPE,       /* what rotates, behind the latent */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
@@ -436,6 +437,7 @@ struct ln_family {
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
     bool index_runs;       /* it chooses runs of index_kpool tokens (GLM 5 Next) */
+    bool index_means;      /* the same of attention that is not latent, by means of keys (Qwen 4) */
     bool index_turns_last; /* the indexer's heads rotate their last dimensions, not the first, and
                               its norm has the model's epsilon */
     bool hyper;            /* several residual streams (hyper-connections) */

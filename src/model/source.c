@@ -224,6 +224,10 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         break;
     case LN_PART_Q_GATE_BY_HEAD: *stored_rows = 2 * n_rows; return gated_part(a, id.role, n_rows);
     case LN_PART_GATED_QKV: *stored_rows = 2 * q + k + v; return gated_part(a, id.role, n_rows);
+    case LN_PART_INDEX_QK:
+        source.row_begin = id.role == LN_ROLE_INDEX_Q ? 0 : a->indexer.n_heads * n_rows;
+        *stored_rows = (a->indexer.n_heads + 1) * a->indexer.head_dim;
+        break;
     case LN_PART_KV_ROPE: return key_part(a, n_rows, stored_rows);
     case LN_PART_LATENT_Q_GATE: return query_part(a, id.role, n_rows, stored_rows);
     case LN_PART_GQKV: return fourth_part(id.role, n_rows, stored_rows);

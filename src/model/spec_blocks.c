@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "model/attention/index_means.h"
 #include "model/attention/index_runs.h"
 #include "model/family.h"
 
@@ -431,6 +432,8 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
                                ln_attention_spec *attention, ln_error *err) {
     ln_indexer_spec *indexer = &attention->indexer;
     const char *path = ln_checkpoint_path(config->checkpoint);
+    if (spec->family->index_means)
+        return ln_spec_read_index_means(config, spec, attention, err);
     LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
                                INT32_MAX, &indexer->top_k, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,

@@ -154,6 +154,9 @@ typedef struct ln_layer_weights {
     ln_mixer_weights mixer;
     ln_block_weights block;
     ln_hyper_weights attention_hyper, ffn_hyper;
+    const float *index_ones, *index_zeros; /* [n_heads], [run_tokens][head_dim], where keys of runs
+                                              are means */
+    ln_norm index_zero_norm;               /* of head_dim: zeros */
 } ln_layer_weights;
 
 typedef struct ln_weights {

@@ -7,6 +7,7 @@
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
+#include "model/attention/index_means.h"
 #include "model/attention/index_runs.h"
 #include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
@@ -167,6 +168,8 @@ ln_status ln_load_attention(ln_loader *l, size_t i, const ln_attention_spec *spe
     LN_TRY(qk_norms(l, i, spec, w));
     LN_TRY(ln_load_distances(l, i, spec, w));
     LN_TRY(ln_load_lengths(l, i, spec, w));
+    if (spec->indexer.top_k > 0)
+        LN_TRY(ln_load_index_means(l, i, &spec->indexer, w));
     if (spec->v_norm || spec->k_is_v)
         w->v_norm = (ln_norm){.kind = spec->v_norm ? l->spec->norm_kind : LN_NORM_NONE,
                               .eps = l->spec->norm_eps,

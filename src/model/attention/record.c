@@ -4,6 +4,7 @@
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
+#include "model/attention/index_means.h"
 #include "model/attention/latent.h"
 #include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
@@ -193,6 +194,8 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
         ln_record_compressed_attention(r, spec, w, x);
         return;
     }
+    if (!is_latent && spec->indexer.top_k > 0)
+        ln_record_index_means(r, spec, w, x);
     if (is_latent)
         ln_record_latent_heads(r, spec, w, x);
     else

@@ -1,0 +1,121 @@
+#include "model/attention/index_means.h"
+
+#include <stdlib.h>
+
+enum { MAX_RUN = 1 << 16 };
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec,
+                                   ln_attention_spec *attention, ln_error *err) {
+    ln_indexer_spec *indexer = &attention->indexer;
+    size_t budget, n_kv_heads = 1, run;
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_n_heads", ""}, 1, LN_MAX_DIM,
+                               &indexer->n_heads, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_head_dim", ""}, 1, LN_MAX_HEAD_DIM,
+                               &indexer->head_dim, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_budget", ""}, 1, INT32_MAX, &budget, err));
+    LN_TRY(
+        ln_config_need_size(config, (ln_key){"indexer_compress_ratio", ""}, 1, MAX_RUN, &run, err));
+    LN_TRY(ln_config_size(config, (ln_key){"indexer_kv_heads", ""}, 1, 1, &n_kv_heads, err));
+    if (budget % run != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: indexer_budget %zu is no multiple of indexer_compress_ratio %zu",
+                       ln_checkpoint_path(config->checkpoint), budget, run);
+    if (indexer->head_dim < spec->ropes[0].n_dims ||
+        indexer->n_heads * indexer->head_dim > LN_MAX_DIM)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: an indexer of %zu heads of %zu, of which %zu dimensions rotate",
+                       ln_checkpoint_path(config->checkpoint), indexer->n_heads, indexer->head_dim,
+                       spec->ropes[0].n_dims);
+    indexer->run_tokens = run;
+    indexer->top_k = budget / run;
+    if (indexer->top_k > spec->ctx_tokens / run + 1)
+        indexer->top_k = spec->ctx_tokens / run + 1;
+    spec->n_indexers++;
+    attention->compressor = (ln_compressor_spec){.n_tokens = run, .kv_layer = spec->n_entry_caches};
+    spec->n_entry_caches += ln_compressor_caches(&attention->compressor);
+    return LINNET_OK;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/* n times `value`. */
+static ln_status repeated(ln_loader *l, float value, size_t n, const float **out) {
+    float *values = calloc(n, sizeof *values);
+    if (values == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for an indexer");
+    for (size_t i = 0; i < n; i++)
+        values[i] = value;
+    ln_status status = ln_load_table(l, values, n, out);
+    free(values);
+    return status;
+}
+
+ln_status ln_load_index_means(ln_loader *l, size_t i, const ln_indexer_spec *indexer,
+                              ln_layer_weights *w) {
+    size_t width = indexer->head_dim, dim = l->spec->dim;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_Q, i, indexer->n_heads * width, dim, &w->index_q));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_K, i, width, dim, &w->index_k));
+    LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_Q_NORM, i, width, &w->index_q_norm));
+    LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_NORM, i, width, &w->index_compressor.norm));
+    w->index_k_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = width};
+    LN_TRY(repeated(l, 1.0f, indexer->n_heads, &w->index_ones));
+    LN_TRY(repeated(l, 0.0f, indexer->run_tokens * width, &w->index_zeros));
+    w->index_compressor.bias = w->index_zeros;
+    w->index_zero_norm = (ln_norm){
+        .kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = width, .weight = w->index_zeros};
+    return LINNET_OK;
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* The keys of runs that the step completes: with gates of zero, what a compressor gives is the norm
+ * of a mean. */
+static void make_keys(recorder *r, const ln_layer_weights *w, const ln_rope *rope, const float *x,
+                      const ln_kv_layer *kv) {
+    const ln_activations *a = r->a;
+    size_t width = w->index_k_norm.dim;
+    precise_linear(r, &w->index_k, x, a->index_k);
+    norm_to_columns(r, &w->index_k_norm, a->index_k, a->entry_rows, 2 * width, 0);
+    norm_to_columns(r, &w->index_zero_norm, a->index_k, a->entry_rows, 2 * width, width);
+    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.k = a->entry_rows, .kv = kv};
+    push(r, LN_OP_COMPRESS)->compress = (ln_op_compress){.rows = kv,
+                                                         .entries = kv + 1,
+                                                         .bias = w->index_compressor.bias,
+                                                         .norm = &w->index_compressor.norm,
+                                                         .rope = rope};
+}
+
+/* Scores are without their positive factor, which does not change their order. */
+void ln_record_index_means(recorder *r, const ln_attention_spec *attention,
+                           const ln_layer_weights *w, const float *x) {
+    const ln_activations *a = r->a;
+    const ln_indexer_spec *spec = &attention->indexer;
+    const ln_kv_layer *kv = &r->kv[attention->compressor.kv_layer];
+    const ln_rope *rope = &r->weights->ropes[attention->rope];
+    make_keys(r, w, rope, x, kv);
+    precise_linear(r, &w->index_q, x, a->index_q);
+    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.q = a->index_q,
+                                          .n_heads = spec->n_heads,
+                                          .qk_norm = LN_QK_NORM_HEAD,
+                                          .q_norm = &w->index_q_norm,
+                                          .k_norm = &w->index_q_norm,
+                                          .rope = rope,
+                                          .kv = kv + 1};
+    push(r, LN_OP_POINTWISE)->pointwise =
+        (ln_op_pointwise){.function = LN_POINTWISE_CLAMP,
+                          .n_rows = r->batch->n_tokens,
+                          .dim = spec->n_heads,
+                          .rows_per_x = r->batch->n_tokens, /* all rows read one */
+                          .x = w->index_ones,
+                          .limit = INFINITY,
+                          .out = a->index_weights};
+    push(r, LN_OP_INDEX)->index = (ln_op_index){.q = a->index_q,
+                                                .weights = a->index_weights,
+                                                .kv = kv + 1,
+                                                .n_heads = spec->n_heads,
+                                                .top_k = spec->top_k,
+                                                .in_tokens = true,
+                                                .positions = a->indices};
+}

@@ -55,6 +55,13 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
     grow(&w->k, mixer->k_dim);
 }
 
+/* What is convolved: inside a recurrent layer, and of n-grams in front of it. */
+static void grow_convs(widths *w, const ln_spec *spec, const ln_layer_spec *layer) {
+    grow_mixer(w, &layer->mixer, spec->dim);
+    if (layer->ngrams.is_there)
+        grow(&w->conv, spec->hyper.n * spec->dim);
+}
+
 static void grow_tied(widths *w, const ln_attention_spec *a) {
     const ln_compressed_spec *compressed = &a->compressed;
     size_t width = a->k_dim > a->indexer.head_dim ? a->k_dim : a->indexer.head_dim;
@@ -144,7 +151,7 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.expert_out, moe->n_used * moe->n_latent);
         grow(&w.expert_latent, moe->n_latent);
         grow(&w.shared, moe->shared_hidden > 0 || moe->beside ? spec->dim : 0);
-        grow_mixer(&w, &layer->mixer, spec->dim);
+        grow_convs(&w, spec, layer);
     }
     return w;
 }
@@ -239,6 +246,10 @@ static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_l
     size_t low_rank = spec->hyper.low_rank;
     a->hyper_low = ln_layout_place(layout, memory, low_rank, row);
     a->hyper_gate = ln_layout_place(layout, memory, low_rank > 0 ? n * spec->dim : 0, row);
+    size_t n_before = spec->ngrams.n_layers > 0 ? spec->ngrams.n_tokens - 1 : 0;
+    a->ngram_tokens = ln_layout_place(layout, memory, n_before, row);
+    a->ngram_before = ln_layout_place(layout, memory, n_before, row);
+    a->ngram_rows = ln_layout_place(layout, memory, n_before > 0 ? spec->ngrams.width : 0, row);
 }
 
 /* A router's logits, and what it goes through where it is a feed-forward. */
@@ -363,9 +374,14 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
     return n;
 }
 
-size_t ln_kv_layer_count(const ln_spec *spec) {
+/* Behind those of layers, and of their indexers and compressors: caches of n-grams. */
+static size_t first_of_ngrams(const ln_spec *spec) {
     size_t n = ln_kv_layer_index(spec, spec->n_layers);
-    n += spec->n_entry_caches > 0 ? spec->n_entry_caches : spec->n_indexers;
+    return n + (spec->n_entry_caches > 0 ? spec->n_entry_caches : spec->n_indexers);
+}
+
+size_t ln_kv_layer_count(const ln_spec *spec) {
+    size_t n = first_of_ngrams(spec) + 4 * spec->ngrams.n_layers;
     if (spec->n_encoder_layers > 0)
         n = 2 * spec->n_layers + 1;
     return n + (spec->head != NULL);
@@ -373,29 +389,88 @@ size_t ln_kv_layer_count(const ln_spec *spec) {
 
 /* Whether it is a compressor's, or an indexer's: these are behind those of all layers. */
 static bool is_of_entries(const ln_spec *spec, size_t index) {
-    return spec->n_entry_caches > 0 && index >= ln_kv_layer_index(spec, spec->n_layers);
+    return spec->n_entry_caches > 0 && index >= ln_kv_layer_index(spec, spec->n_layers) &&
+           index < first_of_ngrams(spec);
+}
+
+static bool is_of_ngrams(const ln_spec *spec, size_t index) {
+    size_t first = first_of_ngrams(spec);
+    return index >= first && index < first + 4 * spec->ngrams.n_layers;
 }
 
 static bool is_of_indexer(const ln_spec *spec, size_t index) {
     return spec->n_indexers > 0 && spec->n_entry_caches == 0 &&
-           index >= ln_kv_layer_index(spec, spec->n_layers);
+           index >= ln_kv_layer_index(spec, spec->n_layers) && index < first_of_ngrams(spec);
+}
+
+size_t ln_kv_state_count(const ln_spec *spec) {
+    return (spec->has_mixers ? spec->n_layers : 0) + 2 * spec->ngrams.n_layers;
 }
 
 size_t ln_kv_layers_bytes(const ln_spec *spec) {
     return ln_kv_layer_count(spec) * sizeof(ln_kv_layer) +
-           (spec->has_mixers ? spec->n_layers * sizeof(ln_state_cache) : 0);
+           ln_kv_state_count(spec) * sizeof(ln_state_cache);
 }
 
-/* States (part 1) or tails (part 2): a block is one row of floats. */
-static void mixer_shape(const ln_spec *spec, const ln_mixer_spec *mixer, size_t part,
-                        size_t draft_tokens, ln_kv_layer *kv) {
-    ln_state_shape shape = ln_mixer_state_shape(mixer, spec->dim, draft_tokens);
+/* The convolutions of n-grams: of tokens, which it moves, and of values. */
+static ln_state_shape ngram_shape(const ln_spec *spec, bool of_values, size_t draft_tokens) {
+    size_t n = spec->ngrams.n_tokens;
+    ln_state_shape shape = {.conv_dim = n - 1, .n_taps = n};
+    if (of_values) {
+        shape.conv_dim = spec->hyper.n * spec->dim;
+        shape.n_taps = (spec->ngrams.n_taps - 1) * n + 1;
+    }
+    shape.n_conv_rows = shape.n_taps + draft_tokens;
+    return shape;
+}
+
+bool ln_kv_state_shape(const ln_spec *spec, size_t index, size_t draft_tokens,
+                       ln_state_shape *shape, size_t *states) {
+    size_t n_mixers = spec->has_mixers ? spec->n_layers : 0;
+    if (index < n_mixers) {
+        const ln_mixer_spec *mixer = &spec->layers[index].mixer;
+        *shape = ln_mixer_state_shape(mixer, spec->dim, draft_tokens);
+        *states = ln_kv_layer_index(spec, index) + 1;
+        return mixer->kind != LN_MIXER_NONE;
+    }
+    *shape = ngram_shape(spec, (index - n_mixers) % 2 == 1, draft_tokens);
+    *states = first_of_ngrams(spec) + 2 * (index - n_mixers);
+    return true;
+}
+
+/* States or tails: a block is one row of floats. */
+static void state_shape(const ln_state_shape *shape, bool is_tail, ln_kv_layer *kv) {
     kv->dtype = LN_KV_F32;
     kv->block_tokens = 1;
     kv->n_heads = 1;
-    kv->group = part == 1 ? mixer->state_group : mixer->tail_group;
     kv->k_dim = kv->v_dim = kv->v_stride =
-        part == 1 ? ln_state_block_floats(&shape) : ln_tail_block_floats(&shape);
+        is_tail ? ln_tail_block_floats(shape) : ln_state_block_floats(shape);
+}
+
+/* Those of a recurrent layer: states (part 1) or tails (part 2). */
+static void mixer_shape(const ln_spec *spec, const ln_mixer_spec *mixer, size_t part,
+                        size_t draft_tokens, ln_kv_layer *kv) {
+    ln_state_shape shape = ln_mixer_state_shape(mixer, spec->dim, draft_tokens);
+    kv->group = part == 1 ? mixer->state_group : mixer->tail_group;
+    state_shape(&shape, part == 2, kv);
+}
+
+/* The layer whose n-grams have cache number `index`. */
+static size_t ngram_layer(const ln_spec *spec, size_t index) {
+    size_t layer = 0, number = (index - first_of_ngrams(spec)) / 4;
+    while (!spec->layers[layer].ngrams.is_there || spec->layers[layer].ngrams.number != number)
+        layer++;
+    return layer;
+}
+
+static void ngram_cache_shape(const ln_spec *spec, size_t index, size_t draft_tokens,
+                              ln_kv_layer *kv) {
+    const ln_layer_spec *layer = &spec->layers[ngram_layer(spec, index)];
+    size_t part = index - layer->ngrams.kv_layer;
+    ln_state_shape shape = ngram_shape(spec, part >= 2, draft_tokens);
+    bool is_tail = part % 2 == 1;
+    kv->group = is_tail ? layer->ngrams.tail_group : layer->ngrams.state_group;
+    state_shape(&shape, is_tail, kv);
 }
 
 static size_t indexer_layer(const ln_spec *spec, size_t index) {
@@ -460,6 +535,8 @@ static size_t layer_of_cache(const ln_spec *spec, size_t index) {
         return indexer_layer(spec, index);
     if (is_of_entries(spec, index))
         return compressor_layer(spec, index);
+    if (is_of_ngrams(spec, index))
+        return ngram_layer(spec, index);
     if (spec->has_mixers)
         return index / 3;
     return index < 2 * spec->n_layers ? index % spec->n_layers : 0;
@@ -478,6 +555,10 @@ static void cache_shape(const ln_spec *spec, size_t index, size_t draft_tokens, 
     }
     if (is_of_entries(spec, index)) {
         compressor_shape(spec, index, kv);
+        return;
+    }
+    if (is_of_ngrams(spec, index)) {
+        ngram_cache_shape(spec, index, draft_tokens, kv);
         return;
     }
     if (spec->has_mixers && index % 3 > 0) {
@@ -559,6 +640,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
     grow(&limits.max_width, spec->laurel_rank);
     grow(&limits.max_width, spec->hyper.n * spec->dim);
     grow(&limits.max_width, spec->hyper.low_rank);
+    grow(&limits.max_width, spec->ngrams.n_layers > 0 ? spec->ngrams.width : 0);
     grow(&limits.max_width, has_pairs(spec) ? 2 * spec->dim : 0);
     grow(&limits.max_width, aux_hidden_width(spec));
     if (spec->n_streams > 0)

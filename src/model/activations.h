@@ -58,6 +58,8 @@ typedef struct ln_activations {
      */
     float *hyper, *hyper_rows, *hyper_mix, *hyper_pre, *hyper_post, *hyper_matrix;
     float *hyper_low, *hyper_gate; /* gated: [max_tokens][low_rank], [max_tokens][n * dim] */
+    /* n-grams: tokens and those before them, [max_tokens][n_tokens - 1], and rows of the table */
+    float *ngram_tokens, *ngram_before, *ngram_rows;
     float *entry_rows;             /* [max_tokens][what a compressor's row holds] */
     float *cycle_high, *cycle_low; /* [max_tokens][dim] what the stacks of cycles gave last */
     float *embedded, *block;       /* [max_tokens][dim] of a model whose layers share blocks */
@@ -115,16 +117,23 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
 
 /* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
  * all of the encoder's layers use in turn; with indexers one for the keys of each; with compressors
- * one for the rows of each and one for its entries, and as many for its indexer. In a model with
- * recurrent layers a layer has three, one behind the other: keys and values, states, tails. The
- * cache of a head that drafts is the last. */
+ * one for the rows of each and one for its entries, and as many for its indexer; with embeddings of
+ * n-grams four for each layer that has them. In a model with recurrent layers a layer has three,
+ * one behind the other: keys and values, states, tails. The cache of a head that drafts is the
+ * last. */
 size_t ln_kv_layer_count(const ln_spec *spec);
 /* The first cache of a decoder's layer. */
 static inline size_t ln_kv_layer_index(const ln_spec *spec, size_t layer) {
     return spec->has_mixers ? 3 * layer : layer;
 }
-/* Bytes of an array of all of them, with an ln_state_cache for each layer that needs one behind. */
+/* Bytes of an array of all of them, with ln_kv_state_count ln_state_caches behind. */
 size_t ln_kv_layers_bytes(const ln_spec *spec);
+/* One for each layer of a model with recurrent ones, and two for each that has n-grams. */
+size_t ln_kv_state_count(const ln_spec *spec);
+/* State cache number `index`: its shape, and the cache of its states, behind which its tails are;
+ * false: there is none. */
+bool ln_kv_state_shape(const ln_spec *spec, size_t index, size_t draft_tokens,
+                       ln_state_shape *shape, size_t *states);
 
 /* The shape of cache number `index`; memory stays for the caller, as do block size and type of keys
  * and values (block_tokens 0). V needs no memory of its own when *v_in_k is set: v is k. The

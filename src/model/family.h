@@ -210,6 +210,16 @@ typedef enum ln_role {
     LN_ROLE_OUTPUT_HYPER_NORM,
     LN_ROLE_OUTPUT_HYPER_LOW,
     LN_ROLE_OUTPUT_HYPER_GATE,
+    LN_ROLE_NGRAM_EMBEDDING, /* hashed n-grams: parts of a table; whole numbers of its hashes, */
+    LN_ROLE_NGRAM_FACTORS,
+    LN_ROLE_NGRAM_SIZES,
+    LN_ROLE_NGRAM_BEGINS,
+    LN_ROLE_NGRAM_KEY, /* and what becomes of its rows */
+    LN_ROLE_NGRAM_VALUE,
+    LN_ROLE_NGRAM_KEY_NORM,
+    LN_ROLE_NGRAM_STREAM_NORM,
+    LN_ROLE_NGRAM_CONV_NORM,
+    LN_ROLE_NGRAM_CONV,
     LN_ROLE_HEAD_INPUT, /* a head that drafts: [dim][2 dim], of an embedding and a hidden state */
     LN_ROLE_HEAD_TOKEN_NORM,
     LN_ROLE_HEAD_HIDDEN_NORM,
@@ -444,6 +454,7 @@ struct ln_family {
     bool mixes_streams;    /* which mix by a doubly stochastic matrix */
     bool averages_streams; /* and whose mean the last norm reads */
     bool gated_streams;    /* several streams, whose norms are gated and summed (Qwen 4) */
+    bool ngrams;           /* ple_layer_ids may name layers with embeddings of n-grams */
     bool compressed_attention; /* layers see a window, and entries that compressors make by
                                   layer_types or compress_ratios (DeepSeek V4) */
     bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or

@@ -8,6 +8,7 @@
 #include "model/layers/cycles.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_record.h"
+#include "model/layers/ngrams.h"
 #include "model/layers/shared_block.h"
 #include "model/layers/wanted_rows.h"
 #include "model/mixer/record.h"
@@ -146,6 +147,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     r->layer_spec = spec;
     bool after = spec->placement == LN_PLACE_AFTER;
     bool parallel = spec->placement == LN_PLACE_PARALLEL;
+    ln_record_ngrams(r, spec, w);
     ln_record_hyper_read(r, &w->attention_hyper);
     const float *x = after                        ? r->a->x
                      : spec->attention.in_dim > 0 ? r->a->pairs

@@ -16,6 +16,7 @@
 #include "model/layers/cycles.h"
 #include "model/layers/hyper.h"
 #include "model/layers/lookup_load.h"
+#include "model/layers/ngrams.h"
 #include "model/layers/residual_scales.h"
 #include "model/layers/shared_block.h"
 #include "model/layers/sinusoids.h"
@@ -171,6 +172,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     LN_TRY(ln_load_layer_altup(l, i, w));
     LN_TRY(ln_load_layer_hyper(l, i, w));
     LN_TRY(ln_load_block_residual(l, i, layer, w));
+    LN_TRY(ln_load_layer_ngrams(l, layer, i, w));
     return feed_forward(l, layer, i, w);
 }
 
@@ -436,6 +438,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));
+    LN_TRY(ln_load_ngrams(l));
     LN_TRY(ln_load_alibi(l));
     LN_TRY(ln_load_relative_bias(l, &w->relative_bias));
     LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));

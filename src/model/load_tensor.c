@@ -131,8 +131,9 @@ static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source 
     bool is_of_router = role >= LN_ROLE_ROUTER && role <= LN_ROLE_ROUTER_SECOND;
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING || role == LN_ROLE_HEAD_CONV ||
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
-        role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING || is_of_router ||
-        role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
+        role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING ||
+        role == LN_ROLE_NGRAM_EMBEDDING || is_of_router || role == LN_ROLE_SHARED_ROUTER ||
+        is_of_streams(role))
         return;
     l->weights->n_matrices++;
     if (ln_packed_quantize(&source->packed, *l->options.quantize))
@@ -183,7 +184,8 @@ static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_we
 static ln_weight_use use_of(const ln_spec *spec, ln_tensor_id id, const ln_source_shape *shape) {
     ln_role role = id.role;
     if (role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
-        role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_TOKEN_TYPES ||
+        role == LN_ROLE_NGRAM_EMBEDDING || role == LN_ROLE_HEAD_EMBEDDING ||
+        role == LN_ROLE_TOKEN_TYPES ||
         (role == LN_ROLE_EMBEDDING && (!spec->tied || spec->bidirectional || id.encoder)))
         return LN_USE_TABLE;
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_ATTENTION_ROUTER ||

@@ -258,6 +258,12 @@ typedef struct ln_layer_spec {
         size_t source; /* the layer that has its weights: this one, or an earlier one */
         size_t number; /* of such layers before this one */
     } shared;
+    struct { /* embeddings of n-grams */
+        bool is_there;
+        size_t number;   /* of such layers before this one */
+        size_t kv_layer; /* the first of four caches: states and tails, of tokens and of values */
+        size_t state_group, tail_group;
+    } ngrams;
     bool scaled;                    /* what the layer gives is multiplied by a number */
     float attention_keep, ffn_keep; /* of LN_PLACE_NORMED, before attention or a mixer, and ffn */
     struct { /* what a rank has of the layer, whose numbers above are the rank's (shard.h) */
@@ -366,6 +372,14 @@ typedef struct ln_spec {
          * dimensions; 0: as above */
         size_t low_rank;
     } hyper;
+    struct { /* embeddings of hashed n-grams, which join the streams in front of some layers */
+        size_t n_layers;                     /* so many; 0: there are none */
+        size_t n_tokens, heads_per_length;   /* as ln_ngrams has them */
+        size_t width;                        /* of all heads of a token */
+        size_t n_taps;                       /* of a convolution behind it, n_tokens apart */
+        size_t base, divisor, seed, n_parts; /* what tables are made by */
+        int32_t end;
+    } ngrams;
     size_t embedded_dim; /* columns of the embedding and the output; 0: dim */
     bool output_dense;   /* the output reads a norm of an activation of a matrix of the last norm */
     ln_activation output_activation;
@@ -450,10 +464,10 @@ static inline bool ln_spec_follows(const ln_spec *spec) {
     return spec->ranks.layers.begin > 0;
 }
 
-/* Whether a layer from `first` on reads the ids of tokens: hash routing. */
+/* Whether a layer from `first` on reads the ids of tokens: hash routing, n-grams. */
 static inline bool ln_spec_reads_tokens(const ln_spec *spec, size_t first) {
     for (size_t i = first; i < spec->n_layers; i++)
-        if (spec->layers[i].ffn.moe.hash_routed)
+        if (spec->layers[i].ffn.moe.hash_routed || spec->layers[i].ngrams.is_there)
             return true;
     return false;
 }

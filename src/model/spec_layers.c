@@ -17,6 +17,7 @@
 #include "model/layers/by_layer.h"
 #include "model/layers/head_spec.h"
 #include "model/layers/hyper.h"
+#include "model/layers/ngrams.h"
 #include "model/layers/normed_spec.h"
 #include "model/layers/shared_block.h"
 #include "model/mixer/short_convs.h"
@@ -323,6 +324,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     if (spec->family->limit_lists)
         LN_TRY(ln_spec_read_limits(config, &layer->ffn, err));
     LN_TRY(read_own_mixer(config, spec, i, layer, err));
+    LN_TRY(ln_spec_layer_ngrams(config, spec, i, layer, err));
     LN_TRY(ln_spec_read_normed(config, layer, err));
     if (attention->n_heads == 0)
         return LINNET_OK;
@@ -431,13 +433,15 @@ static ln_status read_window(const ln_config *config, const ln_spec *spec, size_
     return LINNET_OK;
 }
 
-/* Caches of indexers and compressors are behind those of all layers. */
+/* Caches of indexers and compressors are behind those of all layers, and then those of n-grams. */
 static void number_caches(ln_spec *spec) {
     size_t first = ln_kv_layer_index(spec, spec->n_layers);
+    size_t n_before = spec->n_entry_caches > 0 ? spec->n_entry_caches : spec->n_indexers;
     for (size_t i = 0; i < spec->n_layers; i++) {
         ln_attention_spec *attention = &spec->layers[i].attention;
         attention->indexer.kv_layer += first;
         attention->compressor.kv_layer += first;
+        spec->layers[i].ngrams.kv_layer = first + n_before + 4 * spec->layers[i].ngrams.number;
     }
 }
 
@@ -460,6 +464,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     LN_TRY(read_output_dense(config, spec, err));
     LN_TRY(read_embedded_dim(config, spec, err));
     LN_TRY(ln_spec_read_hyper(config, spec, err));
+    LN_TRY(ln_spec_read_ngrams(config, spec, err));
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers + 1, err); /* and a head's */
     if (spec->layers == NULL)

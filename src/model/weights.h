@@ -48,6 +48,14 @@ typedef struct ln_hyper_weights {
     ln_weight low, gate;
 } ln_hyper_weights;
 
+/* Embeddings of n-grams, and what becomes of them. */
+typedef struct ln_ngram_weights {
+    ln_ngrams table;
+    ln_weight key, value;                            /* [n * dim][width], [dim][width] */
+    const float *key_norm, *stream_norm, *conv_norm; /* [n * dim] */
+    const float *taps;                               /* [taps, with zeros between][n * dim] */
+} ln_ngram_weights;
+
 /* What compressed entries are made of: rows [values | gates] of x, of `dim` each, or 2 dim. */
 typedef struct ln_compressor_weights {
     ln_weight rows;    /* [2 dim or 4 dim][model's dim] */
@@ -154,6 +162,7 @@ typedef struct ln_layer_weights {
     ln_mixer_weights mixer;
     ln_block_weights block;
     ln_hyper_weights attention_hyper, ffn_hyper;
+    ln_ngram_weights ngram;
     const float *index_ones, *index_zeros; /* [n_heads], [run_tokens][head_dim], where keys of runs
                                               are means */
     ln_norm index_zero_norm;               /* of head_dim: zeros */
@@ -205,6 +214,8 @@ typedef struct ln_weights {
     ln_hyper_weights output_hyper;
     const float *output_query;  /* [dim], with block attention residuals */
     ln_norm stream_norm;        /* of a stream of dim, before its weights; with gated streams */
+    ln_weight token_ids;        /* [n_vocab][ngrams' n_tokens - 1] a token's number plus one */
+    const float *token_taps;    /* [n_tokens][n_tokens - 1] those of the tokens before */
     const float *alibi_slopes;  /* [n_heads] or NULL */
     const float *relative_bias; /* [n_relative_buckets][n_heads] or NULL */
     struct {

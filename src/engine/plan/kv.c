@@ -3,7 +3,6 @@
 #include "base/checked.h"
 #include "kv/states.h"
 #include "model/activations.h"
-#include "model/mixer/shape.h"
 #include "model/shard.h"
 
 enum { MIN_PREFIX_STATES = 8 };
@@ -15,17 +14,18 @@ static size_t block_bytes(const ln_kv_layer *layer, size_t dim) {
     return layer->n_heads * ln_kv_head_bytes(layer->dtype, layer->block_tokens, dim);
 }
 
-/* Says of the recurrent layers which states and tails belong together. */
+/* Says which states and tails belong together. */
 static void join_states(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
                         ln_kv_layer *kv_layers) {
     ln_state_cache *caches = (ln_state_cache *)(void *)(kv_layers + ln_kv_layer_count(spec));
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        size_t states = ln_kv_layer_index(spec, i) + 1;
-        const ln_mixer_spec *mixer = &spec->layers[i].mixer;
-        if (states < range.first || states >= range.end || mixer->kind == LN_MIXER_NONE)
+    for (size_t i = 0; i < ln_kv_state_count(spec); i++) {
+        ln_state_shape shape;
+        size_t states;
+        if (!ln_kv_state_shape(spec, i, plan->draft_tokens, &shape, &states) ||
+            states < range.first || states >= range.end)
             continue;
         caches[i] = (ln_state_cache){
-            .shape = ln_mixer_state_shape(mixer, spec->dim, plan->draft_tokens),
+            .shape = shape,
             .states = &kv_layers[states],
             .tails = &kv_layers[states + 1],
         };
@@ -57,7 +57,7 @@ void ln_engine_plan_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, 
         layer.v = memory != NULL ? (char *)memory + v : NULL;
         kv_layers[i] = layer;
     }
-    if (kv_layers != NULL && spec->has_mixers)
+    if (kv_layers != NULL)
         join_states(spec, plan, range, kv_layers);
 }
 

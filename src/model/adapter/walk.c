@@ -54,6 +54,8 @@ static const struct {
     MATRIX(LN_ROLE_ATTENTION_HYPER_GATE, attention_hyper.gate),
     MATRIX(LN_ROLE_FFN_HYPER_LOW, ffn_hyper.low),
     MATRIX(LN_ROLE_FFN_HYPER_GATE, ffn_hyper.gate),
+    MATRIX(LN_ROLE_NGRAM_KEY, ngram.key),
+    MATRIX(LN_ROLE_NGRAM_VALUE, ngram.value),
 #undef MATRIX
 };
 

@@ -167,6 +167,19 @@ static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_erro
     return LINNET_OK;
 }
 
+/* The activation of the output's gate: SiLU where nothing says it. */
+static ln_status read_delta_gate(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+    static const ln_key key = {"output_gate_type", ""};
+    ln_meta_value value;
+    char name[128];
+    mixer->sigmoid_gate = ln_config_is(config, key, "sigmoid");
+    if (mixer->sigmoid_gate || !ln_config_find(config, key, &value, name) ||
+        value.kind != LN_META_STRING || ln_config_is(config, key, "silu"))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s is neither silu nor sigmoid",
+                   ln_checkpoint_path(config->checkpoint), name);
+}
+
 /* Lightning attention: heads are those of attention; q, k and v go through the activation. */
 static ln_status read_lightning(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
                                 ln_error *err) {
@@ -307,6 +320,8 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     LN_TRY(ln_config_flag(config, (ln_key){"linear_allow_neg_eigval", ""}, &mixer->doubles_b, err));
     if (mixer->kind == LN_MIXER_KDA)
         LN_TRY(read_kda(config, mixer, err));
+    if (mixer->kind == LN_MIXER_DELTA)
+        LN_TRY(read_delta_gate(config, mixer, err));
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
 }
 

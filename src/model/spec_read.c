@@ -28,7 +28,8 @@ static const char wrappers[] =
     "minimax_m3_vl|mistral3|mistral_large4|mllama|molmo2|moss_transcribe_diarize|muse_glimmer|"
     "muse_spark|nemo_speechlm|nemotron_h_omni|ovis2|paddleocr_vl|paligemma|perception_lm|"
     "pp_chart2table|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|"
-    "qwen3_5_moe|qwen3_asr|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|shieldgemma2|smolvlm|"
+    "qwen3_5_moe|qwen3_asr|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|qwen4_exp|shieldgemma2|"
+    "smolvlm|"
     "step3p7|vibevoice_asr|video_llama_3|video_llava|vipllava|voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,

@@ -22,6 +22,9 @@ INKLING = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
                sliding_window_size=16, d_rel=4, rel_extent=24, moe_intermediate_size=16,
                n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, route_scale=2.5,
                logits_mup_width_multiplier=0.4, max_position_embeddings=1024)
+# Qwen 4: what is chosen are two runs of some tokens
+QSA = dict(indexer_n_heads=12, indexer_kv_heads=1, indexer_head_dim=16)
+PLE = dict(ple_embed_dim=24, ngram_vocab_size_base=40, make_ngram_vocab_size_divisible_by=8)
 
 INKLING2 = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32,
                 num_attention_heads=4, num_key_value_heads=2, head_dim=16, swa_num_attention_heads=6,
@@ -46,6 +49,35 @@ VARIANTS = {
     "qwen3_5_moe": lambda: hf.Qwen3_5MoeTextConfig(
         **SMALL, **DELTA, **EXPERTS, num_hidden_layers=3,
         layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    # embeddings of two and three tokens in two layers, from the ends of texts on; runs of four tokens
+    "qwen4_exp": lambda: hf.AutoConfig.for_model(
+        "qwen4_exp_text", **dict(SMALL, vocab_size=96, hidden_size=32, eos_token_id=[77, 2]), **DELTA,
+        **dict(EXPERTS, moe_intermediate_size=16, shared_expert_intermediate_size=16),
+        num_hidden_layers=4, hc_count=4, hc_lowrank=12, ple_layer_ids=[3, 1], **PLE,
+        heads_per_ngram=2, ngram_size=3, split_ngram_parts=3, indexer_budget=24,
+        indexer_compress_ratio=4, **QSA, layer_types=["linear_attention", "full_attention"] * 2),
+    # the same inside a model that sees: three streams, pairs of tokens, a sigmoid as gate, runs of
+    # three
+    "qwen4_exp_vision": lambda: hf.AutoConfig.for_model(
+        "qwen4_exp",
+        text_config=dict(SMALL, model_type="qwen4_exp_text", vocab_size=96, hidden_size=32,
+                         num_attention_heads=2, num_key_value_heads=1, **DELTA,
+                         **dict(EXPERTS, moe_intermediate_size=16, shared_expert_intermediate_size=16),
+                         num_hidden_layers=3, hc_count=3, hc_lowrank=8, ple_layer_ids=[2], **PLE,
+                         heads_per_ngram=3, ngram_size=2, split_ngram_parts=1, indexer_budget=18,
+                         ple_conv_kernel_size=3, indexer_compress_ratio=3, **QSA,
+                         output_gate_type="sigmoid", full_attention_interval=3,
+                         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                          "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}),
+        vision_config=dict(hidden_size=8, intermediate_size=8, depth=1, num_heads=1, patch_size=4,
+                           out_hidden_size=32, num_position_embeddings=4)),
+    # without embeddings of n-grams
+    "qwen4_exp_plain": lambda: hf.AutoConfig.for_model(
+        "qwen4_exp_text", **dict(SMALL, vocab_size=96, hidden_size=24, num_key_value_heads=4),
+        **dict(DELTA, head_dim=8, linear_value_head_dim=8),
+        **dict(EXPERTS, moe_intermediate_size=12, shared_expert_intermediate_size=12),
+        num_hidden_layers=2, hc_count=2, hc_lowrank=5, indexer_budget=16, indexer_compress_ratio=8,
+        **QSA, tie_word_embeddings=True, layer_types=["indexed_attention", "linear_attention"]),
     "granitemoehybrid": lambda: hf.GraniteMoeHybridConfig(
         **dict(SMALL, intermediate_size=32), **MAMBA, num_hidden_layers=3, num_local_experts=4, num_experts_per_tok=2,
         shared_intermediate_size=32, embedding_multiplier=3.0, logits_scaling=2.0,
@@ -215,7 +247,8 @@ VARIANTS = {
 # where the first draw has two tokens that are nearly equal
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
          "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4,
-         "inkling2": 2, "inkling2_mm": 3}
+         "inkling2": 2, "inkling2_mm": 3,
+         "qwen4_exp": 1, "qwen4_exp_vision": 1, "qwen4_exp_plain": 1}
 
 
 
@@ -240,7 +273,7 @@ PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 
 def randomize(model: torch.nn.Module) -> None:
     """Decays from short memories to long ones, and norms by what their weights mean."""
-    adds_one = model.config.model_type.startswith("qwen3")
+    adds_one = model.config.model_type.startswith(("qwen3", "qwen4"))
     shares = model.config.model_type == "zamba2"
     with torch.no_grad():
         for name, p in model.named_parameters():

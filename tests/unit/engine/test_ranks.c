@@ -14,8 +14,10 @@ typedef struct mesh {
 } mesh;
 
 static const mesh meshes[] = {
-    {2, 1, 1, "llama"},  {3, 1, 1, "gemma2"},  {1, 1, 2, "llama"},       {2, 1, 2, "llama"},
-    {1, 1, 2, "mamba2"}, {1, 1, 2, "gemma3n"}, {1, 2, 1, "deepseek_v3"}, {1, 1, 2, "deepseek_v4"},
+    {2, 1, 1, "llama"},       {3, 1, 1, "gemma2"},      {1, 1, 2, "llama"},
+    {2, 1, 2, "llama"},       {1, 1, 2, "mamba2"},      {1, 1, 2, "gemma3n"},
+    {1, 2, 1, "deepseek_v3"}, {1, 1, 2, "deepseek_v4"}, {2, 1, 1, "qwen4_exp"},
+    {1, 2, 1, "qwen4_exp"},
 };
 
 static size_t count(const mesh *m) {
@@ -120,6 +122,10 @@ static void layers_that_read_tokens_are_known(void **state) {
     golden_open(&g, "deepseek_v4");
     assert_true(ln_spec_reads_tokens(&g.model->spec, 0));
     assert_false(ln_spec_reads_tokens(&g.model->spec, 1));
+    linnet_model_close(g.model);
+    golden_open(&g, "qwen4_exp"); /* n-grams in layers 0 and 2 */
+    assert_true(ln_spec_reads_tokens(&g.model->spec, 2));
+    assert_false(ln_spec_reads_tokens(&g.model->spec, 3));
     linnet_model_close(g.model);
 }
 

@@ -158,6 +158,13 @@ static void entries_that_sum_up_runs(void **state) {
     check_model("glm5_next", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("glm5_next", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
+static void chosen_runs_and_ngrams(void **state) {
+    (void)state;
+    check_model("qwen4_exp", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("qwen4_exp", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
+    check_by("qwen4_exp", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+    check_by("qwen4_exp_vision", LINNET_PRECISION_EXACT, LINNET_KV_FP8, 2);
+}
 static void states_of_recurrent_layers(void **state) {
     (void)state;
     check_model("qwen3_5", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
@@ -260,6 +267,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(positions_that_an_indexer_chooses),
         cmocka_unit_test(entries_that_sum_up_runs),
         cmocka_unit_test(positions_that_layers_share),
+        cmocka_unit_test(chosen_runs_and_ngrams),
         cmocka_unit_test(states_of_recurrent_layers),
         cmocka_unit_test(states_without_attention),
         cmocka_unit_test(running_states),

@@ -193,6 +193,8 @@ static void entries_take_drafts_back(void **state) {
     compare("deepseek_v4", exact_options(256, 6, 64, 1), NULL, 0);
     compare("deepseek_v4", exact_options(256, 4, 9, 1), NULL, 0);
     compare("glm5_next", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("qwen4_exp", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("qwen4_exp", exact_options(256, 4, 9, 1), NULL, 0);
 }
 
 static void running_states_take_drafts_back(void **state) {

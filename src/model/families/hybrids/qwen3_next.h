@@ -16,11 +16,16 @@
 
 /* All but the delta nets' inputs and the feed-forward. */
 #define LN_QWEN3_NEXT_COMMON                                                                       \
-    LN_LLAMA_ENDS, LN_LLAMA_QK_NORMS, LN_QWEN3_NEXT_HEAD,                                          \
+    LN_LLAMA_ENDS, LN_QWEN3_NEXT_HEAD,                                                             \
         {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},                 \
         {.role = LN_ROLE_FFN_NORM,                                                                 \
          .hf = "model.layers.%d.post_attention_layernorm",                                         \
          .gguf = "blk.%d.post_attention_norm"},                                                    \
+        LN_QWEN3_NEXT_LAYER
+
+/* Of these, what a layer has but for the norms before its blocks. */
+#define LN_QWEN3_NEXT_LAYER                                                                        \
+    LN_LLAMA_QK_NORMS,                                                                             \
         {.role = LN_ROLE_Q,                                                                        \
          .hf = "model.layers.%d.self_attn.q_proj",                                                 \
          .hf_part = LN_PART_Q_GATE_BY_HEAD,                                                        \

@@ -463,6 +463,7 @@ typedef enum ln_pointwise {
     LN_POINTWISE_GATE,           /* x sigmoid(gate) */
     LN_POINTWISE_ACTIVATED_GATE, /* x activation(gate) */
     LN_POINTWISE_SOFTPLUS_GATE,  /* x softplus(gate) */
+    LN_POINTWISE_EXP_SOFTPLUS,   /* exp(gate softplus(x)) */
     LN_POINTWISE_SCALE,          /* x gate */
     LN_POINTWISE_ADD,            /* scale (x + gate) */
     LN_POINTWISE_XIELU,          /* xIELU(x) */

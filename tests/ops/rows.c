@@ -551,6 +551,7 @@ static void pointwise_gates_are_those_of_scalar(void **state) {
     static const ln_op_pointwise cases[] = {
         {.function = LN_POINTWISE_SOFTPLUS_GATE, .dim = 96, .n_gates = 96},
         {.function = LN_POINTWISE_SOFTPLUS_GATE, .dim = 96, .n_gates = 3},
+        {.function = LN_POINTWISE_EXP_SOFTPLUS, .dim = 5, .n_gates = 5, .one_gate = true},
         {.function = LN_POINTWISE_CLAMPED_SWIGLU,
          .dim = 83,
          .n_gates = 83,

@@ -30,6 +30,7 @@ static float apply(const ln_op_pointwise *p, float x, float gate) {
     case LN_POINTWISE_LIMITED_SILU:
         return fminf(gate / (1.0f + expf(-gate)), p->limit) * fmaxf(fminf(x, p->limit), -p->limit);
     case LN_POINTWISE_SOFTPLUS_GATE: return x * softplus(gate);
+    case LN_POINTWISE_EXP_SOFTPLUS: return expf(gate * softplus(x));
     case LN_POINTWISE_CLAMPED_SWIGLU: return clamped_swiglu(p, x, gate);
     case LN_POINTWISE_CAPPED_SWIGLU:
         return cap(gate, p->limit) / (1.0f + expf(-gate)) * cap(x, p->scale);

@@ -20,13 +20,18 @@ static __device__ __forceinline__ float cap(float x, float most) {
     return most * tanhf(x / most);
 }
 
+static __device__ __forceinline__ float softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
 static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x, float gate) {
     switch (p.function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
     case LN_POINTWISE_ACTIVATED_GATE: return x * ln_activate(p.activation, gate);
     case LN_POINTWISE_LIMITED_SILU:
         return fminf(gate / (1.0f + expf(-gate)), p.limit) * fmaxf(fminf(x, p.limit), -p.limit);
-    case LN_POINTWISE_SOFTPLUS_GATE: return x * (gate > 20.0f ? gate : log1pf(expf(gate)));
+    case LN_POINTWISE_SOFTPLUS_GATE: return x * softplus(gate);
+    case LN_POINTWISE_EXP_SOFTPLUS: return expf(gate * softplus(x));
     case LN_POINTWISE_CLAMPED_SWIGLU: return clamped_swiglu(p, x, gate);
     case LN_POINTWISE_CAPPED_SWIGLU:
         return cap(gate, p.limit) / (1.0f + expf(-gate)) * cap(x, p.scale);

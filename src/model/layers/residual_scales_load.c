@@ -12,6 +12,19 @@ static ln_status read_vectors(ln_loader *l, ln_role first, size_t n, size_t laye
     return LINNET_OK;
 }
 
+/* Whether what joins the stream is scaled and shifted, too, and the embedding. */
+static bool scales_all(const ln_loader *l) {
+    ln_tensor_id id = {.role = LN_ROLE_EMBEDDING_SCALE};
+    ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
+    return ln_family_binding(l->spec->family, format, id, 0) != NULL;
+}
+
+/* What stays of a block's input, where nothing else is scaled. */
+static ln_status load_stays(ln_loader *l, ln_role role, size_t layer, const float **stays) {
+    ln_tensor_id id = {.role = role, .layer = layer};
+    return ln_load_vector(l, id, l->spec->dim, stays);
+}
+
 /* A block's four vectors; stays and adds become what x is multiplied with, and what is added. */
 static ln_status load_block(ln_loader *l, ln_role first, size_t layer, const float **stays,
                             const float **adds, const float **joins) {
@@ -37,6 +50,10 @@ static ln_status load_block(ln_loader *l, ln_role first, size_t layer, const flo
 ln_status ln_load_residual_scales(ln_loader *l, size_t layer, ln_layer_weights *w) {
     if (!l->spec->scales_residual)
         return LINNET_OK;
+    if (!scales_all(l)) {
+        LN_TRY(load_stays(l, LN_ROLE_ATTENTION_STAY_SCALE, layer, &w->attention_stays));
+        return load_stays(l, LN_ROLE_FFN_STAY_SCALE, layer, &w->ffn_stays);
+    }
     LN_TRY(load_block(l, LN_ROLE_ATTENTION_STAY_SHIFT, layer, &w->attention_stays,
                       &w->attention_adds, &w->attention_post_scale));
     LN_TRY(load_block(l, LN_ROLE_FFN_STAY_SHIFT, layer, &w->ffn_stays, &w->ffn_adds,
@@ -48,7 +65,7 @@ ln_status ln_load_residual_scales(ln_loader *l, size_t layer, ln_layer_weights *
 
 ln_status ln_load_embedding_scales(ln_loader *l) {
     size_t dim = l->spec->dim;
-    if (!l->spec->scales_residual)
+    if (!l->spec->scales_residual || !scales_all(l))
         return LINNET_OK;
     float *shift = calloc(dim, 2 * sizeof *shift);
     if (shift == NULL)

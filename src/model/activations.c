@@ -13,7 +13,7 @@ static void grow(size_t *a, size_t b) {
 typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
     size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, shortcut, sparse;
-    size_t router_hidden;
+    size_t router_hidden, biased_keys, biased_queries;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t turned, head_scales;
@@ -95,6 +95,13 @@ static void grow_indexer(widths *w, const ln_attention_spec *a) {
     grow(&w->turned, indexer->turns_last ? indexer->n_heads * indexer->head_dim : 0);
 }
 
+/* Numbers of heads. */
+static void grow_heads(widths *w, const ln_attention_spec *a) {
+    grow(&w->head_scales, a->scales_by_log ? a->n_heads : 0);
+    grow(&w->biased_keys, a->has_key_bias ? a->n_kv_heads : 0);
+    grow(&w->biased_queries, a->has_key_bias ? a->n_heads : 0);
+}
+
 static widths widths_of(const ln_spec *spec) {
     widths w = {.rows = 1, .logits = has_logits(spec) ? spec->n_vocab : 0};
     for (size_t i = 0; i < count_layers(spec); i++) {
@@ -120,8 +127,7 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.rows, a->n_heads);
         }
         grow_tied(&w, a);
-        if (a->scales_by_log)
-            grow(&w.head_scales, a->n_heads);
+        grow_heads(&w, a);
         grow(&w.distance_states, a->n_heads * a->n_states);
         grow(&w.token_sinks, a->head_limit > 0 ? a->n_heads : 0);
         grow(&w.conv_taps, layer->mixer.dynamic ? a->n_kv_heads * layer->mixer.n_taps : 0);
@@ -235,6 +241,8 @@ static void lay_out_hyper(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->query_scales =
         ln_layout_place(layout, memory, spec->has_query_scales ? LN_QUERY_SCALE_WIDTH : 0, row);
     a->head_scales = ln_layout_place(layout, memory, w->head_scales, row);
+    a->key_biases = ln_layout_place(layout, memory, w->biased_keys, row);
+    a->key_bias_rows = ln_layout_place(layout, memory, w->biased_queries * LN_KEY_BIAS_DIMS, row);
     a->index_turned = ln_layout_place(layout, memory, w->turned, row);
     a->hyper = ln_layout_place(layout, memory, n * spec->dim, row);
     a->hyper_rows = ln_layout_place(layout, memory, n * spec->dim, row);

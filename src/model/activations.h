@@ -21,8 +21,10 @@ typedef struct ln_activations {
     /* indexers: [max_tokens][n_heads * head_dim], [max_tokens][head_dim], [max_tokens][n_heads],
      * and what the last one chose [max_tokens][top_k] */
     float *index_q, *index_k, *index_weights;
-    float *query_scales; /* [max_tokens][LN_QUERY_SCALE_WIDTH] */
-    float *head_scales;  /* [max_tokens][n_heads], where each head has its own */
+    float *query_scales;               /* [max_tokens][LN_QUERY_SCALE_WIDTH] */
+    float *key_biases, *key_bias_rows; /* [max_tokens][n_kv_heads], and ends of heads [max_tokens *
+                                          n_heads][LN_KEY_BIAS_DIMS] */
+    float *head_scales;                /* [max_tokens][n_heads], where each head has its own */
     float *index_turned; /* [max_tokens][n_heads * head_dim], where the last dimensions rotate */
     int32_t *indices;
     /* mixture of experts; a row is a token and one of its choices */

@@ -65,10 +65,12 @@ typedef enum ln_role {
     LN_ROLE_ATTENTION_ROUTER, /* mixture of attention: queries and outputs have experts */
     LN_ROLE_EXPERT_Q,
     LN_ROLE_EXPERT_O,
-    LN_ROLE_V_DELAYED, /* convolved attention: values of the token before, */
-    LN_ROLE_HEAD_CONV, /* the convolution of each head, [channel][head dim][tap], */
-    LN_ROLE_K_SCALE,   /* and [n_kv_heads] of keys */
-    LN_ROLE_LAMBDA_Q1, /* differential attention: vectors of a head's width */
+    LN_ROLE_V_DELAYED,     /* convolved attention: values of the token before, */
+    LN_ROLE_HEAD_CONV,     /* the convolution of each head, [channel][head dim][tap], */
+    LN_ROLE_K_SCALE,       /* and [n_kv_heads] of keys */
+    LN_ROLE_KEY_BIAS,      /* biases of scores: [n_kv_heads][n_kv_heads * v_dim], */
+    LN_ROLE_KEY_BIAS_RATE, /* and [n_kv_heads] */
+    LN_ROLE_LAMBDA_Q1,     /* differential attention: vectors of a head's width */
     LN_ROLE_LAMBDA_K1,
     LN_ROLE_LAMBDA_Q2,
     LN_ROLE_LAMBDA_K2,
@@ -414,7 +416,9 @@ struct ln_family {
     bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */
     bool blends; /* the residual stream and what a block gives are weighed by element; norms behind
                     feed-forwards and experts scale before they normalise (Muse Spark) */
-    bool scales_residual;  /* both are scaled by element, and shifted */
+    bool scales_residual;  /* what stays is scaled by element; both are, and shifted, where there
+                              are roles for it */
+    bool key_bias;         /* values make biases of scores; contexts are of keep_window_size */
     bool averages_blocks;  /* what a layer adds counts as one of all before it: block k gives
                               x sqrt((k - 1) / k) + y / sqrt(k) */
     bool softplus_gate;    /* of it, instead of a sigmoid */

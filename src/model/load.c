@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/attention/cca.h"
+#include "model/attention/key_bias.h"
 #include "model/attention/load.h"
 #include "model/attention/mixture.h"
 #include "model/attention/positions_load.h"
@@ -434,6 +435,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ln_load_index_columns(l));
     LN_TRY(ln_load_choice_columns(l));
     LN_TRY(ln_load_cca_columns(l));
+    LN_TRY(ln_load_key_bias_rows(l));
     LN_TRY(ln_load_cycles(l));
     LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_load_query_scales(l));

@@ -88,6 +88,9 @@ static inline size_t ln_compressor_caches(const ln_compressor_spec *compressor) 
     return compressor->n_tokens == 0 ? 0 : compressor->overlaps ? 4 : 2;
 }
 
+/* Elements of heads behind those of a key that has a bias: so many that rows stay aligned. */
+enum { LN_KEY_BIAS_DIMS = 8 };
+
 typedef struct ln_attention_spec {
     size_t n_heads, n_kv_heads;
     size_t in_dim;       /* of what q, k and v are made of; 0: the model's */
@@ -126,12 +129,13 @@ typedef struct ln_attention_spec {
     /* Differential attention: a KV head has the values of two, so that v_dim is 2 k_dim; heads of
      * the second half are subtracted from those of the first, and what is left is normalised */
     bool differential;
-    bool convolved;  /* compressed convolutional attention: the layer's mixer makes q, k and v */
-    bool k_is_v;     /* values are what keys are before their norm */
-    bool v_norm;     /* values are normalised by head, without weights */
-    size_t kv_group; /* index into ln_spec.kv_groups */
-    size_t kv_layer; /* the layer whose cache is read: this one, or an earlier one */
-    bool borrows_kv; /* an earlier one, and no keys and values are made here */
+    bool has_key_bias; /* values make a bias of their key's scores, which k_dim has room for */
+    bool convolved;    /* compressed convolutional attention: the layer's mixer makes q, k and v */
+    bool k_is_v;       /* values are what keys are before their norm */
+    bool v_norm;       /* values are normalised by head, without weights */
+    size_t kv_group;   /* index into ln_spec.kv_groups */
+    size_t kv_layer;   /* the layer whose cache is read: this one, or an earlier one */
+    bool borrows_kv;   /* an earlier one, and no keys and values are made here */
 } ln_attention_spec;
 
 /* How many elements of a gate a head has. */

@@ -452,6 +452,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     LN_TRY(read_layer(config, spec, false, &common, err));
     bool is_latent = common.attention.latent.n_latent > 0;
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
+    rope_dim -= common.attention.has_key_bias ? LN_KEY_BIAS_DIMS : 0;
     if (!config->by_layer)
         LN_TRY(read_ropes(config, arena, spec, rope_dim, is_latent, err));
     if (is_latent && !config->by_layer && spec->ropes[0].n_dims != rope_dim)

@@ -372,6 +372,18 @@ static ln_status read_sparse_blocks(const ln_config *config, ln_spec *spec, ln_e
     return LINNET_OK;
 }
 
+/* Of a context with more tokens queries would see those of the greatest biases alone. */
+static ln_status read_kept_window(const ln_config *config, ln_spec *spec, ln_error *err) {
+    size_t n_kept = 2048;
+    if (!spec->family->key_bias)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(config, (ln_key){"keep_window_size", ""}, 1, INT32_MAX, &n_kept, err));
+    spec->max_ctx_tokens = n_kept;
+    if (spec->ctx_tokens > n_kept)
+        spec->ctx_tokens = n_kept;
+    return LINNET_OK;
+}
+
 /* Behind what these models were trained on, queries are scaled and the base grows. GGUF does not
  * say how far that goes. */
 static ln_status read_trained_ctx(const ln_config *config, ln_spec *spec, ln_error *err) {
@@ -426,6 +438,7 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     spec->first_position = is_wrapped_by(config, "paligemma") ? 1 : 0;
     LN_TRY(check_alibi(config, spec, err));
     LN_TRY(read_sparse_blocks(config, spec, err));
+    LN_TRY(read_kept_window(config, spec, err));
     LN_TRY(read_trained_ctx(config, spec, err));
     if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
         LN_TRY(read_relative(config, spec, err));

@@ -115,10 +115,13 @@ typedef struct ln_layer_weights {
     ln_weight token_sinks;                /* [n_heads][dim] */
     const float *attention_queries, *ffn_query; /* of blocks: [3 or 1][dim] or NULL, [dim] */
     ln_norm key_input_norm, value_input_norm;
-    ln_weight v_delayed;    /* convolved attention: [half of n_kv_heads * v_dim][dim] */
-    ln_norm conv_copies[3]; /* of q, k and half of v as they are, */
-    ln_weight *head_convs;  /* and a matrix for each unit of the convolutions */
-    ln_weight router;       /* mixture of experts: [n_experts][dim or router_hidden] */
+    ln_weight key_bias;          /* where values make biases: [n_kv_heads][values of all], */
+    const float *key_bias_rates; /* [n_kv_heads], */
+    ln_norm key_bias_copy;       /* and of ends of heads as they are */
+    ln_weight v_delayed;         /* convolved attention: [half of n_kv_heads * v_dim][dim] */
+    ln_norm conv_copies[3];      /* of q, k and half of v as they are, */
+    ln_weight *head_convs;       /* and a matrix for each unit of the convolutions */
+    ln_weight router;            /* mixture of experts: [n_experts][dim or router_hidden] */
     ln_weight router_in, router_first, router_second; /* of a router that is a feed-forward */
     const float *router_carry; /* [router_hidden] or NULL: it is the first one */
     const float *router_bias;  /* [n_experts] or NULL */
@@ -175,6 +178,8 @@ typedef struct ln_weights {
     /* convolved attention: columns of a row of q, k and v in the order in which convolutions read
      * them, [conv_dim], and of q sorted by a head's place in its group, [n_heads * k_dim] */
     const int32_t *conv_columns, *group_columns;
+    /* where keys have biases: ends of queries, and of keys whose bias is 1, [LN_KEY_BIAS_DIMS] */
+    const float *query_bias_row, *key_bias_row;
     /* [dim], of a scaled residual stream: what the embedding is multiplied with, and what is added
      */
     const float *embedding_stays, *embedding_adds;

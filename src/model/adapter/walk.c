@@ -13,6 +13,7 @@ static const struct {
     MATRIX(LN_ROLE_K, k),
     MATRIX(LN_ROLE_V, v),
     MATRIX(LN_ROLE_V_DELAYED, v_delayed),
+    MATRIX(LN_ROLE_KEY_BIAS, key_bias),
     MATRIX(LN_ROLE_O, o),
     MATRIX(LN_ROLE_ATTENTION_GATE, attention_gate),
     MATRIX(LN_ROLE_GATE, gate),

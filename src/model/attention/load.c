@@ -9,6 +9,7 @@
 #include "model/attention/distances.h"
 #include "model/attention/index_means.h"
 #include "model/attention/index_runs.h"
+#include "model/attention/key_bias.h"
 #include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
 #include "model/family.h"
@@ -158,6 +159,8 @@ ln_status ln_load_attention(ln_loader *l, size_t i, const ln_attention_spec *spe
         return ln_load_compressed_attention(l, i, spec, w);
     if (spec->convolved)
         return ln_load_cca(l, i, spec, w);
+    if (spec->has_key_bias)
+        return ln_load_biased_attention(l, i, spec, w);
     if (spec->out_norm)
         LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_OUT_NORM, i, spec->n_heads * spec->v_dim,
                             &w->attention_out_norm));

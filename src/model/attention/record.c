@@ -5,6 +5,7 @@
 #include "model/attention/differential.h"
 #include "model/attention/distances.h"
 #include "model/attention/index_means.h"
+#include "model/attention/key_bias.h"
 #include "model/attention/latent.h"
 #include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
@@ -134,11 +135,13 @@ static void make_heads(recorder *r, const ln_attention_spec *spec, const ln_laye
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
+    ln_qk_norm qk_norm = spec->has_key_bias ? LN_QK_NORM_NONE : spec->qk_norm;
     if (spec->convolved)
         ln_record_cca(r, spec, w, x);
+    else if (spec->has_key_bias)
+        ln_record_biased_heads(r, spec, w, x);
     else
         make_heads(r, spec, w, x);
-    ln_qk_norm qk_norm = spec->qk_norm;
     clip_heads(r, spec, w, &qk_norm);
     norm_and_scale(r, spec, w, &qk_norm);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){

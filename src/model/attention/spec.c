@@ -220,7 +220,11 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(ln_config_real(config, (ln_key){"clip_qkv|attn_config.clip_qkv", "attention.clamp_kqv"},
                           0, 1e9, &clip, err));
     attention->clip = (float)clip;
-    return read_attention_scale(config, spec, attention, err);
+    LN_TRY(read_attention_scale(config, spec, attention, err));
+    attention->has_key_bias = spec->family->key_bias;
+    if (attention->has_key_bias)
+        attention->k_dim += LN_KEY_BIAS_DIMS;
+    return LINNET_OK;
 }
 
 /* Queries that grow with their position from a floor on, if there is one. */

@@ -52,6 +52,8 @@ static const struct {
     {"gpt_neo", "gpt_neo"},
     {"gpt_neox_japanese", "gpt_neox_japanese"},
     {"gpt_neox_sequential", "activation"},
+    {"doge", "doge"},
+    {"doge_window", "doge"},
     {"gpt_oss_limits", "limits of what gate and up give"},
     {"gptj", "gptj"},
     {"hrm_text", "hrm_text"},

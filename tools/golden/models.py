@@ -132,6 +132,10 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * (2 * spread))
             if name.endswith("softmax_scaling.bias"):  # near one, as what multiplies is
                 p.add_(1.0)
+            if model_type == "doge" and name.endswith("_residual"):  # near one, likewise
+                p.mul_(5.0).add_(1.0)
+            if model_type == "doge" and name.endswith(".A"):
+                p.mul_(20.0)
             if model_type in ("deepseek_v4", "glm5_next") and name.endswith(("hc.scale", "hc_scale")):
                 p.add_(1.0)
             p.copy_(p.to(torch.bfloat16).float())

@@ -508,6 +508,11 @@ VARIANTS = {
         layer_types=["linear_attention", "full_attention", "linear_attention"],
         linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8,
         linear_value_head_dim=16, rope_parameters=None),
+    "doge": lambda: hf.AutoConfig.for_model("doge", **TINY),
+    # one KV head, layers that see a window, biases
+    "doge_window": lambda: hf.AutoConfig.for_model(
+        "doge", **dict(TINY, num_attention_heads=3, num_key_value_heads=1, hidden_size=30),
+        sliding_window=16, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
     "bitnet": lambda: hf.AutoConfig.for_model("bitnet", **TINY, hidden_act="silu"),
     "laguna": lambda: hf.AutoConfig.for_model(

@@ -187,6 +187,12 @@ static void states_beside_attention(void **state) {
     check_model("falcon_h1", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 
+static void biases_of_keys(void **state) {
+    (void)state;
+    check_by("doge", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+    check_by("doge_window", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+}
+
 static void short_convolutions(void **state) {
     (void)state;
     check_model("inkling", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
@@ -274,6 +280,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(states_beside_attention),
         cmocka_unit_test(convolved_attention),
         cmocka_unit_test(states_beside_latents),
+        cmocka_unit_test(biases_of_keys),
         cmocka_unit_test(short_convolutions),
         cmocka_unit_test(states_behind_experts),
         cmocka_unit_test(engines_answer_at_once),

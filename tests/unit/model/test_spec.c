@@ -317,6 +317,8 @@ static const struct {
     {"zamba2", "\"hybrid\"", "7", "key layers_block_type has no word for layer 1"},
     {"zamba2", "\"adapter_rank\": 4", "\"adapter_rank\": 5", "has shape 4 x 64, not 5 x 64"},
     {"zamba2", "\"add_bias_linear\": false", "\"add_bias_linear\": true", "add_bias_linear: true"},
+    {"doge", "\"is_moe\": false", "\"is_moe\": true", "key is_moe: true"},
+    {"doge", "\"keep_window_size\": 2048", "\"keep_window_size\": 0", "key keep_window_size"},
     {"zaya", "\"cca_time0\": 2", "\"cca_time0\": 9", "key cca_time0"},
     {"zaya", "\"cca_time1\": 2", "\"cca_time1\": 0", "key cca_time1"},
     {"zaya", "\"cca_time0\": 2", "\"cca_time0\": 3",

@@ -352,6 +352,27 @@ static void linear_multiplies_narrow_tiles(void **state) {
     }
 }
 
+/* So many rows and columns that a GPU takes 256 rows at a time, then so few columns and so much of
+ * K that blocks share such tiles. */
+static void linear_multiplies_tall_tiles(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 10; i++) {
+        bool is_shared = i >= 8;
+        size_t end = i / 2; /* in place, elsewhere, without a residual, an activation */
+        check_linear(&(linear_case){.dtype = i % 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16,
+                                    .n_rows = (is_shared ? 230 : 1990) / LESS,
+                                    .n_in = is_shared ? 7680 / LESS
+                                            : i % 2   ? 512
+                                                      : 328,
+                                    .n_out = (is_shared ? 2180 : 2040) / LESS,
+                                    .has_bias = end == 2,
+                                    .has_residual = end < 2 || is_shared,
+                                    .in_place = end == 0,
+                                    .activation = end == 3 ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 0.5f});
+    }
+}
+
 /* As prompts meet them, with all that may come behind the sums. */
 static void linear_multiplies_long_prompts(void **state) {
     (void)state;
@@ -400,10 +421,10 @@ static float *run_gated(side *s, const matrix *m, size_t n_rows, const float *x,
 static void linear_multiplies_what_a_gate_gave(void **state) {
     (void)state;
     enum { DIM = 192 };
-    /* whole tiles of weights, or not, of 64, 128, 176, 208 and 192 rows of x at a time */
-    static const size_t sizes[][2] = {{20, 264},         {20, 256},          {300, 264},
-                                      {300, 256},        {700, 2048 / LESS}, {410, 3072 / LESS},
-                                      {380, 3072 / LESS}};
+    /* whole tiles of weights, or not, of 64, 128, 176, 208, 192 and 256 rows of x at a time */
+    static const size_t sizes[][2] = {{20, 264},          {20, 256},           {300, 264},
+                                      {300, 256},         {700, 2048 / LESS},  {410, 3072 / LESS},
+                                      {380, 3072 / LESS}, {1990 / LESS, 1024}, {1990 / LESS, 1000}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (!ops_takes_case())
             continue;
@@ -505,6 +526,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_shared_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_narrow_tiles),
+    cmocka_unit_test(linear_multiplies_tall_tiles),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),
     cmocka_unit_test(linear_multiplies_layer_after_layer),

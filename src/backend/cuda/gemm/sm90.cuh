@@ -347,7 +347,12 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 /* ---- dense, by shape and layout ----------------------------------------------------------------
  */
 
-/* Whether the kernels of BOXES serve all parts; adds: those of ADDS. */
+/* Whether there are kernels of BOXES. */
+static constexpr bool has_boxes(int layout, bool gate, bool precise) {
+    return layout == LN_LAYOUT_BF16 && !gate && !precise;
+}
+
+/* Whether these serve all parts; adds: those of ADDS. */
 static inline bool leaves_boxes(const ln_gemm_args &args, bool adds) {
     bool suits = true;
     for (unsigned i = 0; i < args.n_parts; i++) {
@@ -369,7 +374,7 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
             if (shape.n_ctas > 1)
                 return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, shape.n_ctas,
                                                                                  stream);
-        if constexpr (LAYOUT == LN_LAYOUT_BF16 && !GATE && !PRECISE) {
+        if constexpr (has_boxes(LAYOUT, GATE, PRECISE)) {
             if (leaves_boxes(args, false))
                 return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true>>(args, 1,
                                                                                        stream);
@@ -393,6 +398,7 @@ static int launch_best(const ln_gemm_args &args, cudaStream_t stream) {
     case 128: return launch_rows<LAYOUT, 128, GATE, PRECISE>(args, shape, stream);
     case 176: return launch_rows<LAYOUT, 176, GATE, PRECISE>(args, shape, stream);
     case 192: return launch_rows<LAYOUT, 192, GATE, PRECISE>(args, shape, stream);
+    case 256: return launch_rows<LAYOUT, 256, GATE, PRECISE>(args, shape, stream);
     default: return launch_rows<LAYOUT, 208, GATE, PRECISE>(args, shape, stream);
     }
 }

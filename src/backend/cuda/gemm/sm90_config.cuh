@@ -18,7 +18,8 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
  * two consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds
  * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
  * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns.
- * There is no residual, or ADDS: they are added to the residual where it lies. */
+ * There is no residual, or ADDS: they are added to the residual where it lies.
+ * N_SPILLED: a thread's sums of K splits that are in shared memory (sm90_spill.cuh). */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
           bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false>
 struct sm90_config {
@@ -26,6 +27,8 @@ struct sm90_config {
     static constexpr bool GATE = HAS_GATE, PRECISE = HAS_PRECISE, SPLIT = IS_SPLIT;
     static constexpr bool BOXES = LEAVES_BOXES, ADDS = ADDS_TO_RESIDUAL;
     static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
+    static constexpr int N_SPILLED =
+        ROWS == 256 && !SPLIT && WEIGHTS != LN_LAYOUT_INT8_ROW ? 64 : 0;
     static constexpr unsigned WARPS = 4 * WARPGROUPS, CONSUMERS = WARPS * LN_WARP;
     static constexpr unsigned THREADS = CONSUMERS + WARPGROUP;
     static constexpr int CONSUMER_REGISTERS = WARPGROUPS <= 2 ? 240 : 160;
@@ -37,9 +40,17 @@ struct sm90_config {
     static constexpr bool HAS_IMAGE =
         HAS_GATE && WEIGHTS == LN_LAYOUT_BF16 && !HAS_PRECISE && WARPGROUPS == 2;
     static constexpr unsigned BOX_BYTES = OUT_ROWS * LN_WEIGHT_TILE_ROWS * 4, N_BOXES = 2;
-    static constexpr unsigned IMAGE_AT = WARPS * OUT_FLOATS * 4; /* behind results on their way */
+    /* shared memory of a warp for spilled sums, then results on their way */
+    static constexpr unsigned WARP_FLOATS = N_SPILLED > 0         ? N_SPILLED *LN_WARP
+                                            : BOXES && !HAS_IMAGE ? N_BOXES * BOX_BYTES / 4
+                                                                  : (unsigned)OUT_FLOATS;
+    static constexpr unsigned ALL_BYTES = WARPS * WARP_FLOATS * 4;
+    /* a warpgroup's image: in place of its spilled sums, or behind what the warps have */
+    static constexpr unsigned IMAGE_AT = N_SPILLED > 0 ? 0 : ALL_BYTES;
+    static constexpr unsigned IMAGE_STRIDE =
+        N_SPILLED > 0 ? ALL_BYTES / WARPGROUPS : TILE_ROWS / 2 * 128;
     static constexpr unsigned OUT_BYTES =
-        BOXES ? WARPS * N_BOXES * BOX_BYTES : IMAGE_AT + (HAS_IMAGE ? TILE_ROWS * 128 : 0);
+        ALL_BYTES + (HAS_IMAGE && N_SPILLED == 0 ? TILE_ROWS * 128 : 0);
     /* the same warps on other rows, without a gate */
     template <int OTHER_ROWS>
     using with_rows = sm90_config<WEIGHTS, OTHER_ROWS, WARPGROUPS, false, PRECISE, false>;

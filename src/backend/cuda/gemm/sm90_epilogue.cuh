@@ -60,8 +60,9 @@ static __device__ __forceinline__ void store_any(const ln_epilogue &e, unsigned 
     constexpr unsigned PAIRS = CONFIG::WARPS / 2, TILES = CONFIG::TILES;
     constexpr bool GATE = CONFIG::GATE;
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
-    float *own = outs + warp * OUT_FLOATS;
-    const float *gates = outs + warp % PAIRS * OUT_FLOATS, *ups = gates + PAIRS * OUT_FLOATS;
+    float *own = outs + warp * CONFIG::WARP_FLOATS;
+    const float *gates = outs + warp % PAIRS * CONFIG::WARP_FLOATS,
+                *ups = gates + PAIRS * CONFIG::WARP_FLOATS;
     bool is_aligned = ln_epilogue_is_aligned(e);
     size_t column = ((size_t)n * TILES + warp % TILES) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
 #pragma unroll 1
@@ -177,7 +178,7 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     size_t column = ((size_t)tile.n * WARPS + warp) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
     write_rows<ROWS / 8, false>(p, p.parts[tile.part].epilogue, total, (size_t)tile.m * ROWS,
-                                column, outs + warp * OUT_FLOATS);
+                                column, outs + warp * CONFIG::WARP_FLOATS);
 }
 
 /* Writes sixteen rows of scaled accumulators to a box, in the order of SWIZZLE_64B. The upper lanes
@@ -225,6 +226,13 @@ static __device__ __noinline__ void add_box(const ln_epilogue &e, size_t n_rows,
     }
 }
 
+/* Before a tile's first box: those of the tile before have been read. */
+static __device__ __forceinline__ void begin_boxes(unsigned lane) {
+    if (lane == 0)
+        ln_bulk_store_wait_read<0>();
+    __syncwarp();
+}
+
 /* A plain epilogue, without a residual or in place of it: a warp's columns, box after box, by TMA.
  */
 template <typename CONFIG>
@@ -234,15 +242,14 @@ store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const o
     constexpr unsigned N_BOXES = CONFIG::N_BOXES, BYTES = CONFIG::BOX_BYTES;
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     unsigned column = (tile.n * CONFIG::WARPS + warp) * LN_WEIGHT_TILE_ROWS;
-    char *boxes = (char *)outs + warp * N_BOXES * BYTES;
+    char *boxes = (char *)(outs + warp * CONFIG::WARP_FLOATS);
     bool has_bias = e.bias != NULL;
     float bias[2] = {};
 #pragma unroll
     for (unsigned h = 0; h < 2; h++)
         if (has_bias && column + 8 * h + lane / 4 < e.n_out)
             bias[h] = e.bias[column + 8 * h + lane / 4];
-    if (lane == 0)
-        ln_bulk_store_wait_read<0>(); /* of the tile before */
+    begin_boxes(lane);
 #pragma unroll
     for (int i = 0; i < CONFIG::ROWS / OUT_ROWS; i++) {
         char *box = boxes + i % N_BOXES * BYTES;
@@ -324,8 +331,8 @@ static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const 
              pair = warp % PAIRS;
     const ln_epilogue &e = p.parts[tile.part].epilogue;
     bool is_gate = warp < PAIRS;
-    float *own = outs + warp * OUT_FLOATS;
-    const float *other = outs + (is_gate ? warp + PAIRS : pair) * OUT_FLOATS;
+    float *own = outs + warp * CONFIG::WARP_FLOATS;
+    const float *other = outs + (is_gate ? warp + PAIRS : pair) * CONFIG::WARP_FLOATS;
     float y[OWN];
 #pragma unroll
     for (int begin = 0; begin < OWN; begin += AT_ONCE) {
@@ -345,7 +352,7 @@ static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const 
     size_t first = (size_t)tile.m * ROWS + (is_gate ? 0 : ROWS / 2);
     if constexpr (CONFIG::HAS_IMAGE) {
         unsigned warpgroup = thread / WARPGROUP, is_first = thread % WARPGROUP == 0;
-        char *image = (char *)outs + CONFIG::IMAGE_AT + warpgroup * (ROWS / 2 * 128);
+        char *image = (char *)outs + CONFIG::IMAGE_AT + warpgroup * CONFIG::IMAGE_STRIDE;
         if (is_image<CONFIG>(p, e)) {
             if (is_first)
                 ln_bulk_store_wait_read<0>(); /* of the tile before */

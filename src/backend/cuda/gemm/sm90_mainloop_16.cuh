@@ -12,8 +12,9 @@
 #define LN_BACKEND_CUDA_GEMM_SM90_MAINLOOP_16_CUH
 
 #include "backend/cuda/gemm/args.cuh"
+#include "backend/cuda/gemm/sm90_spill.cuh"
 #include "backend/cuda/gemm/sm90_split_k.cuh"
-#include "backend/cuda/ptx/wgmma_n64_n208.cuh"
+#include "backend/cuda/ptx/wgmma_n64_n256.cuh"
 #include "backend/cuda/weights/unpack.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -98,6 +99,7 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
+    float4 *spill = find_spill<CONFIG>(stages);
     float acc[N];
     uint4 a[4];
     clear(total, acc);
@@ -145,10 +147,9 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
         }
         drain(acc, a);
         ln_pipeline_release(&pipeline.empty[last], lane);
-        add_split<CONFIG>(own, acc, total);
+        end_split<CONFIG>(own, begin, spill, acc, total);
     }
-    if (!CONFIG::SPLIT)
-        add_empty_splits(p.n_tiles, total);
+    end_splits<CONFIG>(p.n_tiles, spill, total);
 }
 
 template <typename CONFIG, int N>
@@ -170,6 +171,7 @@ mainloop_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *st
     unsigned group = threadIdx.x / WARPGROUP, lane = threadIdx.x % LN_WARP, last = 0;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + group * 4 * shape::TILE_BYTES;
+    float4 *spill = find_spill<CONFIG>(stages);
     float acc[N];
     clear(total, acc);
     wait_for_lead<CONFIG>(own, pipeline, number);
@@ -196,10 +198,9 @@ mainloop_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *st
         ln_wgmma_wait<0>();
         ln_wgmma_keep(acc);
         ln_pipeline_release(&pipeline.empty[last], lane);
-        add_split<CONFIG>(own, acc, total);
+        end_split<CONFIG>(own, begin, spill, acc, total);
     }
-    if (!CONFIG::SPLIT)
-        add_empty_splits(p.n_tiles, total);
+    end_splits<CONFIG>(p.n_tiles, spill, total);
 }
 
 #endif

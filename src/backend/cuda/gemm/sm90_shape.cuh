@@ -39,11 +39,13 @@ static inline unsigned choose_band(unsigned n_row_tiles) {
     return n_row_tiles > MOST ? (unsigned)BAND : n_row_tiles;
 }
 
-/* Whether the 16-bit and FP8 mainloops have kernels for so many rows, and split-K kernels. */
+/* Whether the 16-bit and FP8 mainloops have kernels for so many rows, and split-K kernels. FP8 has
+ * none of 256: there is room for three stages then, and it became slower. */
 static constexpr bool has_rows(int layout, bool precise, unsigned rows) {
-    bool is_many = layout == LN_LAYOUT_F8_ROW || (layout == LN_LAYOUT_BF16 && !precise);
+    bool is_fp8 = layout == LN_LAYOUT_F8_ROW;
+    bool is_many = is_fp8 || (layout == LN_LAYOUT_BF16 && !precise);
     return rows == 128 || rows == 192 || (is_many && (rows == 176 || rows == 208)) ||
-           (layout == LN_LAYOUT_F8_ROW && rows == 64);
+           (is_fp8 && rows == 64) || (!is_fp8 && !precise && rows == 256);
 }
 
 static constexpr bool can_split_k(bool gate, unsigned rows) {
@@ -56,21 +58,28 @@ static constexpr bool has_n64(int layout, bool gate, unsigned rows) {
     return (layout == LN_LAYOUT_BF16 || layout == LN_LAYOUT_Q4) && !gate && rows == 128;
 }
 
-/* The shape that takes least. A K step of 16 columns takes as long as shared memory does, (256 + 3
- * rows) / 4 clocks, and a weight tile's K is four. A tile of 64 columns takes 0.8 times as long, of
- * Q4 0.85 times, as measured: L2 and dequantisation bound it. Up to MAX_SHARED_ROWS CTAs share
- * tiles instead. */
+/* The clocks of a weight tile's K, four steps of 16 columns: what shared memory takes. Of BF16 a
+ * tile of 256 rows takes longer, as measured. */
+static inline unsigned clocks_per_tile(int layout, unsigned rows) {
+    enum { BF16_256_ROWS = 1180 };
+    return layout == LN_LAYOUT_BF16 && rows == 256 ? (unsigned)BF16_256_ROWS : 256 + 3 * rows;
+}
+
+/* The shape that takes least. A tile of 64 columns takes 0.8 times as long as one of 128, of Q4
+ * 0.85 times, as measured: L2 and dequantisation bound it. Up to MAX_SHARED_ROWS CTAs share tiles
+ * instead. */
 static inline int choose_shape(int layout, bool precise, const ln_gemm_args &args,
                                tile_shape *shape) {
     enum { MAX_SHARED_ROWS = 192, N64_ROWS = 128 };
-    static const unsigned sizes[] = {64, 128, 176, 192, 208};
+    static const unsigned sizes[] = {64, 128, 176, 192, 208, 256};
     bool has_gate = args.parts[0].gate != NULL;
     unsigned n_sms, least = UINT32_MAX, columns = has_gate ? 64 : 128;
     int code = ln_count_sms(&n_sms);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++)
         for (unsigned n = 1; n <= (can_split_k(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
             tile_shape tried = {sizes[i], n, false};
-            unsigned clocks = count_clocks(args, tried, columns, n_sms, 256 + 3 * sizes[i]);
+            unsigned clocks =
+                count_clocks(args, tried, columns, n_sms, clocks_per_tile(layout, sizes[i]));
             if (has_rows(layout, precise, sizes[i]) && clocks < least)
                 least = clocks, *shape = tried;
         }

@@ -1,7 +1,7 @@
-/* wgmma.mma_async of m64n64 to m64n208 (sm_90a): bf16 and f16 with the A operand in registers, E4M3
+/* wgmma.mma_async of m64n64 to m64n256 (sm_90a): bf16 and f16 with the A operand in registers, E4M3
  * with both in shared memory. */
-#ifndef LN_BACKEND_CUDA_PTX_WGMMA_N64_N208_CUH
-#define LN_BACKEND_CUDA_PTX_WGMMA_N64_N208_CUH
+#ifndef LN_BACKEND_CUDA_PTX_WGMMA_N64_N256_CUH
+#define LN_BACKEND_CUDA_PTX_WGMMA_N64_N256_CUH
 
 #include "backend/cuda/ptx/wgmma.cuh"
 
@@ -26,6 +26,11 @@
 #define LN_OPERANDS_208                                                                            \
     LN_OPERANDS_192                                                                                \
     ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define LN_OPERANDS_256                                                                            \
+    LN_OPERANDS_208                                                                                \
+    ", %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, " \
+    "%119, %120, %121, "                                                                           \
+    "%122, %123, %124, %125, %126, %127"
 
 /* c [64][N] = A B of 32 bytes of K, with `adds` c + A B. */
 #define LN_WGMMA_TYPES(ROWS, NAMES, FROM, ADDS, FROM_SHARED, ADDS_SHARED, ...)                     \
@@ -58,6 +63,9 @@ LN_WGMMA_TYPES(192, LN_OPERANDS_192, "{%96, %97, %98, %99}, %100", "%101", "%96,
 LN_WGMMA_TYPES(208, LN_OPERANDS_208, "{%104, %105, %106, %107}, %108", "%109", "%104, %105", "%106",
                LN_ACC_32(c, 0), LN_ACC_32(c, 32), LN_ACC_32(c, 64), LN_ACC_8(c, 96))
 
+LN_WGMMA_TYPES(256, LN_OPERANDS_256, "{%128, %129, %130, %131}, %132", "%133", "%128, %129", "%130",
+               LN_ACC_32(c, 0), LN_ACC_32(c, 32), LN_ACC_32(c, 64), LN_ACC_32(c, 96))
+
 #undef LN_WGMMA_OF
 #undef LN_FROM_SHARED
 #undef LN_FROM_REGISTERS
@@ -67,6 +75,7 @@ LN_WGMMA_TYPES(208, LN_OPERANDS_208, "{%104, %105, %106, %107}, %108", "%109", "
 #undef LN_OPERANDS_176
 #undef LN_OPERANDS_192
 #undef LN_OPERANDS_208
+#undef LN_OPERANDS_256
 #undef LN_ACC_32
 #undef LN_ACC_8
 #undef LN_ACC_4

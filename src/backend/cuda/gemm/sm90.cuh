@@ -142,7 +142,9 @@ store_tile(const ARGS &g, unsigned &number, const float (&total)[CONFIG::N_ACC],
     find_tile<CONFIG>(g, number, tile);
     size_t first = (size_t)tile.m * CONFIG::ROWS;
     tile_rows rows = {NULL, first, 1, p.n_rows - first};
-    if constexpr (CONFIG::BOXES)
+    if constexpr (CONFIG::BOXES && CONFIG::GATE)
+        store_gated_boxes<CONFIG>(p, &g.outs[0], tile, total, outs);
+    else if constexpr (CONFIG::BOXES)
         store_boxes<CONFIG>(p.parts[tile.part].epilogue, p.n_rows, &g.outs[tile.part], tile, total,
                             outs);
     else if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
@@ -323,7 +325,9 @@ static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream
     if (code == 0)
         code = map_parts(CONFIG::LAYOUT, args, CONFIG::TILES, 1, g.weights, &g.gate);
     for (unsigned i = 0; CONFIG::BOXES && i < args.n_parts && code == 0; i++)
-        code = map_out(args.parts[i].epilogue, args.n_rows, OUT_ROWS, &g.outs[i]);
+        code = CONFIG::HAS_IMAGE
+                   ? map_image(args.to, args.n_rows, CONFIG::ROWS / 2, &g.outs[i])
+                   : map_out(args.parts[i].epilogue, args.n_rows, OUT_ROWS, &g.outs[i]);
     if (code != 0)
         return code;
     return launch_persistent<CONFIG>(g, (size_t)count_tiles<CONFIG>(args) * n_ctas, stream);
@@ -347,21 +351,23 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 /* ---- dense, by shape and layout ----------------------------------------------------------------
  */
 
-/* Whether there are kernels of BOXES. */
+/* Whether there are kernels of BOXES; a gate of BF16 has an image without them. */
 static constexpr bool has_boxes(int layout, bool gate, bool precise) {
-    return layout == LN_LAYOUT_BF16 && !gate && !precise;
+    return !precise && !(gate && layout == LN_LAYOUT_BF16);
 }
 
 /* Whether these serve all parts; adds: those of ADDS. */
-static inline bool leaves_boxes(const ln_gemm_args &args, bool adds) {
+template <typename CONFIG> static bool leaves_boxes(const ln_gemm_args &args, bool adds) {
     bool suits = true;
     for (unsigned i = 0; i < args.n_parts; i++) {
         const ln_epilogue &e = args.parts[i].epilogue;
         bool is_in_place = e.residual == e.out && e.out_stride == e.n_out;
-        suits = suits && !e.has_gate && (adds ? is_in_place : e.residual == NULL) &&
-                ln_epilogue_is_plain(e);
+        suits = suits && (adds ? is_in_place : e.residual == NULL) && ln_epilogue_is_plain(e) &&
+                !(CONFIG::GATE && !CONFIG::HAS_IMAGE && e.rounds);
     }
-    return suits;
+    bool is_image = args.converts && args.leaves_out && args.to.rows_per_tile == 0 &&
+                    args.to.cols == args.parts[0].epilogue.n_out && args.to.cols % 64 == 0;
+    return suits && is_image == CONFIG::HAS_IMAGE && args.converts == CONFIG::HAS_IMAGE;
 }
 
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
@@ -375,12 +381,13 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
                 return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, shape.n_ctas,
                                                                                  stream);
         if constexpr (has_boxes(LAYOUT, GATE, PRECISE)) {
-            if (leaves_boxes(args, false))
-                return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true>>(args, 1,
-                                                                                       stream);
-            if (leaves_boxes(args, true))
-                return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true, true>>(
-                    args, 1, stream);
+            typedef sm90_config<LAYOUT, ROWS, 2, GATE, false, false, true> boxes;
+            if (leaves_boxes<boxes>(args, false))
+                return launch<boxes>(args, 1, stream);
+            if constexpr (!GATE)
+                if (leaves_boxes<boxes>(args, true))
+                    return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true, true>>(
+                        args, 1, stream);
         }
         return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false>>(args, 1, stream);
     }

@@ -17,8 +17,8 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
  * of the consumer warps accumulate the gate's columns, the other half the other matrix's. One or
  * two consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds
  * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
- * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns.
- * There is no residual, or ADDS: they are added to the residual where it lies.
+ * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns, or
+ * as an image. There is no residual, or ADDS: they are added to the residual where it lies.
  * N_SPILLED: a thread's sums of K splits that are in shared memory (sm90_spill.cuh). */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
           bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false>
@@ -36,9 +36,12 @@ struct sm90_config {
     static constexpr unsigned TILES =
         WARPS / (GATE ? 2 : 1); /* weight tiles of a matrix, along N */
     static constexpr unsigned N_COLUMNS = TILES * LN_WEIGHT_TILE_ROWS;
-    /* a gate's results as they are copied to the activations of the linears behind it */
+    /* a gate's results are rows of 128 bytes in shared memory: of bf16, as they are copied to the
+     * activations of the linears behind it, or plain for the conversion to E4M3 */
     static constexpr bool HAS_IMAGE =
-        HAS_GATE && WEIGHTS == LN_LAYOUT_BF16 && !HAS_PRECISE && WARPGROUPS == 2;
+        HAS_GATE && (WEIGHTS == LN_LAYOUT_F8_ROW
+                         ? BOXES
+                         : WEIGHTS == LN_LAYOUT_BF16 && !HAS_PRECISE && WARPGROUPS == 2);
     static constexpr unsigned BOX_BYTES = OUT_ROWS * LN_WEIGHT_TILE_ROWS * 4, N_BOXES = 2;
     /* shared memory of a warp for spilled sums, then results on their way */
     static constexpr unsigned WARP_FLOATS = N_SPILLED > 0         ? N_SPILLED *LN_WARP

@@ -233,34 +233,25 @@ static __device__ __forceinline__ void begin_boxes(unsigned lane) {
     __syncwarp();
 }
 
-/* A plain epilogue, without a residual or in place of it: a warp's columns, box after box, by TMA.
- */
-template <typename CONFIG>
+/* Writes rows first .. of a warp's columns, box after box, by TMA. */
+template <typename CONFIG, int ROWS, int N>
 static __device__ __forceinline__ void
-store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const output_tile &tile,
-            const float (&total)[CONFIG::N_ACC], float *outs) {
+write_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, unsigned column,
+            unsigned first, const float (&total)[N], bool has_bias, const float bias[2],
+            char *boxes) {
     constexpr unsigned N_BOXES = CONFIG::N_BOXES, BYTES = CONFIG::BOX_BYTES;
-    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
-    unsigned column = (tile.n * CONFIG::WARPS + warp) * LN_WEIGHT_TILE_ROWS;
-    char *boxes = (char *)(outs + warp * CONFIG::WARP_FLOATS);
-    bool has_bias = e.bias != NULL;
-    float bias[2] = {};
+    unsigned lane = this_thread() % LN_WARP;
 #pragma unroll
-    for (unsigned h = 0; h < 2; h++)
-        if (has_bias && column + 8 * h + lane / 4 < e.n_out)
-            bias[h] = e.bias[column + 8 * h + lane / 4];
-    begin_boxes(lane);
-#pragma unroll
-    for (int i = 0; i < CONFIG::ROWS / OUT_ROWS; i++) {
+    for (int i = 0; i < ROWS / OUT_ROWS; i++) {
         char *box = boxes + i % N_BOXES * BYTES;
         if (i >= (int)N_BOXES && lane == 0)
             ln_bulk_store_wait_read<N_BOXES - 1>();
         __syncwarp();
         float least = write_box(total + 8 * i, e.scale, bias, has_bias, box, lane);
-        unsigned first = tile.m * CONFIG::ROWS + i * OUT_ROWS;
+        unsigned row = first + i * OUT_ROWS;
         if (CONFIG::ADDS && __any_sync(0xffffffffu, least < LEAST_ADDED)) {
             __syncwarp();
-            add_box(e, n_rows, first, column, box);
+            add_box(e, n_rows, row, column, box);
             if (lane == 0)
                 ln_bulk_store_wait_read<0>();
             continue;
@@ -268,10 +259,28 @@ store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const o
         ln_fence_proxy_async();
         __syncwarp();
         if (lane == 0 && CONFIG::ADDS)
-            ln_tma_add(out, (int)column, (int)first, box);
+            ln_tma_add(out, (int)column, (int)row, box);
         else if (lane == 0)
-            ln_tma_store(out, (int)column, (int)first, box);
+            ln_tma_store(out, (int)column, (int)row, box);
     }
+}
+
+/* A plain epilogue, without a residual or in place of it. */
+template <typename CONFIG>
+static __device__ __forceinline__ void
+store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const output_tile &tile,
+            const float (&total)[CONFIG::N_ACC], float *outs) {
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
+    unsigned column = (tile.n * CONFIG::WARPS + warp) * LN_WEIGHT_TILE_ROWS;
+    bool has_bias = e.bias != NULL;
+    float bias[2] = {};
+#pragma unroll
+    for (unsigned h = 0; h < 2; h++)
+        if (has_bias && column + 8 * h + lane / 4 < e.n_out)
+            bias[h] = e.bias[column + 8 * h + lane / 4];
+    begin_boxes(lane);
+    write_boxes<CONFIG, CONFIG::ROWS>(e, n_rows, out, column, tile.m * CONFIG::ROWS, total,
+                                      has_bias, bias, (char *)(outs + warp * CONFIG::WARP_FLOATS));
 }
 
 /* bar.sync of a consumer warpgroup. */
@@ -299,14 +308,19 @@ static __device__ __forceinline__ void copy_image(const ln_gemm_args &p, const o
 }
 
 /* Writes a gate's result of ROWS / 2 rows and a pair's sixteen columns, in accumulators' order, to
- * the image of its warpgroup. Lanes t and t + 4 exchange, so that each has two columns of a row. */
+ * the image of its warpgroup: rows of 128 bytes in the order of SWIZZLE_128B, of 64 columns as they
+ * follow one another (BOXES), or as activations have them. Lanes t and t + 4 exchange, so that each
+ * has two columns of a row. */
 template <typename CONFIG, int N>
 static __device__ __forceinline__ void write_image(const float (&y)[N], float scale, unsigned pair,
                                                    char *image) {
     unsigned lane = this_thread() % LN_WARP, column = lane / 4;
     bool is_odd = column % 2;
-    unsigned row = lane % 4 * 2 + is_odd, chunk = pair / 2 * 4 + column / 2;
-    char *at = image + row * 128 + (chunk ^ row) * 16 + pair % 2 * 8;
+    unsigned row = lane % 4 * 2 + is_odd;
+    unsigned chunk = CONFIG::BOXES ? pair * 2 : pair / 2 * 4 + column / 2;
+    unsigned in_chunk = CONFIG::BOXES ? column / 2 * 4 : pair % 2 * 8;
+    char *at = image + row * 128 + (chunk ^ row) * 16 + in_chunk;
+    char *next = image + row * 128 + (chunk + 1 ^ row) * 16 + in_chunk;
 #pragma unroll
     for (int j = 0; j < N / 4; j++) {
         uint32_t words[2];
@@ -316,24 +330,24 @@ static __device__ __forceinline__ void write_image(const float (&y)[N], float sc
             float other = __shfl_xor_sync(0xffffffffu, is_odd ? upper : lower, 4);
             words[h] = is_odd ? ln_pack_bf16(other, lower) : ln_pack_bf16(upper, other);
         }
-        *(uint2 *)(at + j * 1024) = make_uint2(words[0], words[1]);
+        if (CONFIG::BOXES)
+            *(uint32_t *)(at + j * 1024) = words[0], *(uint32_t *)(next + j * 1024) = words[1];
+        else
+            *(uint2 *)(at + j * 1024) = make_uint2(words[0], words[1]);
     }
 }
 
-/* The warps of a pair exchange half of their accumulators: the gate's warp stores the upper rows.
- */
+/* The warps of a pair exchange half of their accumulators: y is the gate's result of half of the
+ * rows, of the first half in the gate's warp. */
 template <typename CONFIG>
-static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const output_tile &tile,
-                                                   const float (&total)[CONFIG::N_ACC],
-                                                   float *outs) {
-    enum { ROWS = CONFIG::ROWS, PAIRS = CONFIG::WARPS / 2, OWN = ROWS / 4, AT_ONCE = 8 };
+static __device__ __forceinline__ void exchange_gated(const float (&total)[CONFIG::N_ACC],
+                                                      float *outs, float (&y)[CONFIG::ROWS / 4]) {
+    enum { PAIRS = CONFIG::WARPS / 2, OWN = CONFIG::ROWS / 4, AT_ONCE = 8 };
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP,
              pair = warp % PAIRS;
-    const ln_epilogue &e = p.parts[tile.part].epilogue;
     bool is_gate = warp < PAIRS;
     float *own = outs + warp * CONFIG::WARP_FLOATS;
     const float *other = outs + (is_gate ? warp + PAIRS : pair) * CONFIG::WARP_FLOATS;
-    float y[OWN];
 #pragma unroll
     for (int begin = 0; begin < OWN; begin += AT_ONCE) {
 #pragma unroll
@@ -349,24 +363,71 @@ static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const 
         }
         sync_pair(pair);
     }
-    size_t first = (size_t)tile.m * ROWS + (is_gate ? 0 : ROWS / 2);
-    if constexpr (CONFIG::HAS_IMAGE) {
-        unsigned warpgroup = thread / WARPGROUP, is_first = thread % WARPGROUP == 0;
-        char *image = (char *)outs + CONFIG::IMAGE_AT + warpgroup * CONFIG::IMAGE_STRIDE;
+}
+
+/* Writes a gate's result of a warpgroup's rows as an image, which leaves by one bulk copy. */
+template <typename CONFIG>
+static __device__ __forceinline__ void
+store_image(const ln_gemm_args &p, const CUtensorMap *out, const output_tile &tile, size_t first,
+            const float (&y)[CONFIG::ROWS / 4], float *outs) {
+    unsigned thread = this_thread(), warpgroup = thread / WARPGROUP;
+    bool is_first = thread % WARPGROUP == 0;
+    char *image = (char *)outs + CONFIG::IMAGE_AT + warpgroup * CONFIG::IMAGE_STRIDE;
+    if (is_first)
+        ln_bulk_store_wait_read<0>(); /* of the tile before */
+    sync_warpgroup(warpgroup);
+    write_image<CONFIG>(y, p.parts[tile.part].epilogue.scale,
+                        thread / LN_WARP % (CONFIG::WARPS / 2), image);
+    ln_fence_proxy_async();
+    sync_warpgroup(warpgroup);
+    if (!is_first)
+        return;
+    if constexpr (CONFIG::BOXES)
+        ln_tma_store(out, (int)(tile.n * 64), (int)first, image);
+    else
+        copy_image<CONFIG>(p, tile, first, image);
+}
+
+template <typename CONFIG>
+static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const output_tile &tile,
+                                                   const float (&total)[CONFIG::N_ACC],
+                                                   float *outs) {
+    enum { ROWS = CONFIG::ROWS, PAIRS = CONFIG::WARPS / 2 };
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP,
+             pair = warp % PAIRS;
+    const ln_epilogue &e = p.parts[tile.part].epilogue;
+    float y[ROWS / 4];
+    exchange_gated<CONFIG>(total, outs, y);
+    size_t first = (size_t)tile.m * ROWS + (warp < PAIRS ? 0 : ROWS / 2);
+    if constexpr (CONFIG::HAS_IMAGE)
         if (is_image<CONFIG>(p, e)) {
-            if (is_first)
-                ln_bulk_store_wait_read<0>(); /* of the tile before */
-            sync_warpgroup(warpgroup);
-            write_image<CONFIG>(y, e.scale, pair, image);
-            ln_fence_proxy_async();
-            sync_warpgroup(warpgroup);
-            if (is_first)
-                copy_image<CONFIG>(p, tile, first, image);
+            store_image<CONFIG>(p, NULL, tile, first, y, outs);
             return;
         }
-    }
     size_t column = ((size_t)tile.n * PAIRS + pair) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
-    write_rows<ROWS / 16, true>(p, e, y, first, column, own);
+    write_rows<ROWS / 16, true>(p, e, y, first, column, outs + warp * CONFIG::WARP_FLOATS);
+}
+
+/* A gate whose result leaves by TMA: in boxes, or rows of bf16 as an image. */
+template <typename CONFIG>
+static __device__ __forceinline__ void
+store_gated_boxes(const ln_gemm_args &p, const CUtensorMap *out, const output_tile &tile,
+                  const float (&total)[CONFIG::N_ACC], float *outs) {
+    enum { ROWS = CONFIG::ROWS, PAIRS = CONFIG::WARPS / 2 };
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
+    float y[ROWS / 4];
+    unsigned first = tile.m * ROWS + (warp < PAIRS ? 0 : ROWS / 2);
+    if constexpr (CONFIG::HAS_IMAGE) {
+        exchange_gated<CONFIG>(total, outs, y);
+        store_image<CONFIG>(p, out, tile, first, y, outs);
+    } else {
+        begin_boxes(lane);
+        exchange_gated<CONFIG>(total, outs, y);
+        const float no_bias[2] = {};
+        unsigned column = (tile.n * PAIRS + warp % PAIRS) * LN_WEIGHT_TILE_ROWS;
+        write_boxes<CONFIG, ROWS / 2>(p.parts[0].epilogue, p.n_rows, out, column, first, y, false,
+                                      no_bias, (char *)(outs + warp * CONFIG::WARP_FLOATS));
+    }
 }
 
 /* Prefetches the residual of an output tile to L2; a warp has 64 bytes of each row. */

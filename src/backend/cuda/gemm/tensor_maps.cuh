@@ -54,6 +54,21 @@ static inline int map_out(const ln_epilogue &e, size_t n_rows, unsigned box, CUt
     return ln_tensor_map(&tensor, map);
 }
 
+/* A gate's result as rows of bf16, in boxes of `box` rows and 64 columns. */
+static inline int map_image(const ln_act_view &to, size_t n_rows, unsigned box, CUtensorMap *map) {
+    ln_tensor tensor = {};
+    tensor.data = to.bf16;
+    tensor.type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+    tensor.n_dims = 2;
+    tensor.dims[0] = to.cols;
+    tensor.dims[1] = n_rows;
+    tensor.strides[0] = to.cols * sizeof(__nv_bfloat16);
+    tensor.box[0] = 64;
+    tensor.box[1] = box;
+    return ln_tensor_map(&tensor, map);
+}
+
 /* The matrices of all parts, and their gate. */
 static inline int map_parts(int layout, const ln_gemm_args &args, unsigned rows, unsigned tiles,
                             CUtensorMap *weights, CUtensorMap *gate) {

@@ -384,7 +384,7 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
             typedef sm90_config<LAYOUT, ROWS, 2, GATE, false, false, true> boxes;
             if (leaves_boxes<boxes>(args, false))
                 return launch<boxes>(args, 1, stream);
-            if constexpr (!GATE)
+            if constexpr (!GATE && LAYOUT != LN_LAYOUT_F8_ROW) /* whose K loop became slower */
                 if (leaves_boxes<boxes>(args, true))
                     return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true, true>>(
                         args, 1, stream);

@@ -524,6 +524,7 @@ static void pointwise_is_that_of_scalar(void **state) {
          .gate_stride = 60},
         {.function = LN_POINTWISE_ADD, .dim = 96, .n_gates = 96, .scale = 0.7f},
         {.function = LN_POINTWISE_XIELU, .dim = 301, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}},
+        {.function = LN_POINTWISE_EXP_SOFTPLUS, .dim = 5, .n_gates = 5, .one_gate = true},
         {.function = LN_POINTWISE_LIMITED_SILU, .dim = 83, .n_gates = 83, .limit = 0.25f},
         {.function = LN_POINTWISE_CLAMP, .dim = 83, .limit = 0.25f},
         {.function = LN_POINTWISE_CAPPED_SWIGLU,
@@ -551,7 +552,6 @@ static void pointwise_gates_are_those_of_scalar(void **state) {
     static const ln_op_pointwise cases[] = {
         {.function = LN_POINTWISE_SOFTPLUS_GATE, .dim = 96, .n_gates = 96},
         {.function = LN_POINTWISE_SOFTPLUS_GATE, .dim = 96, .n_gates = 3},
-        {.function = LN_POINTWISE_EXP_SOFTPLUS, .dim = 5, .n_gates = 5, .one_gate = true},
         {.function = LN_POINTWISE_CLAMPED_SWIGLU,
          .dim = 83,
          .n_gates = 83,

@@ -18,16 +18,19 @@
 
 enum {
     OPS_PER_LAYER = 80,
+    OPS_OF_SHARED = 6, /* a shared expert that the router weighs */
     OPS_OUTSIDE = 16 + LN_MAX_AUX_LAYERS,
     OPS_OF_RANKS = 4,
     OPS_OF_STAGES = 4
 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
-    size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0;
+    size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0, of_shared = 0;
     size_t of_stages = 2 * (size_t)LN_MAX_BORDERS + OPS_OF_STAGES;
-    return (spec->n_layers + spec->n_encoder_layers) * (OPS_PER_LAYER + of_ranks) + OPS_OUTSIDE +
-           of_ranks + (spec->ranks.layers.n > 0 ? of_stages : 0);
+    for (size_t i = 0; i < spec->n_layers; i++)
+        of_shared += OPS_OF_SHARED * spec->layers[i].ffn.moe.n_shared;
+    return (spec->n_layers + spec->n_encoder_layers) * (OPS_PER_LAYER + of_ranks) + of_shared +
+           OPS_OUTSIDE + of_ranks + (spec->ranks.layers.n > 0 ? of_stages : 0);
 }
 
 size_t ln_forward_max_head_ops(void) {
@@ -280,6 +283,7 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
                                  const ln_activations *activations, const ln_kv_layer *kv,
                                  const ln_batch *batch, ln_op *ops) {
     recorder r = {.spec = spec,
+                  .max_ops = ln_forward_max_ops(spec),
                   .weights = weights,
                   .a = activations,
                   .kv = kv,
@@ -333,6 +337,7 @@ size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,
                               const ln_batch *batch, const ln_head_input *in, ln_op *ops) {
     recorder r = {.spec = spec,
+                  .max_ops = ln_forward_max_ops(spec),
                   .weights = weights,
                   .a = activations,
                   .batch = batch,
@@ -365,6 +370,7 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,
                          const ln_batch *batch, ln_op *ops) {
     recorder r = {.spec = spec,
+                  .max_ops = ln_forward_max_ops(spec),
                   .weights = weights,
                   .a = activations,
                   .kv = kv,
@@ -423,7 +429,12 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
 
 size_t ln_forward_record_results(const ln_spec *spec, const ln_activations *activations,
                                  const ln_batch *batch, ln_op *ops) {
-    recorder r = {.spec = spec, .a = activations, .batch = batch, .layer = -1, .ops = ops};
+    recorder r = {.spec = spec,
+                  .max_ops = ln_forward_max_ops(spec),
+                  .a = activations,
+                  .batch = batch,
+                  .layer = -1,
+                  .ops = ops};
     ln_record_results(&r);
     return r.n_ops;
 }

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "base/error.h"
 #include "model/activations.h"
 #include "model/weights.h"
 
@@ -25,11 +26,12 @@ typedef struct recorder {
     const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
     ln_batch wanted; /* of the rows that go on behind the last attention, where not all do */
     ln_activations of_wanted;
-    ln_op *ops;
-    size_t n_ops;
+    ln_op *ops; /* [max_ops] */
+    size_t n_ops, max_ops;
 } recorder;
 
 static inline ln_op *push(recorder *r, ln_op_kind kind) {
+    LN_BUG_ON(r->n_ops >= r->max_ops);
     ln_op *op = &r->ops[r->n_ops++];
     *op = (ln_op){.kind = kind, .layer = r->layer, .batch = r->batch};
     return op;

@@ -21,6 +21,9 @@ enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4, LN_MAX_AUX_LAYERS = 8, LN_MAX_HYP
 /* No tensor of a real model is wider; products of two such numbers fit in 64 bits. */
 enum { LN_MAX_DIM = 1 << 20 };
 
+/* Shared experts whose weights the router gives. */
+enum { LN_MAX_ROUTED_SHARED = 64 };
+
 /* Of an attention head or an indexer's: a GPU's kernels keep rows of one in shared memory. */
 enum { LN_MAX_HEAD_DIM = 4096 };
 

@@ -91,9 +91,11 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
         moe->shared_hidden = dense_hidden;
     if (n_shared > 0)
         moe->shared_hidden = n_shared * moe->n_hidden;
-    if (moe->shared_hidden > LN_MAX_DIM)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu shared experts of %zu are too wide",
+    if (moe->shared_hidden > LN_MAX_DIM || moe->n_shared > LN_MAX_ROUTED_SHARED)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu shared experts of %zu are too many",
                        ln_checkpoint_path(config->checkpoint), n_shared, moe->n_hidden);
+    if (moe->n_shared > 0)
+        return LINNET_OK; /* each is as wide as a routed one */
     return ln_config_size(config,
                           (ln_key){"shared_expert_intermediate_size|shared_intermediate_size|share_"
                                    "expert_dim|share_expert_dims|"

@@ -222,8 +222,12 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     attention->clip = (float)clip;
     LN_TRY(read_attention_scale(config, spec, attention, err));
     attention->has_key_bias = spec->family->key_bias;
-    if (attention->has_key_bias)
-        attention->k_dim += LN_KEY_BIAS_DIMS;
+    if (!attention->has_key_bias)
+        return LINNET_OK;
+    if (attention->v_dim != attention->k_dim) /* what q and k are before the bias joins them */
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: values of %zu beside keys of %zu", path,
+                       attention->v_dim, attention->k_dim);
+    attention->k_dim += LN_KEY_BIAS_DIMS;
     return LINNET_OK;
 }
 

@@ -318,6 +318,8 @@ static const struct {
     {"zamba2", "\"adapter_rank\": 4", "\"adapter_rank\": 5", "has shape 4 x 64, not 5 x 64"},
     {"zamba2", "\"add_bias_linear\": false", "\"add_bias_linear\": true", "add_bias_linear: true"},
     {"doge", "\"is_moe\": false", "\"is_moe\": true", "key is_moe: true"},
+    {"doge", "\"mlp_bias\": false", "\"v_head_dim\": 1", "values of 1 beside keys of 8"},
+    {"inkling", "\"n_shared_experts\": 2", "\"n_shared_experts\": 65", "65 shared experts of"},
     {"doge", "\"keep_window_size\": 2048", "\"keep_window_size\": 0", "key keep_window_size"},
     {"zaya", "\"cca_time0\": 2", "\"cca_time0\": 9", "key cca_time0"},
     {"zaya", "\"cca_time1\": 2", "\"cca_time1\": 0", "key cca_time1"},

@@ -82,7 +82,7 @@ static bool are_in_table(const ln_ngrams *n, size_t n_rows) {
 
 static ln_status load_parts(ln_loader *l, size_t i, size_t n_rows, size_t n_cols, ln_ngrams *n) {
     size_t offset = ln_layout_add(&l->table_layout, n->n_parts, sizeof *n->parts);
-    ln_weight planned, *parts = NULL;
+    ln_weight planned = {0}, *parts = NULL;
     if (l->table != NULL)
         parts = (ln_weight *)(void *)(l->table + offset);
     for (size_t part = 0; part < n->n_parts; part++) {

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/activations/row_groups.cuh"
 #include "backend/cuda/gemm/pipeline.cuh"
+#include "backend/cuda/ptx/bulk_store.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/weights/traits.cuh"
 
@@ -19,7 +20,7 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
  * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
  * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns, or
  * as an image. There is no residual, or ADDS: they are added to the residual where it lies.
- * N_SPILLED: a thread's sums of K splits that are in shared memory (sm90_spill.cuh). */
+ * N_SPILLED: a thread's sums of K splits that are in shared memory (sm90_mainloop_16.cuh). */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
           bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false>
 struct sm90_config {
@@ -99,6 +100,18 @@ static __device__ __forceinline__ void init_pipeline(sm90_pipeline &pipeline) {
         ln_fence_mbarrier_init();
     }
     __syncthreads();
+}
+
+/* bar.sync of a consumer warpgroup. */
+static __device__ __forceinline__ void sync_warpgroup(unsigned warpgroup) {
+    asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 8) : "memory");
+}
+
+/* Before a tile's first box: those of the tile before have been read. */
+static __device__ __forceinline__ void begin_boxes(unsigned lane) {
+    if (lane == 0)
+        ln_bulk_store_wait_read<0>();
+    __syncwarp();
 }
 
 template <typename CONFIG> static __device__ __forceinline__ void advance(ln_pipeline_stage &at) {

@@ -226,13 +226,6 @@ static __device__ __noinline__ void add_box(const ln_epilogue &e, size_t n_rows,
     }
 }
 
-/* Before a tile's first box: those of the tile before have been read. */
-static __device__ __forceinline__ void begin_boxes(unsigned lane) {
-    if (lane == 0)
-        ln_bulk_store_wait_read<0>();
-    __syncwarp();
-}
-
 /* Writes rows first .. of a warp's columns, box after box, by TMA. */
 template <typename CONFIG, int ROWS, int N>
 static __device__ __forceinline__ void
@@ -281,11 +274,6 @@ store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const o
     begin_boxes(lane);
     write_boxes<CONFIG, CONFIG::ROWS>(e, n_rows, out, column, tile.m * CONFIG::ROWS, total,
                                       has_bias, bias, (char *)(outs + warp * CONFIG::WARP_FLOATS));
-}
-
-/* bar.sync of a consumer warpgroup. */
-static __device__ __forceinline__ void sync_warpgroup(unsigned warpgroup) {
-    asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 8) : "memory");
 }
 
 /* Whether the result of an output tile is whole rows of 128 bytes of the activations of the linears

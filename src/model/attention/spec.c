@@ -169,6 +169,20 @@ static ln_status read_differential(const ln_config *config, const ln_family *fam
                    ln_checkpoint_path(config->checkpoint), attention->n_kv_heads);
 }
 
+/* Biases of scores that values make lie behind the keys (key_bias.h). Before they join, q and k are
+ * where what was attended goes, so these are as wide as values. */
+static ln_status read_key_bias(const ln_config *config, const ln_family *family,
+                               ln_attention_spec *attention, ln_error *err) {
+    attention->has_key_bias = family->key_bias;
+    if (!attention->has_key_bias)
+        return LINNET_OK;
+    if (attention->v_dim != attention->k_dim)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: values of %zu beside keys of %zu",
+                       ln_checkpoint_path(config->checkpoint), attention->v_dim, attention->k_dim);
+    attention->k_dim += LN_KEY_BIAS_DIMS;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, bool encoder,
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
@@ -221,14 +235,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
                           0, 1e9, &clip, err));
     attention->clip = (float)clip;
     LN_TRY(read_attention_scale(config, spec, attention, err));
-    attention->has_key_bias = spec->family->key_bias;
-    if (!attention->has_key_bias)
-        return LINNET_OK;
-    if (attention->v_dim != attention->k_dim) /* what q and k are before the bias joins them */
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: values of %zu beside keys of %zu", path,
-                       attention->v_dim, attention->k_dim);
-    attention->k_dim += LN_KEY_BIAS_DIMS;
-    return LINNET_OK;
+    return read_key_bias(config, spec->family, attention, err);
 }
 
 /* Queries that grow with their position from a floor on, if there is one. */

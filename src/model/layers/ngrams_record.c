@@ -56,9 +56,9 @@ static void add_to_streams(recorder *r, const float *x) {
 
 void ln_record_ngrams(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
     const ln_activations *a = r->a;
-    const ln_kv_layer *kv = &r->kv[spec->ngrams.kv_layer];
     if (!spec->ngrams.is_there)
         return;
+    const ln_kv_layer *kv = &r->kv[spec->ngrams.kv_layer];
     look_up(r, &w->ngram.table, kv);
     gate_values(r, &w->ngram);
     add_to_streams(r, a->hyper_rows);

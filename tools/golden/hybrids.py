@@ -183,6 +183,20 @@ VARIANTS = {
         num_local_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
         first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=8,
         v_head_dim=12, layer_group_size=2, max_position_embeddings=1024, num_mtp_layers=0),
+    # latents of queries, too
+    "bailing_hybrid_latent": lambda: hf.BailingHybridConfig(
+        **dict(COMMON, vocab_size=96), hidden_size=24, intermediate_size=24, num_attention_heads=2,
+        num_key_value_heads=2, head_dim=12, num_hidden_layers=3, moe_intermediate_size=12,
+        num_local_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
+        first_k_dense_replace=1, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8,
+        qk_rope_head_dim=8, v_head_dim=12, layer_group_size=2, max_position_embeddings=1024,
+        num_mtp_layers=0, attention_bias=True),
+    # delta nets, layers with windows that rotate, and one that sees all
+    "lara_mini": lambda: hf.AutoConfig.for_model(
+        "lara_mini", **dict(COMMON, vocab_size=64), hidden_size=32, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=1024, **DELTA,
+        **dict(EXPERTS, moe_intermediate_size=16, shared_expert_intermediate_size=24),
+        sliding_window=16, num_hidden_layers=5, tie_word_embeddings=False),
     # gated linear recurrences, of a width of their own, and the attention of every third layer
     "recurrent_gemma": lambda: hf.RecurrentGemmaConfig(
         **dict(COMMON, vocab_size=96), hidden_size=40, intermediate_size=64, num_attention_heads=2,

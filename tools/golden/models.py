@@ -2,7 +2,7 @@
 """Makes tiny checkpoints with random weights and the answers that the Hugging Face implementation
 gives for them (float32, eager attention), in the layout that tests/golden/README.md describes.
 
-    pip install torch transformers==5.23.0
+    pip install torch transformers==5.24.0
     python3 tools/golden/models.py OUT_FOLDER [NAME ...]
 
 Each name below is a variant that no other golden covers.
@@ -246,7 +246,8 @@ def make(name: str, out: pathlib.Path) -> None:
         hybrids.randomize(model)
     text = getattr(config, "text_config", config)
     lengths = hybrids.PROMPT_LENGTHS if name in hybrids.VARIANTS else (5, 23, 70)
-    n_tokens = getattr(text, "unpadded_vocab_size", None) or text.vocab_size
+    n_written = getattr(text, "unpadded_vocab_size", None) or getattr(text, "output_vocab_size", None)
+    n_tokens = n_written or text.vocab_size
     prompts = [torch.randint(3, n_tokens, (n,)).tolist() for n in lengths]
     answers = [answer(model, p, encoder_decoder) for p in prompts]
     if name in FORBIDDEN:

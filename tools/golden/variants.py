@@ -318,6 +318,40 @@ VARIANTS = {
                         num_hidden_layers=3, moe_intermediate_size=16, n_routed_experts=4,
                         qk_nope_head_dim=8, v_head_dim=12, q_lora_rank=16),
         index_topk=24, index_n_heads=12, index_head_dim=16, swiglu_limit=0.5),
+    # the same rotating pairs side by side, inside a model that sees
+    "hy_v4_vl": lambda: hf.AutoConfig.for_model(
+        "hy_v4_vl",
+        text_config=dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
+                         num_hidden_layers=3, moe_intermediate_size=16, n_routed_experts=4,
+                         qk_nope_head_dim=8, v_head_dim=12, q_lora_rank=16, index_topk=24,
+                         index_n_heads=12, index_head_dim=16, swiglu_limit=0.5, rms_norm_eps=1e-4,
+                         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                          "mrope_section": [2, 1, 1]}),
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                           num_attention_heads=1, num_key_value_heads=1, patch_size=4,
+                           max_image_size=8, out_hidden_size=32),
+        image_token_id=300, video_token_id=301),
+    # DeepSeek V3 without latents of queries
+    "sarvam_mla": lambda: hf.AutoConfig.for_model(
+        "sarvam_mla", **dict(LATENT_MOE, vocab_size=48, hidden_size=32, intermediate_size=40,
+                             moe_intermediate_size=16, num_hidden_layers=3, q_lora_rank=None),
+        rope_parameters=yarn(mscale=1.0, mscale_all_dim=1.0)),
+    # Bailing MoE's tensors, with biases of q, k and v
+    "sarvam_moe": lambda: hf.AutoConfig.for_model(
+        "sarvam_moe", **dict(TINY, vocab_size=48, num_hidden_layers=3, head_dim=16),
+        moe_intermediate_size=16, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
+        n_group=3, topk_group=2, attention_bias=True),
+    # four fifths of what is embedded is written; what stands around it sees and hears
+    "apertus1p5": lambda: hf.AutoConfig.for_model(
+        "apertus1p5", text_config=dict(TINY, vocab_size=60, output_vocab_size=48),
+        vision_config=dict(CHAMELEON_PICTURES, codebook_size=4, attn_resolutions=[]),
+        audio_config=dict(model_type="wavtokenizer_encoder", codebook_size=4, num_filters=4,
+                          hidden_size=8, codebook_dim=8, num_lstm_layers=1,
+                          upsampling_ratios=[2]),
+        image_token_id=49, audio_token_id=50, image_token_offset=52, audio_token_offset=56),
+    # biases everywhere, and a head's own width
+    "exaone_bias": lambda: hf.AutoConfig.for_model(
+        "exaone", **TINY, head_dim=12, attention_bias=True, mlp_bias=True),
     # four residual streams that mix; a window alone, and beside runs of 12 tokens, and the best
     # three of runs of 4 that overlap; the first layer's experts by a table of tokens
     "deepseek_v4": lambda: hf.AutoConfig.for_model(

@@ -126,6 +126,22 @@ bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
     return find_default(config, key.hf, value);
 }
 
+bool ln_config_entry(const ln_meta_value *list, size_t index, ln_meta_value *entry) {
+    if (list->kind != LN_META_STRING)
+        return ln_meta_item(list, index, entry);
+    const char *text = list->string.data, *end = text + list->string.bytes, *word = text;
+    for (size_t i = 0; i < index; i++) {
+        const char *comma = memchr(word, ',', (size_t)(end - word));
+        word = comma != NULL ? comma + 1 : text;
+    }
+    const char *comma = memchr(word, ',', (size_t)(end - word));
+    *entry = (ln_meta_value){
+        .kind = LN_META_STRING,
+        .string = {word, (size_t)((comma != NULL ? comma : end) - word)},
+    };
+    return true;
+}
+
 static ln_status wrong(const ln_config *config, const char *name, const char *what, ln_error *err) {
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s %s", ln_checkpoint_path(config->checkpoint),
                    name, what);

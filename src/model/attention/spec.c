@@ -330,7 +330,7 @@ bool ln_spec_layer_word(const ln_config *config, size_t layer, char name[128], l
     ln_meta_value list;
     *is_named = false;
     if (ln_config_find(config, (ln_key){"layer_types|attention_layers", ""}, &list, name)) {
-        *is_named = ln_meta_item(&list, layer, word) && word->kind == LN_META_STRING;
+        *is_named = ln_config_entry(&list, layer, word) && word->kind == LN_META_STRING;
         return true;
     }
     if (!ln_config_find(config, (ln_key){"attention_types", ""}, &list, name))

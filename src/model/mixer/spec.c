@@ -346,10 +346,11 @@ static ln_status is_listed(const ln_config *config, const ln_family *family, siz
                                "attention.recurrent_layers|attention.head_count_kv"};
     ln_meta_value list, item;
     char name[128];
-    *has_list = ln_config_find(config, key, &list, name) && list.kind == LN_META_ARRAY;
+    *has_list = ln_config_find(config, key, &list, name) &&
+                (list.kind == LN_META_ARRAY || list.kind == LN_META_STRING);
     if (!*has_list)
         return LINNET_OK;
-    if (!ln_meta_item(&list, layer, &item))
+    if (!ln_config_entry(&list, layer, &item))
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
                        ln_checkpoint_path(config->checkpoint), name, layer);
     *listed = item.kind == LN_META_STRING

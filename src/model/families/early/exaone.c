@@ -1,4 +1,4 @@
-/* EXAONE 3 and 3.5: llama under GPT-2's names. */
+/* EXAONE 3 and 3.5: llama under GPT-2's names, or its own. */
 #include "model/families/bindings.h"
 
 #define LAYER "transformer.h.%d"
@@ -8,6 +8,7 @@ static const ln_binding bindings[] = {
     LN_BLOCK_NORMS(LAYER ".", "ln_1", "ln_2"),
     LN_ATTENTION(LAYER ".attn.attention.", "q_proj", "k_proj", "v_proj", "out_proj"),
     LN_GATED_FFN(LAYER ".mlp.", "c_fc_0", "c_fc_1", "c_proj"),
+    LN_LLAMA,
 };
 
 const ln_family ln_family_exaone = {

@@ -10,6 +10,9 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     {.role = LN_ROLE_Q, .hf = ATTENTION ".q_proj"},
+    {.role = LN_ROLE_Q_A, .hf = ATTENTION ".q_a_proj"},
+    {.role = LN_ROLE_Q_A_NORM, .hf = ATTENTION ".q_a_layernorm"},
+    {.role = LN_ROLE_Q_B, .hf = ATTENTION ".q_b_proj"},
     {.role = LN_ROLE_KV_A, .hf = ATTENTION ".kv_a_proj_with_mqa"},
     {.role = LN_ROLE_KV_A_NORM, .hf = ATTENTION ".kv_a_layernorm"},
     {.role = LN_ROLE_K_B, .hf = ATTENTION ".kv_b_proj", .hf_part = LN_PART_KV_BY_HEAD},
@@ -34,6 +37,8 @@ static const ln_binding bindings[] = {
     /* as adapters name them */
     {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
     {.role = LN_ROLE_Q, .hf = MODULE ".q_proj"},
+    {.role = LN_ROLE_Q_A, .hf = MODULE ".q_a_proj"},
+    {.role = LN_ROLE_Q_B, .hf = MODULE ".q_b_proj"},
     {.role = LN_ROLE_KV_A, .hf = MODULE ".kv_a_proj_with_mqa"},
     {.role = LN_ROLE_K_B, .hf = MODULE ".kv_b_proj", .hf_part = LN_PART_KV_BY_HEAD},
     {.role = LN_ROLE_V_B, .hf = MODULE ".kv_b_proj", .hf_part = LN_PART_KV_BY_HEAD},

@@ -249,6 +249,7 @@ typedef enum ln_part {
     LN_PART_MIXER_QKVZ_BY_HEAD, /* the same, and their gate behind it */
     LN_PART_MIXER_BA_BY_HEAD,   /* for each key head: beta, then decay of its heads */
     LN_PART_MIXER_SSD,          /* the gate, what the convolution reads, the decay */
+    LN_PART_MIXER_QKVZBA,       /* all of q, of k, of v, of the gate, of beta, of the decay */
     LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */

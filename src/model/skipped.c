@@ -43,7 +43,9 @@ static const char *const parts[] = {
     "spatial_projectors",
     "connector",
     "embed_vision",
-    "audio", /* of Inkling */
+    "audio",            /* of Inkling */
+    "vision_tokenizer", /* of Apertus 1.5 */
+    "audio_tokenizer",
     "audio_tower",
     "audio_encoder",
     "audio_adapter",

@@ -66,6 +66,19 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
     return wrong_shape(checkpoint, tensor, dims, n_dims, err);
 }
 
+/* Where the parts of all that a delta net reads begin: of k, v, the gate, beta and the decay. */
+static size_t delta_begin(const ln_mixer_spec *m, ln_role role) {
+    size_t k = m->n_k_heads * m->k_dim, v = m->n_heads * m->v_dim;
+    switch (role) {
+    case LN_ROLE_MIXER_K: return k;
+    case LN_ROLE_MIXER_V: return 2 * k;
+    case LN_ROLE_MIXER_GATE: return 2 * k + v;
+    case LN_ROLE_MIXER_B: return 2 * (k + v);
+    case LN_ROLE_MIXER_A: return 2 * (k + v) + m->n_heads;
+    default: return 0;
+    }
+}
+
 /* The same of a recurrent layer's matrices. */
 static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role role,
                                    size_t n_rows, size_t *stored_rows) {
@@ -100,6 +113,10 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
                            : role == LN_ROLE_MIXER_IN ? v
                                                       : 2 * (v + k);
         *stored_rows = 2 * (v + k) + m->n_heads;
+        break;
+    case LN_PART_MIXER_QKVZBA:
+        source.row_begin = delta_begin(m, role);
+        *stored_rows = 2 * (k + v + m->n_heads);
         break;
     case LN_PART_MIXER_HALVES:
         source.row_begin = role == LN_ROLE_MIXER_IN ? 0 : n_rows;

@@ -20,6 +20,7 @@ static char whole[256], small[256];
 static const struct {
     const char *model, *message;
 } refused[] = {
+    {"apertus1p5", "apertus1p5"},
     {"aria_text", "aria_text"},
     {"axk1", "axk1"},
     {"axk2", "axk2"},
@@ -58,6 +59,7 @@ static const struct {
     {"gptj", "gptj"},
     {"hrm_text", "hrm_text"},
     {"hy_v4", "hy_v4"},
+    {"hy_v4_vl", "hy_v4_vl"},
     {"hyperclovax", "hyperclovax"},
     {"inkling", "inkling"},
     {"inkling2", "inkling2"},
@@ -66,6 +68,7 @@ static const struct {
     {"jetmoe", "jetmoe"},
     {"kolibri1", "kolibri1"},
     {"laguna", "laguna"},
+    {"lara_mini", "lara_mini"},
     {"m2m_100", "m2m_100"},
     {"marian", "marian"},
     {"marian_two", "marian"},

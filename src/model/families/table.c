@@ -5,20 +5,20 @@
 
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
-    X(afmoe) X(apertus) X(arcee) X(aria_text) X(axk1) X(axk2) X(baichuan) X(bailing_hybrid) X(bailing_moe) X(bamba)          \
+    X(afmoe) X(apertus) X(apertus1p5) X(arcee) X(aria_text) X(axk1) X(axk2) X(baichuan) X(bailing_hybrid) X(bailing_moe) X(bamba)          \
     X(bart) X(beam) X(bert) X(biogpt) X(bitnet) X(bloom) X(chameleon) X(chatglm) X(codegen) X(cohere) X(cohere2) X(cohere2_moe) X(cohere_compass) X(cosmos3_edge) X(ctrl) X(dbrx)      \
     X(deepseek) X(deepseek_ocr2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(deepseek_v4) X(diffllama) X(distilbert) X(doge) X(dots1) X(dots3_note) X(eagle3) X(electra) X(ernie4_5)    \
     X(ernie4_5_moe) X(eurobert) X(exaone) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo) X(flint)       \
     X(gemma) X(gemma2) X(gemma3) X(gemma3n) X(gemma4) X(glm) X(glm4) X(glm4_moe)                   \
     X(glm4_moe_lite) X(glm5_next) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_neox_japanese) X(gpt_oss)       \
     X(gptj) X(granite) X(granite_swa) X(gte) X(granitemoe) X(granitemoehybrid) X(helium)                  \
-    X(hrm_text) X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hy_v4) X(hyperclovax) X(inkling) X(inkling2) X(internlm2) X(jais2) X(jamba)   \
-    X(jetmoe) X(jina_bert) X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(laguna) X(lfm2) X(lfm2_moe) X(lfm3) X(llama)   \
+    X(hrm_text) X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hy_v4) X(hy_v4_vl) X(hyperclovax) X(inkling) X(inkling2) X(internlm2) X(jais2) X(jamba)   \
+    X(jetmoe) X(jina_bert) X(jina_embeddings_v3) X(kimi_linear) X(kolibri1) X(laguna) X(lara_mini) X(lfm2) X(lfm2_moe) X(lfm3) X(llama)   \
     X(llama4) X(longcat_flash) X(m2m_100) X(mamba) X(mamba2) X(marian) X(mbart) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
     X(ministral3) X(mistral) X(mistral4) X(mistral_large4) X(mixtral) X(mllama) X(modernbert) X(modernbert_decoder) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(muse_spark) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(paddleocr_vl)       \
     X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
-    X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(qwen4_exp) X(recurrent_gemma) X(roberta) X(seed_oss)   \
+    X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(qwen4_exp) X(recurrent_gemma) X(roberta) X(sarvam_mla) X(seed_oss)   \
     X(smollm3) X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu) X(zamba2) X(zaya)
 /* clang-format on */
 

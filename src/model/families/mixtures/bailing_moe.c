@@ -1,6 +1,6 @@
 /* Bailing MoE (Ling, Ring): q, k and v in one tensor, part of each head may rotate, q and k may be
  * normalised by head, a mixture of experts with shared ones; the second version routes by sigmoid,
- * with a bias that counts for the choice alone. */
+ * with a bias that counts for the choice alone. Sarvam MoE is the second with other defaults. */
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {
@@ -22,9 +22,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_bailing_moe = {
     .name = "bailing_moe",
-    .hf_types = "bailing_moe|bailing_moe_v2",
+    .hf_types = "bailing_moe|bailing_moe_v2|sarvam_moe",
     .gguf = "bailingmoe2",
-    .defaults = "bailing_moe_v2:score_function=sigmoid|bailing_moe_v2:use_qk_norm=true",
+    .defaults = "bailing_moe_v2:score_function=sigmoid|bailing_moe_v2:use_qk_norm=true|"
+                "sarvam_moe:score_function=sigmoid",
     .refused = "norm_head",
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "use_qk_norm",

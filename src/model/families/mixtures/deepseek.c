@@ -48,6 +48,17 @@ const ln_family ln_family_deepseek_v3 = {
     LN_BINDINGS(v3_bindings),
 };
 
+/* Sarvam MLA: V3 with other defaults, and no latents of queries unless config.json says so. */
+const ln_family ln_family_sarvam_mla = {
+    .name = "sarvam_mla",
+    .gguf_as = "deepseek2",
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    LN_SIGMOID_ROUTER,
+    .latent_eps = 1e-6,
+    .gguf_dense_first = true,
+    LN_BINDINGS(v3_bindings),
+};
+
 /* A.X K1: V3 with a norm behind each mixture. */
 static const ln_binding axk1_bindings[] = {
     BINDINGS,
@@ -204,6 +215,7 @@ static const ln_binding hy_v4_bindings[] = {
     HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_head.hc_"),
     HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_head.hc_head_"),
     HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_pre.hc_head.hc_head_"),
+    HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_head.hc_pre.hc_head_"),
     {.role = LN_ROLE_GATE, .hf = "model.layers.%d.mlp.linear_gate"},
     {.role = LN_ROLE_SHARED_GATE, .hf = "model.layers.%d.mlp.shared_experts.linear_gate"},
     PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "", LN_PART_GATE_UP),
@@ -223,6 +235,24 @@ const ln_family ln_family_hy_v4 = {
     .hyper = true,
     .limits_before = true,
     .latent_eps = 1e-6,
+    LN_BINDINGS(hy_v4_bindings),
+};
+
+/* The language model of one that sees: heads rotate pairs side by side, and norms of latents have
+ * the epsilon of the others. */
+const ln_family ln_family_hy_v4_vl = {
+    .name = "hy_v4_vl",
+    .hf_types = "hy_v4_vl|hy_v4_vl_text",
+    .defaults = "first_k_dense_replace=1 unless mlp_layer_types|index_topk_freq=4",
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    LN_SIGMOID_ROUTER,
+    .sinks = true,
+    .output_gate = LN_GATE_BY_ELEMENT,
+    .indexer = true,
+    .index_rope = LN_ROPE_INTERLEAVED,
+    .index_turns_last = true,
+    .hyper = true,
+    .limits_before = true,
     LN_BINDINGS(hy_v4_bindings),
 };
 

@@ -218,7 +218,7 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->key_input = ln_layout_place(layout, memory, dim, row);
     a->value_input = ln_layout_place(layout, memory, dim, row);
     size_t cycle = spec->cycle_layers > 0 ? spec->dim : 0;
-    a->cycle_high = ln_layout_place(layout, memory, cycle, row);
+    a->cycle_high = ln_layout_place(layout, memory, spec->loop_layers > 0 ? spec->dim : cycle, row);
     a->cycle_low = ln_layout_place(layout, memory, cycle, row);
     a->norm_low = ln_layout_place(layout, memory, rank, row);
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
@@ -377,6 +377,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
     for (size_t i = 0; i < 2 && spec->cycle_layers > 0; i++)
         borders[n++] =
             (ln_border){i == 0 ? activations->cycle_high : activations->cycle_low, spec->dim};
+    if (spec->loop_layers > 0)
+        borders[n++] = (ln_border){activations->cycle_high, spec->dim};
     if (spec->n_indexers > 0) /* layers use positions that one before them has chosen */
         borders[n++] = (ln_border){(float *)(void *)activations->indices, widths_of(spec).top_k};
     return n;

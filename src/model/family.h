@@ -27,6 +27,7 @@ typedef enum ln_role {
     LN_ROLE_ALTUP_BEGIN, /* one per stream, or packed */
     LN_ROLE_ALTUP_END,
     LN_ROLE_CYCLE_BEGIN,    /* [dim] what the low stack of a model of cycles begins with */
+    LN_ROLE_OUTPUT_SCALES,  /* [n_vocab] of logits */
     LN_ROLE_OUTPUT_QUERY,   /* [dim] of block attention residuals */
     LN_ROLE_ATTENTION_NORM, /* the first role of a layer */
     LN_ROLE_ATTENTION_POST_NORM,
@@ -37,7 +38,8 @@ typedef enum ln_role {
     LN_ROLE_K_NORM,
     LN_ROLE_O,
     LN_ROLE_ATTENTION_GATE,
-    LN_ROLE_ATTENTION_GATE_BIAS, /* [n_heads] */
+    LN_ROLE_ATTENTION_GATE_BIAS,   /* [n_heads] */
+    LN_ROLE_ATTENTION_GATE_SCALES, /* [n_heads * v_dim] of the output's gate */
     LN_ROLE_ATTENTION_OUT_NORM,
     LN_ROLE_FFN_OUT_NORM,
     LN_ROLE_FFN_NORM,
@@ -45,6 +47,8 @@ typedef enum ln_role {
     LN_ROLE_GATE,
     LN_ROLE_UP,
     LN_ROLE_DOWN,
+    LN_ROLE_GATE_SCALES, /* [n_hidden] of what gate and up give */
+    LN_ROLE_UP_SCALES,
     LN_ROLE_CROSS_NORM,
     LN_ROLE_CROSS_Q,
     LN_ROLE_CROSS_K,
@@ -55,7 +59,7 @@ typedef enum ln_role {
     LN_ROLE_SINKS,
     LN_ROLE_DISTANCE_STATES,   /* a bias by distance: [n_heads * n_states][dim], */
     LN_ROLE_DISTANCE_PROFILES, /* and [n_states][n_distances] */
-    LN_ROLE_Q_SCALES,          /* before limits of lengths: [n_heads][k_dim], */
+    LN_ROLE_Q_SCALES,          /* of queries, or before limits of lengths: [n_heads][k_dim], */
     LN_ROLE_STATE_SCALES,      /* and [n_heads][n_states] of a bias by distance */
     LN_ROLE_TOKEN_SINKS,       /* [n_heads][dim] */
     LN_ROLE_ATTENTION_QUERIES, /* block attention residuals: [dim], or [3][dim] for q, k and v, */
@@ -417,6 +421,8 @@ struct ln_family {
     bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */
     bool blends; /* the residual stream and what a block gives are weighed by element; norms behind
                     feed-forwards and experts scale before they normalise (Muse Spark) */
+    bool unit_sphere; /* nGPT: norms have no weights and make vectors of length one; the residual
+                         stream goes some of the way, by element, to what a block gives */
     bool scales_residual;  /* what stays is scaled by element; both are, and shifted, where there
                               are roles for it */
     bool key_bias;         /* values make biases of scores; contexts are of keep_window_size */
@@ -464,26 +470,27 @@ struct ln_family {
                                   layer_types or compress_ratios (DeepSeek V4) */
     bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or
                                   num_hash_layers of them */
-    bool limits_before;     /* swiglu_limit is one of experts, of gates before their activation */
-    bool limits_shared;     /* and of shared experts, and dense layers */
-    bool limit_lists;       /* lists limit what gate and up give, layer by layer */
-    bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
-    bool lists_alone;       /* by lists alone */
-    bool window_heads;      /* windowed layers have heads of their own number and width (swa_) */
-    bool distance_bias;     /* scores have biases by distance that hidden states make */
-    bool divides_by_dim;    /* scores are divided by a head's dimension, not its root */
-    bool weighs_shared;     /* the router gives weights of shared experts, too */
-    bool limits_lengths;    /* of heads and a bias's states; and tokens have sinks of their own */
-    bool even_convs;        /* short convolutions are divided by the root of how many terms they
-                               have; those of layers that see all have taps that tokens add to */
-    bool block_residual;    /* blocks of layers attend to the streams of those before */
-    bool caps_swiglu;       /* by mlp_gate_softcap and mlp_up_softcap */
-    bool gguf_lists;        /* GGUF: likewise */
-    bool gguf_whole_yarn;   /* GGUF: YaRN's bounds are not rounded, unless a key says so */
-    bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */
-    bool v_norm;            /* values are normalised by head, without weights */
-    bool layer_scales;      /* what a layer gives is multiplied by a number */
-    bool cycles;            /* two stacks of layers, which run in cycles (HRM) */
+    bool limits_before;   /* swiglu_limit is one of experts, of gates before their activation */
+    bool limits_shared;   /* and of shared experts, and dense layers */
+    bool limit_lists;     /* lists limit what gate and up give, layer by layer */
+    bool by_layer;        /* layers differ in heads and sizes, by lists or by what they see */
+    bool lists_alone;     /* by lists alone */
+    bool window_heads;    /* windowed layers have heads of their own number and width (swa_) */
+    bool distance_bias;   /* scores have biases by distance that hidden states make */
+    bool divides_by_dim;  /* scores are divided by a head's dimension, not its root */
+    bool weighs_shared;   /* the router gives weights of shared experts, too */
+    bool limits_lengths;  /* of heads and a bias's states; and tokens have sinks of their own */
+    bool even_convs;      /* short convolutions are divided by the root of how many terms they
+                             have; those of layers that see all have taps that tokens add to */
+    bool block_residual;  /* blocks of layers attend to the streams of those before */
+    bool caps_swiglu;     /* by mlp_gate_softcap and mlp_up_softcap */
+    bool gguf_lists;      /* GGUF: likewise */
+    bool gguf_whole_yarn; /* GGUF: YaRN's bounds are not rounded, unless a key says so */
+    bool gguf_half_rope;  /* GGUF counts rotary dimensions of layers that see all twice */
+    bool v_norm;          /* values are normalised by head, without weights */
+    bool layer_scales;    /* what a layer gives is multiplied by a number */
+    bool cycles;          /* two stacks of layers, which run in cycles (HRM) */
+    bool loops;           /* n_recurrent_layers in the middle run n_recurrent_loops times (Dory) */
     bool attention_experts; /* a mixture of attention: queries and outputs have experts, as many as
                                the feed-forward; each has as many heads as there are of keys */
     bool output_eps;        /* with norm_eps: the output's norm has config.json's all the same */

@@ -158,11 +158,12 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     *w = (ln_layer_weights){0};
     if (layer->shared.is_there)
         return behind_block(l, layer, i, w);
-    LN_TRY(block_norms(l, layer, i, w));
+    if (l->spec->unit_range == 0)
+        LN_TRY(block_norms(l, layer, i, w));
     LN_TRY(norm_gates(l, layer, i, w));
     LN_TRY(ln_load_blend(l, layer, i, w));
     LN_TRY(ln_load_residual_scales(l, i, w));
-    if (layer->placement == LN_PLACE_NORMED)
+    if (layer->placement == LN_PLACE_NORMED && l->spec->unit_range == 0)
         LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)
         LN_TRY(ln_load_attention(l, i, &layer->attention, w));
@@ -174,7 +175,8 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     LN_TRY(ln_load_layer_hyper(l, i, w));
     LN_TRY(ln_load_block_residual(l, i, layer, w));
     LN_TRY(ln_load_layer_ngrams(l, layer, i, w));
-    return feed_forward(l, layer, i, w);
+    LN_TRY(feed_forward(l, layer, i, w));
+    return ln_load_unit_layer(l, layer, i, w);
 }
 
 /* An output whose rows are divided by their length, in float32. */
@@ -239,6 +241,7 @@ static ln_status output(ln_loader *l) {
         LN_TRY(ln_load_matrix(l, role, 0, vocab_rows(l), ln_embedded_dim(spec), &w->output));
     else
         ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, ln_embedded_dim(spec), &w->output);
+    LN_TRY(ln_load_unit_output(l, &w->output_scales));
     if (spec->family->suppressed_prefix != NULL)
         return suppression_bias(l, &w->output.bias);
     id.role = LN_ROLE_OUTPUT_BIAS;
@@ -254,6 +257,8 @@ static ln_status last_norm(ln_loader *l, ln_norm *out) {
     bool is_behind = l->spec->family->norm_before_key != NULL &&
                      l->spec->layers[0].placement == LN_PLACE_AFTER; /* as the last block's is */
     *out = (ln_norm){0};
+    if (l->spec->unit_range > 0)
+        return ln_load_unit_norm(l, l->spec->dim, out);
     if (!is_behind)
         LN_TRY(ln_load_norm(l, LN_ROLE_OUTPUT_NORM, 0, l->spec->dim, out));
     if (l->spec->family->averages_blocks)
@@ -295,7 +300,7 @@ static ln_status stack(ln_loader *l, const ln_layer_spec *specs, size_t n_layers
         if (l->spec->cycle_layers > 0)
             ln_cycle_stem(l->spec, i, stem);
         l->stem = l->spec->cycle_layers > 0 ? stem : l->stem;
-        LN_TRY(layer_weights(l, &specs[i], i, w));
+        LN_TRY(layer_weights(l, &specs[i], l->encoder ? i : ln_cycle_stored(l->spec, i), w));
     }
     l->stem = l->spec->cycle_layers > 0 ? NULL : l->stem;
     return LINNET_OK;

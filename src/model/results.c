@@ -61,6 +61,8 @@ void ln_record_logits(recorder *r) {
             .scratch = r->a->rank_scratch,
             .out = r->a->logits,
         };
+    if (r->weights->output_scales != NULL)
+        scale_rows(r, n_rows, r->spec->n_vocab, r->a->logits, r->weights->output_scales);
 }
 
 void ln_record_hidden_states(recorder *r) {

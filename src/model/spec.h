@@ -433,15 +433,20 @@ typedef struct ln_spec {
     /* Two stacks of cycle_layers layers: `cycle_stacks` - 1 runs of the low one, then one of the
      * high one, and all again. A run is counted as layers of its own. 0: none */
     size_t cycle_layers, cycle_stacks;
-    bool has_order;        /* columns of weights may be in another order than activations */
-    bool has_query_scales; /* of some layers, by a table: */
-    bool logs_positions;   /* of logarithms */
-    bool has_mixers;       /* some layers are recurrent */
-    size_t shared_rank;    /* of what layers add to the matrices of blocks that they share; 0: there
-                              are no such blocks */
-    bool adapts_heads;     /* to those of q, k and v, too */
-    bool unit_output;      /* the output's rows count as of length one */
-    struct {               /* of a rank's spec (shard.h) */
+    /* loop_layers layers from loop_begin on run n_loops times, each on the norm of what is there
+     * plus that of what the layers before them gave. A run is counted likewise. 0: none */
+    size_t loop_begin, loop_layers, n_loops;
+    double unit_range, unit_rate; /* nGPT: what stored scales are divided by, and rates multiplied
+                                     with before; 0: the residual stream is another */
+    bool has_order;               /* columns of weights may be in another order than activations */
+    bool has_query_scales;        /* of some layers, by a table: */
+    bool logs_positions;          /* of logarithms */
+    bool has_mixers;              /* some layers are recurrent */
+    size_t shared_rank; /* of what layers add to the matrices of blocks that they share; 0: there
+                           are no such blocks */
+    bool adapts_heads;  /* to those of q, k and v, too */
+    bool unit_output;   /* the output's rows count as of length one */
+    struct {            /* of a rank's spec (shard.h) */
         ln_mesh mesh;
         size_t rank, n; /* of those that divide the layers that it has; n 0: it has them whole */
         const struct ln_spec *whole; /* NULL: there is one rank, and this is its spec */

@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "model/config.h"
 #include "model/family.h"
+#include "model/layers/blend.h"
 #include "model/layers/cycles.h"
 #include "model/layers/eagle_spec.h"
 #include "model/spec_layers.h"
@@ -644,6 +645,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                               &spec->blend_temperature, err));
     }
     spec->scales_residual = spec->family->scales_residual;
+    LN_TRY(ln_spec_read_unit_sphere(config, spec, err));
     if (spec->family->gated_norms)
         LN_TRY(ln_config_need_size(config, (ln_key){"gated_norm_rank", ""}, 1, LN_MAX_DIM,
                                    &spec->norm_gate_rank, err));

@@ -112,7 +112,10 @@ typedef struct ln_layer_weights {
     const float *distance_profiles; /* [n_distances][n_states] */
     const float *q_scales, *state_scales; /* with limits of lengths: [n_heads * k_dim], [n_heads *
                                              n_states] */
-    ln_weight token_sinks;                /* [n_heads][dim] */
+    /* nGPT: [n_heads * k_dim] of queries that are rotated, [n_heads * v_dim] of the output's gate,
+     * [n_hidden] of what gate and up give; or NULL */
+    const float *q_out_scales, *output_gate_scales, *gate_scales, *up_scales;
+    ln_weight token_sinks;                      /* [n_heads][dim] */
     const float *attention_queries, *ffn_query; /* of blocks: [3 or 1][dim] or NULL, [dim] */
     ln_norm key_input_norm, value_input_norm;
     ln_weight key_bias;          /* where values make biases: [n_kv_heads][values of all], */
@@ -195,7 +198,8 @@ typedef struct ln_weights {
     const float *cycle_begin; /* [dim], of a model of cycles, and the norm behind a stack */
     ln_norm cycle_norm;
     ln_norm output_norm;
-    ln_weight output_dense; /* [dim][dim] or absent, with an activation and a norm behind it */
+    const float *output_scales; /* [n_vocab] of logits, or NULL */
+    ln_weight output_dense;     /* [dim][dim] or absent, with an activation and a norm behind it */
     ln_norm output_dense_norm;
     ln_weight embedding_in, output_in; /* [dim][embedded_dim], [embedded_dim][dim] or absent */
     ln_weight output;                  /* [n_vocab][embedded_dim or dim]; the embedding when tied */

@@ -55,6 +55,8 @@ static const struct {
     {"gpt_neox_sequential", "activation"},
     {"doge", "doge"},
     {"doge_window", "doge"},
+    {"dory", "dory"},
+    {"dory_published", "dory"},
     {"gpt_oss_limits", "limits of what gate and up give"},
     {"gptj", "gptj"},
     {"hrm_text", "hrm_text"},

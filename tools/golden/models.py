@@ -136,6 +136,9 @@ def randomize(model: torch.nn.Module) -> None:
                 p.mul_(5.0).add_(1.0)
             if model_type == "doge" and name.endswith(".A"):
                 p.mul_(20.0)
+            if model_type == "dory" and p.ndim == 1 and "proj" not in name:  # near what they begin with
+                near = {"sqk": 0.04, "s_gate": 0.1, "logit_scale": 0.6}.get(name.split(".")[-1], 1.0)
+                p.mul_(5.0 if near == 1.0 else 0.5).add_(near)
             if model_type in ("deepseek_v4", "glm5_next") and name.endswith(("hc.scale", "hc_scale")):
                 p.add_(1.0)
             p.copy_(p.to(torch.bfloat16).float())
@@ -254,8 +257,9 @@ def make(name: str, out: pathlib.Path) -> None:
         assert [generate(model, p) for p in prompts] == [a[0] for a in answers]
     folder = out / name
     model.to(torch.bfloat16).save_pretrained(folder)
-    if name in hybrids.PUBLISHED:
-        hybrids.PUBLISHED[name](folder)
+    published = hybrids.PUBLISHED | variants.PUBLISHED
+    if name in published:
+        published[name](folder)
     golden = {
         "model": name, "family": config.model_type, "encoder_decoder": encoder_decoder,
         "vocab": answers[0][2].shape[1], "prompts": prompts, "greedy": [a[0] for a in answers],

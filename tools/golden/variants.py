@@ -1,7 +1,10 @@
 """Small configurations of the families of 2025 and 2026, for models.py."""
 import importlib
+import pathlib
+import re
 
 import transformers as hf
+from safetensors.torch import load_file, save_file
 
 COMMON = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 SMALL = dict(COMMON, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
@@ -352,6 +355,21 @@ VARIANTS = {
     # biases everywhere, and a head's own width
     "exaone_bias": lambda: hf.AutoConfig.for_model(
         "exaone", **TINY, head_dim=12, attention_bias=True, mlp_bias=True),
+    # four pairs of blocks, of which two run three times; windows of 16
+    "dory": lambda: hf.AutoConfig.for_model(
+        "dory", **dict(TINY, vocab_size=96, num_hidden_layers=4), head_dim=16, sliding_window=16,
+        n_input_layers=1, n_recurrent_layers=2, n_output_layers=1, n_recurrent_loops=3,
+        initializer_range=0.1, ngpt_alpha_init=0.05,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]),
+    # the same with the names of published folders: attention and feed-forwards are layers each
+    "dory_published": lambda: hf.AutoConfig.for_model(
+        "dory", **dict(TINY, vocab_size=48, num_hidden_layers=3, max_position_embeddings=128),
+        head_dim=8, sliding_window=16, n_input_layers=1, n_recurrent_layers=1, n_output_layers=1,
+        initializer_range=0.1, ngpt_alpha_init=0.05,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "full_attention": yarn()}),
     # four residual streams that mix; a window alone, and beside runs of 12 tokens, and the best
     # three of runs of 4 that overlap; the first layer's experts by a table of tokens
     "deepseek_v4": lambda: hf.AutoConfig.for_model(
@@ -595,7 +613,24 @@ VARIANTS = {
 }
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
-SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
+SEEDS = {"deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
          "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3,
          "dots3_note": 1, "glm5_next": 2}
+
+
+def publish_dory(folder: pathlib.Path) -> None:
+    """Names of layers that are one block each."""
+    path = folder / "model.safetensors"
+    tensors = {}
+    for name, tensor in load_file(path).items():
+        found = re.match(r"backbone\.layers\.(\d+)\.(self_attn|mlp|lambda_1|lambda_2)(.*)", name)
+        if found:
+            part = ("self_attn", "mlp", "lambda_1", "lambda_2").index(found[2])
+            block = ("mixer", "mixer", "attn_alpha", "mlp_alpha")[part]
+            name = f"backbone.layers.{2 * int(found[1]) + part % 2}.{block}{found[3]}"
+        tensors[name] = tensor
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+PUBLISHED = {"dory_published": publish_dory}

@@ -4,6 +4,7 @@
 
 #include "model/attention/spec.h"
 #include "model/family.h"
+#include "model/layers/cycles.h"
 
 /* By the layer's base, of which 0 is none and all others are the same; GGUF lists which rotate. */
 static ln_status rotates_by_base(const ln_config *config, const ln_spec *spec, size_t layer,
@@ -168,7 +169,7 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
         return LINNET_OK;
     }
     bool is_named;
-    if (ln_spec_layer_word(config, layer, name, &item, &is_named)) {
+    if (ln_spec_layer_word(config, ln_cycle_stored(spec, layer), name, &item, &is_named)) {
         if (!is_named)
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
                            ln_checkpoint_path(config->checkpoint), name, layer);

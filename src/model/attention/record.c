@@ -127,6 +127,9 @@ static void make_heads(recorder *r, const ln_attention_spec *spec, const ln_laye
     }
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
+    if (w->output_gate_scales != NULL)
+        scale_rows(r, r->batch->n_tokens, w->attention_gate.n_rows, a->output_gate,
+                   w->output_gate_scales);
     ln_record_distances(r, spec, w, x);
     ln_record_lengths(r, spec, w, x);
 }
@@ -157,6 +160,8 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
         .rope = spec->rope >= 0 ? &r->weights->ropes[spec->rope] : NULL,
         .kv = r->layer_kv,
     };
+    if (w->q_out_scales != NULL)
+        scale_rows(r, r->batch->n_tokens, spec->n_heads * spec->k_dim, a->q, w->q_out_scales);
 }
 
 static ln_relative_bias relative_bias(const recorder *r) {

@@ -375,6 +375,18 @@ static void sparse_linear(recorder *r, const ln_ffn_spec *spec, const ln_layer_w
                                                       .out = r->a->hidden};
 }
 
+/* silu(x gate, scaled) * (x up), scaled, by element */
+static void scaled_gate(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                        const float *x) {
+    const ln_activations *a = r->a;
+    size_t n_tokens = r->batch->n_tokens;
+    linear(r, &w->up, x, a->hidden);
+    linear(r, &w->gate, x, a->gated);
+    scale_rows(r, n_tokens, spec->n_hidden, a->gated, w->gate_scales);
+    limit_gate(r, n_tokens, spec->n_hidden, spec->limit, 0.0f, a->hidden);
+    scale_rows(r, n_tokens, spec->n_hidden, a->hidden, w->up_scales);
+}
+
 /* Experts of x beside a dense feed-forward, which join the residual stream behind the next layer.
  * Those that give what they read have a copy of x where the others' results will lie. */
 static void shortcut_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
@@ -425,6 +437,8 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
     }
     if (spec->is_sparse)
         sparse_linear(r, spec, w, x);
+    else if (w->gate_scales != NULL)
+        scaled_gate(r, spec, w, x);
     else
         limited_linear(r, spec, &w->up, spec->gated ? &w->gate : NULL, x, r->a->hidden);
     if (spec->xielu)

@@ -219,6 +219,15 @@ static ln_status read_caps(const ln_config *config, ln_moe_spec *moe, ln_error *
     return LINNET_OK;
 }
 
+/* nGPT scales what gate and up give. */
+static ln_status read_unit_gate(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    ffn->limit = INFINITY; /* gate and up are computed apart */
+    if (ffn->gated && ffn->activation == LN_ACT_SILU)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key hidden_act: scales of gates without SiLU",
+                   ln_checkpoint_path(config->checkpoint));
+}
+
 ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool encoder,
                            ln_ffn_spec *ffn, ln_error *err) {
     const ln_family *family = spec->family;
@@ -233,6 +242,8 @@ ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool en
         LN_TRY(read_limit_before(config, family, ffn, err));
     if (family->caps_swiglu)
         LN_TRY(read_caps(config, &ffn->moe, err));
+    if (family->unit_sphere)
+        LN_TRY(read_unit_gate(config, ffn, err));
     ffn->out_norm = family->sub_norms;
     if (family->dense_hidden_key == NULL || ffn->moe.n_experts > 0)
         return LINNET_OK;

@@ -3,10 +3,55 @@
 #include <stdio.h>
 
 #include "model/family.h"
+#include "model/layers/blend.h"
+
+enum { MAX_CYCLES = 64 };
+
+/* How many layers a key counts, each of which is one block of two that belong together. */
+static ln_status read_blocks(const ln_config *config, const char *key, size_t *n, ln_error *err) {
+    LN_TRY(ln_config_size(config, (ln_key){key, ""}, 0, LN_MAX_LAYERS, n, err));
+    if (*n % 2 == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: %zu blocks are no pairs",
+                   ln_checkpoint_path(config->checkpoint), key, *n);
+}
+
+static ln_status read_loops(const ln_config *config, ln_spec *spec, ln_error *err) {
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    size_t n_before = 8, n_behind = 8, n_layers = spec->n_layers;
+    static const ln_key mode_key = {"recurrent_kv_cache_mode", ""};
+    ln_meta_value mode;
+    spec->n_loops = 2;
+    LN_TRY(read_blocks(config, "n_input_layers", &n_before, err));
+    LN_TRY(read_blocks(config, "n_output_layers", &n_behind, err));
+    LN_TRY(ln_config_size(config, (ln_key){"n_recurrent_loops", ""}, 1, MAX_CYCLES, &spec->n_loops,
+                          err));
+    if (ln_config_find(config, mode_key, &mode, NULL) &&
+        !ln_config_is(config, mode_key, "per_loop"))
+        return ln_fail(
+            err, LINNET_ERR_UNSUPPORTED,
+            "%s: key recurrent_kv_cache_mode: loops that share a cache are not supported", path);
+    spec->loop_begin = n_before;
+    spec->loop_layers = n_before + n_behind < n_layers ? n_layers - n_before - n_behind : 0;
+    size_t claimed = spec->loop_layers;
+    LN_TRY(read_blocks(config, "n_recurrent_layers", &claimed, err));
+    if (spec->loop_layers == 0 || claimed != spec->loop_layers)
+        return ln_fail(
+            err, LINNET_ERR_UNSUPPORTED,
+            "%s: of %zu layers, %zu before and %zu behind those that run %zu times do not "
+            "leave %zu",
+            path, n_layers, n_before, n_behind, spec->n_loops, claimed);
+    spec->n_layers += (spec->n_loops - 1) * spec->loop_layers;
+    if (spec->n_layers <= LN_MAX_LAYERS)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: loops of %zu layers are too many", path,
+                   spec->n_layers);
+}
 
 ln_status ln_spec_read_cycles(const ln_config *config, ln_spec *spec, ln_error *err) {
-    enum { MAX_CYCLES = 64 };
     size_t n_high = 2, n_low = 3, n_layers = spec->n_layers;
+    if (spec->family->loops)
+        return read_loops(config, spec, err);
     if (!spec->family->cycles)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, (ln_key){"H_cycles", ""}, 1, MAX_CYCLES, &n_high, err));
@@ -29,6 +74,8 @@ static bool is_high(const ln_spec *spec, size_t layer) {
 
 ln_status ln_load_cycles(ln_loader *l) {
     ln_weights *w = l->weights;
+    if (l->spec->loop_layers > 0)
+        return ln_load_unit_norm(l, l->spec->dim, &w->cycle_norm);
     if (l->spec->cycle_layers == 0)
         return LINNET_OK;
     w->cycle_norm = (ln_norm){.kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = l->spec->dim};
@@ -36,8 +83,19 @@ ln_status ln_load_cycles(ln_loader *l) {
                           &w->cycle_begin);
 }
 
+size_t ln_cycle_stored(const ln_spec *spec, size_t layer) {
+    size_t n = spec->loop_layers, begin = spec->loop_begin;
+    if (n == 0 || layer < begin)
+        return layer;
+    size_t run = (layer - begin) / n, last = spec->n_loops - 1;
+    return layer - (run < last ? run : last) * n;
+}
+
 size_t ln_cycle_layer(const ln_spec *spec, size_t first, size_t layer) {
     size_t n = spec->cycle_layers;
+    for (size_t i = first; spec->loop_layers > 0 && i < layer; i++)
+        if (ln_cycle_stored(spec, i) == ln_cycle_stored(spec, layer))
+            return i;
     for (size_t i = first; n > 0 && i < layer; i++)
         if (i % n == layer % n && is_high(spec, i) == is_high(spec, layer))
             return i;
@@ -64,9 +122,25 @@ static void add(recorder *r, const float *a, const float *b, bool is_row) {
     };
 }
 
+/* Where a run of a loop begins, x becomes its norm plus that of what the first run began with. */
+static void record_loop(recorder *r, size_t layer) {
+    const ln_spec *spec = r->spec;
+    float *x = r->a->x, *begin = r->a->cycle_high;
+    const ln_norm *unit = &r->weights->cycle_norm;
+    size_t n = spec->loop_layers, end = spec->loop_begin + spec->n_loops * n;
+    if (layer < spec->loop_begin || layer >= end || (layer - spec->loop_begin) % n != 0)
+        return;
+    if (layer == spec->loop_begin)
+        norm(r, unit, x, NULL, begin);
+    norm(r, unit, x, NULL, x);
+    add(r, x, begin, false);
+}
+
 void ln_record_cycle(recorder *r, size_t layer) {
     const ln_activations *a = r->a;
     size_t n = r->spec->cycle_layers;
+    if (r->spec->loop_layers > 0)
+        record_loop(r, layer);
     if (n == 0 || layer % n != 0)
         return;
     if (layer == 0) {

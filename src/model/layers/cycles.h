@@ -1,6 +1,7 @@
 /* Hierarchical reasoning (HRM): a stack of layers that runs often and one that runs seldom, each on
  * the sum of what both gave last, which is normalised. A run's layers are the spec's own, with the
- * weights of the run before. */
+ * weights of the run before. Dory is simpler: layers in the middle run some times, each on the norm
+ * of what is there plus that of what came out of the layers before them. */
 #ifndef LN_MODEL_LAYERS_CYCLES_H
 #define LN_MODEL_LAYERS_CYCLES_H
 
@@ -15,6 +16,8 @@ ln_status ln_spec_read_cycles(const ln_config *config, ln_spec *spec, ln_error *
 ln_status ln_load_cycles(ln_loader *l);
 /* The first layer from `first` on that has a layer's weights: maybe itself. */
 size_t ln_cycle_layer(const ln_spec *spec, size_t first, size_t layer);
+/* The checkpoint's number of a layer, where some run several times. */
+size_t ln_cycle_stored(const ln_spec *spec, size_t layer);
 /* What the names of a layer's tensors begin with. */
 void ln_cycle_stem(const ln_spec *spec, size_t layer, char stem[64]);
 

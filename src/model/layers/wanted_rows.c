@@ -10,7 +10,8 @@ static bool wants_few_rows(const recorder *r, const ln_layer_spec *spec,
     bool is_last =
         !r->encoder && r->weights->end_layer == s->n_layers && (size_t)r->layer + 1 == s->n_layers;
     bool is_one_stream = s->hyper.n == 0 && s->n_streams == 0 && s->lookup_dim == 0 &&
-                         s->cycle_layers == 0 && s->ranks.n == 0 && s->ranks.layers.n == 0;
+                         s->cycle_layers == 0 && s->loop_layers == 0 && s->ranks.n == 0 &&
+                         s->ranks.layers.n == 0;
     bool drafts = s->head != NULL || s->aux_layers.n > 0;
     bool is_plain = spec->mixer.kind != LN_MIXER_SHORT_CONVS &&
                     spec->placement != LN_PLACE_PARALLEL && spec->placement != LN_PLACE_NORMED &&

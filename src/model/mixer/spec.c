@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/family.h"
+#include "model/layers/cycles.h"
 
 /* Of lightning attention's norm, whatever config.json says. */
 #define LIGHTNING_EPS 1e-6f
@@ -398,7 +399,9 @@ static ln_status find_block(const ln_config *config, const ln_family *family, si
             found = strchr(letters, list.string.data[layer]);
     } else if (ln_config_find(config, (ln_key){"layers_block_type|layer_types", ""}, &list, name) &&
                ln_meta_item(&list, layer, &item) && item.kind == LN_META_STRING) {
-        const char *words[] = {family->mixer_word, "full_attention|attention", "mlp", "moe"};
+        const char *attention =
+            family->loops ? "full_attention|sliding_attention" : "full_attention|attention";
+        const char *words[] = {family->mixer_word, attention, "mlp", "moe"};
         for (size_t i = 0; i < 4 && found == NULL; i++)
             if (ln_list_has(words[i], item.string.data, item.string.bytes))
                 found = &letters[i];
@@ -455,7 +458,7 @@ ln_status ln_spec_layer_block(const ln_config *config, const ln_spec *spec, size
         return LINNET_OK;
     if (config->is_gguf)
         return find_gguf_block(config, spec, layer, block, n_hidden, err);
-    return find_block(config, spec->family, layer, block, err);
+    return find_block(config, spec->family, ln_cycle_stored(spec, layer), block, err);
 }
 
 ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,

@@ -366,6 +366,22 @@ static const struct {
     {"../embeddings/nomic_bert", "\"vocab_size\": 64", "\"vocab_size\": 64, \"num_experts\": 0",
      NULL},
     {"qwen3_vl", "\"model_type\": \"qwen3_vl\"", "\"model_type\": \"cosmos3_omni\"", NULL},
+    {"apertus1p5", "\"output_vocab_size\": 48", "\"output_vocab_size\": 61",
+     "key text_config.output_vocab_size is 61"},
+    {"lara_mini", "\"layer_types\"", "\"nothing\"", NULL},
+    {"lara_mini", "\"full_attention\"", "\"sliding_attention\"", NULL},
+    {"lara_mini", "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 4",
+     "linear_attn.in_proj.weight has shape 168 x 32, not 200 x 32"},
+    {"dory", "\"per_loop\"", "\"last_loop\"", "key recurrent_kv_cache_mode"},
+    {"dory", "\"n_input_layers\": 2", "\"n_input_layers\": 1", "key n_input_layers: 1 blocks"},
+    {"dory", "\"n_output_layers\": 2", "\"n_output_layers\": 6", "do not leave 4"},
+    {"dory", "\"n_recurrent_loops\": 3", "\"n_recurrent_loops\": 0", "key n_recurrent_loops is 0"},
+    {"dory", "\"n_recurrent_loops\": 3", "\"n_recurrent_loops\": 1", NULL},
+    {"dory", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "key hidden_act"},
+    {"dory", "\"initializer_range\": 0.1", "\"initializer_range\": 0", "key initializer_range"},
+    {"dory", "\"mlp\"", "\"moe\"", "layer 1 is a mixture of no experts"},
+    {"dory", "\"sliding_attention\",", "\"linear_attention\",", "no known kind for layer 0"},
+    {"dory", "\"layer_types\"", "\"nothing\"", "key layers_block_type has no known kind"},
 };
 
 static void bad_values_are_refused_by_name(void **state) {

@@ -334,6 +334,22 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
     return LINNET_OK;
 }
 
+ln_status ln_load_value_table(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
+                              float (*of)(float), const float **out) {
+    bool is_there;
+    float *values = calloc(n, sizeof *values);
+    *out = NULL;
+    if (values == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a table of weights");
+    ln_status status = ln_load_values(l, role, layer, is_bias, n, values, &is_there);
+    for (size_t i = 0; i < n && of != NULL; i++)
+        values[i] = of(values[i]);
+    if (status == LINNET_OK && is_there)
+        status = ln_load_table(l, values, n, out);
+    free(values);
+    return status;
+}
+
 static bool has_expert_adapters(const ln_loader *l, ln_role role) {
     bool is_expert =
         role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;

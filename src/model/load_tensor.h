@@ -63,6 +63,10 @@ ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_row
  */
 ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
                          float *values, bool *is_there);
+/* The same as a table, each value as `of` makes it (NULL: as it is). *out stays NULL where there is
+ * no tensor. */
+ln_status ln_load_value_table(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
+                              float (*of)(float), const float **out);
 
 /* A matrix of a layer, with its bias. */
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,

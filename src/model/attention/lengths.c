@@ -1,7 +1,5 @@
 #include "model/attention/lengths.h"
 
-#include <stdlib.h>
-
 #include "model/family.h"
 
 /* Added to lengths. */
@@ -22,26 +20,15 @@ ln_status ln_spec_read_lengths(const ln_config *config, ln_attention_spec *atten
     return LINNET_OK;
 }
 
-/* What multiplies each element first, as one row. */
-static ln_status load_scales(ln_loader *l, ln_role role, size_t i, size_t n, const float **out) {
-    bool is_there;
-    float *values = calloc(n, sizeof *values);
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of heads");
-    ln_status status = ln_load_values(l, role, i, false, n, values, &is_there);
-    if (status == LINNET_OK)
-        status = ln_load_table(l, values, n, out);
-    free(values);
-    return status;
-}
-
 ln_status ln_load_lengths(ln_loader *l, size_t i, const ln_attention_spec *spec,
                           ln_layer_weights *w) {
     if (spec->head_limit == 0)
         return LINNET_OK;
-    LN_TRY(load_scales(l, LN_ROLE_Q_SCALES, i, spec->n_heads * spec->k_dim, &w->q_scales));
-    LN_TRY(
-        load_scales(l, LN_ROLE_STATE_SCALES, i, spec->n_heads * spec->n_states, &w->state_scales));
+    /* what multiplies each element first */
+    LN_TRY(ln_load_value_table(l, LN_ROLE_Q_SCALES, i, false, spec->n_heads * spec->k_dim, NULL,
+                               &w->q_scales));
+    LN_TRY(ln_load_value_table(l, LN_ROLE_STATE_SCALES, i, false, spec->n_heads * spec->n_states,
+                               NULL, &w->state_scales));
     return ln_load_matrix(l, LN_ROLE_TOKEN_SINKS, i, spec->n_heads, l->spec->dim, &w->token_sinks);
 }
 

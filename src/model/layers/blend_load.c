@@ -39,19 +39,13 @@ static ln_status read_blend(ln_loader *l, ln_role role, size_t i, const float **
     return status;
 }
 
+static float plus_one(float weight) {
+    return weight + 1.0f;
+}
+
 /* 1 + weights of a norm that multiplies by them before it normalises. */
 static ln_status read_scale(ln_loader *l, ln_role role, size_t i, size_t n, const float **scale) {
-    float *values = calloc(n, sizeof *values);
-    bool is_there;
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
-    ln_status status = ln_load_values(l, role, i, false, n, values, &is_there);
-    for (size_t j = 0; j < n; j++)
-        values[j] += 1.0f;
-    if (status == LINNET_OK)
-        status = ln_load_table(l, values, n, scale);
-    free(values);
-    return status;
+    return ln_load_value_table(l, role, i, false, n, plus_one, scale);
 }
 
 ln_status ln_load_blend(ln_loader *l, const ln_layer_spec *layer, size_t i, ln_layer_weights *w) {

@@ -1,7 +1,5 @@
 #include "model/layers/block_residual.h"
 
-#include <stdlib.h>
-
 #include "model/attention/record.h"
 #include "model/family.h"
 #include "model/ffn/record.h"
@@ -29,16 +27,7 @@ ln_status ln_spec_read_block_residual(const ln_config *config, ln_spec *spec, ln
 
 /* Queries [n][dim]. */
 static ln_status load_queries(ln_loader *l, ln_role role, size_t i, size_t n, const float **out) {
-    size_t n_values = n * l->spec->dim;
-    bool is_there;
-    float *values = calloc(n_values, sizeof *values);
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for queries of blocks");
-    ln_status status = ln_load_values(l, role, i, false, n_values, values, &is_there);
-    if (status == LINNET_OK)
-        status = ln_load_table(l, values, n_values, out);
-    free(values);
-    return status;
+    return ln_load_value_table(l, role, i, false, n * l->spec->dim, NULL, out);
 }
 
 ln_status ln_load_block_residual(ln_loader *l, size_t i, const ln_layer_spec *layer,

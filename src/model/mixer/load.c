@@ -21,23 +21,6 @@ static ln_status load_in(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
     return ln_load_joined(l, roles, n_rows, 3, layer, dim, &w->in);
 }
 
-/* Values that a function of one number makes, as a table. */
-static ln_status load_vector(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
-                             float (*of)(float), const float **out) {
-    bool is_there;
-    float *values = calloc(n, sizeof *values);
-    *out = NULL;
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
-    ln_status status = ln_load_values(l, role, layer, is_bias, n, values, &is_there);
-    for (size_t i = 0; i < n && of != NULL; i++)
-        values[i] = of(values[i]);
-    if (status == LINNET_OK && is_there)
-        status = ln_load_table(l, values, n, out);
-    free(values);
-    return status;
-}
-
 /* What a channel of the convolution is multiplied with before it. */
 static float channel_scale(const ln_mixer_spec *spec, size_t channel) {
     size_t x = spec->n_heads * spec->v_dim, k = spec->n_k_heads * spec->k_dim;
@@ -109,7 +92,7 @@ static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) == NULL)
         return load_taps(l, layer, parts, n_rows, 3, spec, &w->conv);
     LN_TRY(load_taps(l, layer, whole, &n_channels, 1, spec, &w->conv));
-    return load_vector(l, LN_ROLE_MIXER_CONV, layer, true, n_channels, NULL, &w->conv_bias);
+    return ln_load_value_table(l, LN_ROLE_MIXER_CONV, layer, true, n_channels, NULL, &w->conv_bias);
 }
 
 static float exponential(float x) {
@@ -130,9 +113,10 @@ static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spe
     bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF;
     size_t dim = l->spec->dim, n_decays = ln_mixer_state_shape(spec, dim, 0).n_decays;
     float (*change)(float) = !is_gguf ? exponential : spec->bound > 0 ? magnitude : negative;
-    LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->n_heads, change, &w->rate));
-    LN_TRY(load_vector(l, LN_ROLE_MIXER_A_BIAS, layer, false, n_decays, NULL, &w->a_bias));
-    LN_TRY(load_vector(l, LN_ROLE_MIXER_SKIP, layer, false, spec->n_heads, NULL, &w->skip));
+    LN_TRY(
+        ln_load_value_table(l, LN_ROLE_MIXER_RATE, layer, false, spec->n_heads, change, &w->rate));
+    LN_TRY(ln_load_value_table(l, LN_ROLE_MIXER_A_BIAS, layer, false, n_decays, NULL, &w->a_bias));
+    LN_TRY(ln_load_value_table(l, LN_ROLE_MIXER_SKIP, layer, false, spec->n_heads, NULL, &w->skip));
     if (spec->low_rank > 0)
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_A_LOW, layer, spec->low_rank, dim, &w->a_low));
     size_t n_cols = spec->low_rank > 0 ? spec->low_rank : dim;
@@ -193,7 +177,7 @@ static ln_status load_selective(ln_loader *l, size_t layer, const ln_mixer_spec 
                                 ln_mixer_weights *w) {
     size_t rank = spec->low_rank, k = spec->k_dim, v = spec->v_dim;
     LN_TRY(load_rates(l, layer, spec, w));
-    LN_TRY(load_vector(l, LN_ROLE_MIXER_SKIP, layer, false, v, NULL, &w->skip));
+    LN_TRY(ln_load_value_table(l, LN_ROLE_MIXER_SKIP, layer, false, v, NULL, &w->skip));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_A_LOW, layer, rank, v, &w->a_low));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_K, layer, k, v, &w->k));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_Q, layer, k, v, &w->q));
@@ -212,7 +196,8 @@ static ln_status load_lru(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
                           ln_mixer_weights *w) {
     size_t width = spec->v_dim / spec->n_gate_blocks;
     ln_source_shape shape = {spec->n_gate_blocks, width, width};
-    LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->v_dim, lru_rate, &w->rate));
+    LN_TRY(
+        ln_load_value_table(l, LN_ROLE_MIXER_RATE, layer, false, spec->v_dim, lru_rate, &w->rate));
     LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_A, layer, &shape, &w->a_blocks));
     LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_IN_GATE, layer, &shape, &w->in_gate_blocks));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, spec->v_dim, l->spec->dim, &w->gate));
@@ -230,7 +215,7 @@ static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     norm->kind = LN_NORM_RMS;
     norm->eps = spec->norm_eps;
     norm->dim = n;
-    return load_vector(l, LN_ROLE_MIXER_NORM, layer, false, n, NULL, &norm->weight);
+    return ln_load_value_table(l, LN_ROLE_MIXER_NORM, layer, false, n, NULL, &norm->weight);
 }
 
 ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,

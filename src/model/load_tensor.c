@@ -350,6 +350,17 @@ ln_status ln_load_value_table(ln_loader *l, ln_role role, size_t layer, bool is_
     return status;
 }
 
+ln_status ln_load_constant(ln_loader *l, float value, size_t n, const float **out) {
+    float *values = calloc(n, sizeof *values);
+    if (values == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a table of constants");
+    for (size_t i = 0; i < n; i++)
+        values[i] = value;
+    ln_status status = ln_load_table(l, values, n, out);
+    free(values);
+    return status;
+}
+
 static bool has_expert_adapters(const ln_loader *l, ln_role role) {
     bool is_expert =
         role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;

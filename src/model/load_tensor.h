@@ -67,6 +67,8 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
  * no tensor. */
 ln_status ln_load_value_table(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
                               float (*of)(float), const float **out);
+/* n times `value`. */
+ln_status ln_load_constant(ln_loader *l, float value, size_t n, const float **out);
 
 /* A matrix of a layer, with its bias. */
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,

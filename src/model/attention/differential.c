@@ -21,18 +21,6 @@ static ln_status load_lambda(ln_loader *l, size_t layer, ln_role q, ln_role k, s
     return status;
 }
 
-/* A norm without weights, but for a factor. */
-static ln_status load_factor(ln_loader *l, size_t n, double factor, const float **out) {
-    float *values = calloc(n, sizeof *values);
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for differential attention");
-    for (size_t i = 0; i < n; i++)
-        values[i] = (float)factor;
-    ln_status status = ln_load_table(l, values, n, out);
-    free(values);
-    return status;
-}
-
 ln_status ln_load_differential(ln_loader *l, size_t layer, const ln_attention_spec *spec,
                                ln_layer_weights *w) {
     double initial = 0.8 - 0.6 * exp(-0.3 * (double)layer), first, second;
@@ -44,7 +32,7 @@ ln_status ln_load_differential(ln_loader *l, size_t layer, const ln_attention_sp
     LN_TRY(ln_load_table(l, weights, 2, &w->half_weights));
     w->difference_norm =
         (ln_norm){.kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = spec->v_dim};
-    LN_TRY(load_factor(l, spec->v_dim, 1 - initial, &w->difference_norm.weight));
+    LN_TRY(ln_load_constant(l, (float)(1 - initial), spec->v_dim, &w->difference_norm.weight));
     return ln_load_matrix(l, LN_ROLE_O, layer, l->spec->dim, spec->n_heads * spec->k_dim, &w->o);
 }
 

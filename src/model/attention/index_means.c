@@ -1,7 +1,5 @@
 #include "model/attention/index_means.h"
 
-#include <stdlib.h>
-
 enum { MAX_RUN = 1 << 16 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -40,18 +38,6 @@ ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec,
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* n times `value`. */
-static ln_status repeated(ln_loader *l, float value, size_t n, const float **out) {
-    float *values = calloc(n, sizeof *values);
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for an indexer");
-    for (size_t i = 0; i < n; i++)
-        values[i] = value;
-    ln_status status = ln_load_table(l, values, n, out);
-    free(values);
-    return status;
-}
-
 ln_status ln_load_index_means(ln_loader *l, size_t i, const ln_indexer_spec *indexer,
                               ln_layer_weights *w) {
     size_t width = indexer->head_dim, dim = l->spec->dim;
@@ -60,8 +46,8 @@ ln_status ln_load_index_means(ln_loader *l, size_t i, const ln_indexer_spec *ind
     LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_Q_NORM, i, width, &w->index_q_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_NORM, i, width, &w->index_compressor.norm));
     w->index_k_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = width};
-    LN_TRY(repeated(l, 1.0f, indexer->n_heads, &w->index_ones));
-    LN_TRY(repeated(l, 0.0f, indexer->run_tokens * width, &w->index_zeros));
+    LN_TRY(ln_load_constant(l, 1.0f, indexer->n_heads, &w->index_ones));
+    LN_TRY(ln_load_constant(l, 0.0f, indexer->run_tokens * width, &w->index_zeros));
     w->index_compressor.bias = w->index_zeros;
     w->index_zero_norm = (ln_norm){
         .kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = width, .weight = w->index_zeros};

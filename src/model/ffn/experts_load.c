@@ -1,7 +1,5 @@
 #include "model/ffn/experts_load.h"
 
-#include <stdlib.h>
-
 #include "base/checked.h"
 #include "model/family.h"
 #include "model/ffn/hash_routing.h"
@@ -162,12 +160,7 @@ ln_status ln_load_zeros(ln_loader *l) {
     }
     if (n == 0)
         return LINNET_OK;
-    float *values = calloc(n, sizeof *values);
-    if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for zeros");
-    ln_status status = ln_load_table(l, values, n, &l->weights->zeros);
-    free(values);
-    return status;
+    return ln_load_constant(l, 0.0f, n, &l->weights->zeros);
 }
 
 ln_status ln_load_only_experts(ln_loader *l) {

@@ -74,15 +74,11 @@ static float table_value(const ln_spec *spec, const ln_query_scale *log_scale, s
 
 ln_status ln_load_no_tokens(ln_loader *l, size_t n) {
     const float *table;
-    float *zeros = calloc(n, sizeof *zeros);
-    if (zeros == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a row of zeros");
-    ln_status status = ln_load_table(l, zeros, n, &table);
-    free(zeros);
+    ln_status status = ln_load_constant(l, 0.0f, n, &table);
     l->weights->no_tokens = (ln_weight){.dtype = LN_DTYPE_F32,
                                         .n_rows = 1,
                                         .n_cols = n,
-                                        .row_bytes = n * sizeof *zeros,
+                                        .row_bytes = n * sizeof *table,
                                         .data = table};
     return status;
 }

@@ -53,17 +53,6 @@ static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, con
     return status;
 }
 
-static ln_status load_ones(ln_loader *l, size_t n, const float **out) {
-    float *ones = calloc(n, sizeof *ones);
-    if (ones == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
-    for (size_t i = 0; i < n; i++)
-        ones[i] = 1.0f;
-    ln_status status = ln_load_table(l, ones, n, out);
-    free(ones);
-    return status;
-}
-
 /* Whether q has a third of the stored channels, whatever it is wide: transformers saves OLMo Hybrid
  * so, with what is left over in v. */
 static bool are_thirds(const ln_loader *l, size_t layer, size_t n_channels, size_t n_taps) {
@@ -88,7 +77,7 @@ static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec
         n_rows[2] = n_channels - 2 * n_rows[0];
     }
     if (spec->kind == LN_MIXER_LIGHTNING)
-        return load_ones(l, n_channels, &w->conv);
+        return ln_load_constant(l, 1.0f, n_channels, &w->conv);
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) == NULL)
         return load_taps(l, layer, parts, n_rows, 3, spec, &w->conv);
     LN_TRY(load_taps(l, layer, whole, &n_channels, 1, spec, &w->conv));

@@ -113,7 +113,7 @@ void ln_scalar_linear(const ln_op *op, const ln_cpu_worker *worker) {
 }
 
 /* An item is a head of a token. */
-static void embed_ngrams(const ln_op *op, const ln_cpu_worker *worker) {
+static void embed_ngrams(const ln_op *op, const ln_cpu_worker *worker, ln_row_reader read_row) {
     const ln_op_embed *p = &op->embed;
     const ln_ngrams *ngrams = p->ngrams;
     size_t n_heads = ln_ngrams_n_heads(ngrams), n_before = ngrams->n_tokens - 1;
@@ -124,16 +124,16 @@ static void embed_ngrams(const ln_op *op, const ln_cpu_worker *worker) {
         size_t row = ln_ngrams_row(ngrams, op->batch->tokens[token], p->before + token * n_before,
                                    item % n_heads);
         const ln_weight *part = &ngrams->parts[row / ngrams->part_rows];
-        memcpy(p->out + item * dim, load_row(part, row % ngrams->part_rows, worker->scratch),
+        memcpy(p->out + item * dim, read_row(part, row % ngrams->part_rows, worker),
                dim * sizeof *p->out);
     }
 }
 
-void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
+void ln_scalar_embed_by(const ln_op *op, const ln_cpu_worker *worker, ln_row_reader read_row) {
     const ln_op_embed *p = &op->embed;
     const ln_batch *batch = op->batch;
     if (p->ngrams != NULL) {
-        embed_ngrams(op, worker);
+        embed_ngrams(op, worker, read_row);
         return;
     }
     size_t dim = p->table->n_cols;
@@ -143,7 +143,7 @@ void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
         size_t id = (size_t)batch->tokens[token];
         id -= p->is_part ? p->part_begin : 0;
         bool is_there = id < p->table->n_rows;
-        const float *row = load_row(p->table, is_there ? id : 0, worker->scratch);
+        const float *row = read_row(p->table, is_there ? id : 0, worker);
         float *out = p->out + token * dim, scale = is_there || !p->is_part ? p->scale : 0.0f;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * scale;
@@ -151,15 +151,24 @@ void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
             ln_scalar_lora_embedding(op, token, is_there ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
-            row = load_row(p->types, type < p->types->n_rows ? type : 0, worker->scratch);
+            row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);
             for (size_t i = 0; i < dim; i++)
                 out[i] += row[i];
         }
         if (p->learned == NULL)
             continue;
         size_t position = (size_t)batch->positions[token] + p->learned_offset;
-        row = load_row(p->learned, position, worker->scratch);
+        row = read_row(p->learned, position, worker);
         for (size_t i = 0; i < dim; i++)
             out[i] += row[i];
     }
+}
+
+static const float *load_table_row(const ln_weight *table, size_t row,
+                                   const ln_cpu_worker *worker) {
+    return load_row(table, row, worker->scratch);
+}
+
+void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
+    ln_scalar_embed_by(op, worker, load_table_row);
 }

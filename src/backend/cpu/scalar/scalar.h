@@ -50,6 +50,12 @@ float ln_scalar_expand(const ln_adapter_target *target, const float *low, size_t
 /* Adds what the token's adapter, if it has one, makes of the embedding of `id`. */
 void ln_scalar_lora_embedding(const ln_op *op, size_t token, size_t id, float *out);
 
+/* Row `row` of a table as float32: where it lies, or in the worker's scratch. */
+typedef const float *(*ln_row_reader)(const ln_weight *table, size_t row,
+                                      const ln_cpu_worker *worker);
+/* What embed does with the rows of tables, so that all instruction sets walk over tokens alike. */
+void ln_scalar_embed_by(const ln_op *op, const ln_cpu_worker *worker, ln_row_reader read_row);
+
 float ln_scalar_activate(ln_activation activation, float x);
 
 /* out[dim] = norm of x[dim]; may be in place. */

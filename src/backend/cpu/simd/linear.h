@@ -659,56 +659,8 @@ static const float *read_row(const ln_weight *weight, size_t row, const ln_cpu_w
     return scratch;
 }
 
-/* An item is a head of a token. */
-static void embed_ngrams(const ln_op *op, const ln_cpu_worker *worker) {
-    const ln_op_embed *p = &op->embed;
-    const ln_ngrams *ngrams = p->ngrams;
-    size_t n_heads = ln_ngrams_n_heads(ngrams), n_before = ngrams->n_tokens - 1;
-    size_t dim = ngrams->parts[0].n_cols, begin, end;
-    ln_cpu_share(worker, op->batch->n_tokens * n_heads, &begin, &end);
-    for (size_t item = begin; item < end; item++) {
-        size_t token = item / n_heads;
-        size_t row = ln_ngrams_row(ngrams, op->batch->tokens[token], p->before + token * n_before,
-                                   item % n_heads);
-        const ln_weight *part = &ngrams->parts[row / ngrams->part_rows];
-        memcpy(p->out + item * dim, read_row(part, row % ngrams->part_rows, worker),
-               dim * sizeof *p->out);
-    }
-}
-
 static void embed(const ln_op *op, const ln_cpu_worker *worker) {
-    const ln_op_embed *p = &op->embed;
-    const ln_batch *batch = op->batch;
-    if (p->ngrams != NULL) {
-        embed_ngrams(op, worker);
-        return;
-    }
-    size_t dim = p->table->n_cols;
-    size_t begin, end;
-    ln_cpu_share(worker, batch->n_tokens, &begin, &end);
-    for (size_t token = begin; token < end; token++) {
-        size_t id = (size_t)batch->tokens[token];
-        id -= p->is_part ? p->part_begin : 0;
-        bool is_there = id < p->table->n_rows;
-        const float *row = read_row(p->table, is_there ? id : 0, worker);
-        float *out = p->out + token * dim, scale = is_there || !p->is_part ? p->scale : 0.0f;
-        for (size_t i = 0; i < dim; i++)
-            out[i] = row[i] * scale;
-        if (is_there || !p->is_part)
-            ln_scalar_lora_embedding(op, token, is_there ? id : 0, out);
-        if (p->types != NULL) {
-            size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
-            row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);
-            for (size_t i = 0; i < dim; i++)
-                out[i] += row[i];
-        }
-        if (p->learned == NULL)
-            continue;
-        size_t position = (size_t)batch->positions[token] + p->learned_offset;
-        row = read_row(p->learned, position, worker);
-        for (size_t i = 0; i < dim; i++)
-            out[i] += row[i];
-    }
+    ln_scalar_embed_by(op, worker, read_row);
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/host_device.h"
+
 struct ln_weight;
 
 enum { LN_MAX_NGRAM = 8, LN_MAX_NGRAM_HEADS = 64 };
@@ -26,14 +28,14 @@ typedef struct ln_ngrams {
     uint64_t sizes[LN_MAX_NGRAM_HEADS], begins[LN_MAX_NGRAM_HEADS];
 } ln_ngrams;
 
-static inline size_t ln_ngrams_n_heads(const ln_ngrams *n) {
+LN_HOST_DEVICE size_t ln_ngrams_n_heads(const ln_ngrams *n) {
     return (n->n_tokens - 1) * n->heads_per_length;
 }
 
 /* The row of a head. before [n_tokens - 1]: the tokens in front of this one plus one, the nearest
  * first; 0: there is none. */
-static inline size_t ln_ngrams_row(const ln_ngrams *n, int32_t token, const float *before,
-                                   size_t head) {
+LN_HOST_DEVICE size_t ln_ngrams_row(const ln_ngrams *n, int32_t token, const float *before,
+                                    size_t head) {
     uint64_t hash = (uint64_t)token * n->factors[0];
     int ended = 0;
     for (size_t i = 1; i < 2 + head / n->heads_per_length; i++) {

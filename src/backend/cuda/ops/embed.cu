@@ -106,24 +106,11 @@ typedef struct ngram_args {
     float *out;
 } ngram_args;
 
-/* As ln_ngrams_row has it. */
-static __device__ size_t ngram_row(const ln_ngrams &n, int32_t token, const float *before,
-                                   size_t head) {
-    uint64_t hash = (uint64_t)token * n.factors[0];
-    bool ended = false;
-    for (size_t i = 1; i < 2 + head / n.heads_per_length; i++) {
-        int32_t other = (int32_t)before[i - 1] - 1;
-        ended |= other < 0 || other == n.end;
-        hash ^= (uint64_t)(ended ? n.end : other) * n.factors[i];
-    }
-    return (size_t)(n.begins[head] + hash % n.sizes[head]);
-}
-
 static __global__ void embed_ngrams(const __grid_constant__ ngram_args p) {
     const ln_ngrams &n = p.ngrams;
     size_t token = blockIdx.x, head = blockIdx.y;
     ln_pdl_launch_and_wait();
-    size_t row = ngram_row(n, p.tokens[token], p.before + token * (n.n_tokens - 1), head);
+    size_t row = ln_ngrams_row(&n, p.tokens[token], p.before + token * (n.n_tokens - 1), head);
     table t = table_of(&n.device_parts[row / n.part_rows]);
     size_t dim = n.device_parts[0].n_cols;
     float *out = p.out + (token * gridDim.y + head) * dim;

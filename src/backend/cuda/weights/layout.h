@@ -39,6 +39,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "backend/host_device.h"
+
 /* clang-format off */
 /* One row for each layout, from which its traits and dispatch.cuh are made:
  *
@@ -79,13 +81,11 @@ enum { LN_SCALE_BLOCK = 32 }; /* columns of a block scale */
  */
 
 #ifdef __CUDACC__
-#define LN_HOST_DEVICE static __host__ __device__ constexpr
 #define LN_TRAITS(...)                                                                             \
     ln_layout_traits {                                                                             \
         __VA_ARGS__                                                                                \
     }
 #else
-#define LN_HOST_DEVICE static inline
 #define LN_TRAITS(...)                                                                             \
     (ln_layout_traits) {                                                                           \
         __VA_ARGS__                                                                                \

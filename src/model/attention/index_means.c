@@ -1,38 +1,30 @@
 #include "model/attention/index_means.h"
 
-enum { MAX_RUN = 1 << 16 };
+#include "model/attention/index_runs.h"
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
 ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec,
                                    ln_attention_spec *attention, ln_error *err) {
     ln_indexer_spec *indexer = &attention->indexer;
-    size_t budget, n_kv_heads = 1, run;
+    size_t budget, n_kv_heads = 1;
     LN_TRY(ln_config_need_size(config, (ln_key){"indexer_n_heads", ""}, 1, LN_MAX_DIM,
                                &indexer->n_heads, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"indexer_head_dim", ""}, 1, LN_MAX_HEAD_DIM,
                                &indexer->head_dim, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"indexer_budget", ""}, 1, INT32_MAX, &budget, err));
-    LN_TRY(
-        ln_config_need_size(config, (ln_key){"indexer_compress_ratio", ""}, 1, MAX_RUN, &run, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_compress_ratio", ""}, 1, LN_MAX_INDEX_RUN,
+                               &indexer->run_tokens, err));
     LN_TRY(ln_config_size(config, (ln_key){"indexer_kv_heads", ""}, 1, 1, &n_kv_heads, err));
-    if (budget % run != 0)
-        return ln_fail(err, LINNET_ERR_FORMAT,
-                       "%s: indexer_budget %zu is no multiple of indexer_compress_ratio %zu",
-                       ln_checkpoint_path(config->checkpoint), budget, run);
     if (indexer->head_dim < spec->ropes[0].n_dims ||
         indexer->n_heads * indexer->head_dim > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: an indexer of %zu heads of %zu, of which %zu dimensions rotate",
                        ln_checkpoint_path(config->checkpoint), indexer->n_heads, indexer->head_dim,
                        spec->ropes[0].n_dims);
-    indexer->run_tokens = run;
-    indexer->top_k = budget / run;
-    if (indexer->top_k > spec->ctx_tokens / run + 1)
-        indexer->top_k = spec->ctx_tokens / run + 1;
+    LN_TRY(ln_spec_set_index_runs(config, "indexer_compress_ratio", "indexer_budget", budget, spec,
+                                  attention, err));
     spec->n_indexers++;
-    attention->compressor = (ln_compressor_spec){.n_tokens = run, .kv_layer = spec->n_entry_caches};
-    spec->n_entry_caches += ln_compressor_caches(&attention->compressor);
     return LINNET_OK;
 }
 
@@ -56,31 +48,18 @@ ln_status ln_load_index_means(ln_loader *l, size_t i, const ln_indexer_spec *ind
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* The keys of runs that the step completes: with gates of zero, what a compressor gives is the norm
- * of a mean. */
-static void make_keys(recorder *r, const ln_layer_weights *w, const ln_rope *rope, const float *x,
-                      const ln_kv_layer *kv) {
-    const ln_activations *a = r->a;
-    size_t width = w->index_k_norm.dim;
-    precise_linear(r, &w->index_k, x, a->index_k);
-    norm_to_columns(r, &w->index_k_norm, a->index_k, a->entry_rows, 2 * width, 0);
-    norm_to_columns(r, &w->index_zero_norm, a->index_k, a->entry_rows, 2 * width, width);
-    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.k = a->entry_rows, .kv = kv};
-    push(r, LN_OP_COMPRESS)->compress = (ln_op_compress){.rows = kv,
-                                                         .entries = kv + 1,
-                                                         .bias = w->index_compressor.bias,
-                                                         .norm = &w->index_compressor.norm,
-                                                         .rope = rope};
-}
-
-/* Scores are without their positive factor, which does not change their order. */
+/* With gates of zero, what a compressor gives is the norm of a mean. Scores are without their
+ * positive factor, which does not change their order. */
 void ln_record_index_means(recorder *r, const ln_attention_spec *attention,
                            const ln_layer_weights *w, const float *x) {
     const ln_activations *a = r->a;
     const ln_indexer_spec *spec = &attention->indexer;
     const ln_kv_layer *kv = &r->kv[attention->compressor.kv_layer];
     const ln_rope *rope = &r->weights->ropes[attention->rope];
-    make_keys(r, w, rope, x, kv);
+    precise_linear(r, &w->index_k, x, a->index_k);
+    ln_record_index_row(r, &w->index_k_norm, 0);
+    ln_record_index_row(r, &w->index_zero_norm, w->index_k_norm.dim);
+    ln_record_run_keys(r, &w->index_compressor, rope, kv);
     precise_linear(r, &w->index_q, x, a->index_q);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.q = a->index_q,
                                           .n_heads = spec->n_heads,
@@ -97,11 +76,5 @@ void ln_record_index_means(recorder *r, const ln_attention_spec *attention,
                           .x = w->index_ones,
                           .limit = INFINITY,
                           .out = a->index_weights};
-    push(r, LN_OP_INDEX)->index = (ln_op_index){.q = a->index_q,
-                                                .weights = a->index_weights,
-                                                .kv = kv + 1,
-                                                .n_heads = spec->n_heads,
-                                                .top_k = spec->top_k,
-                                                .in_tokens = true,
-                                                .positions = a->indices};
+    ln_record_run_choice(r, spec, kv);
 }

@@ -459,7 +459,5 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
         indexer->kv_layer = spec->n_indexers++;
     if (spec->family->index_runs)
         return ln_spec_read_index_runs(config, spec, attention, err);
-    if (indexer->top_k > spec->ctx_tokens)
-        indexer->top_k = spec->ctx_tokens;
     return LINNET_OK;
 }

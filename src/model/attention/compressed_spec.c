@@ -73,8 +73,6 @@ static ln_status read_indexer(const ln_config *config, const ln_spec *spec,
                                &indexer->n_heads, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", ""}, 1, LN_MAX_DIM,
                                &indexer->head_dim, err));
-    if (indexer->top_k > spec->ctx_tokens)
-        indexer->top_k = spec->ctx_tokens;
     if (indexer->n_heads * indexer->head_dim <= LN_MAX_DIM &&
         indexer->head_dim >= spec->ropes[0].n_dims)
         return LINNET_OK;

@@ -10,8 +10,6 @@ ln_status ln_spec_set_index_runs(const ln_config *config, const char *run_key,
                        ln_checkpoint_path(config->checkpoint), n_tokens_key, n_tokens, run_key,
                        run);
     indexer->top_k = n_tokens / run;
-    if (indexer->top_k > spec->ctx_tokens / run + 1)
-        indexer->top_k = spec->ctx_tokens / run + 1;
     if (indexer->shared)
         return LINNET_OK;
     attention->compressor = (ln_compressor_spec){.n_tokens = run, .kv_layer = spec->n_entry_caches};

@@ -728,6 +728,37 @@ static void some_flags_say_nothing(void **state) {
     }
 }
 
+/* An option may give a model a longer context than the one it declares: what sparse attention
+ * chooses does not shrink to the latter. */
+static void choices_outgrow_a_declared_context(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from;
+        size_t top_k;
+    } cases[] = {
+        {"deepseek_v32", "\"max_position_embeddings\": 512", 16},
+        {"deepseek_v4", "\"max_position_embeddings\": 512", 3},
+        {"glm5_next", "\"max_position_embeddings\": 512", 24 / 4},
+        {"qwen4_exp", "\"max_position_embeddings\": 1024", 24 / 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t most = 0;
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        if (read_edited(cases[i].golden, cases[i].from, "\"max_position_embeddings\": 2", &spec,
+                        &arena, &err) < 0)
+            fail_msg("%s", err.message);
+        assert_int_equal(spec.ctx_tokens, 2);
+        for (size_t layer = 0; layer < spec.n_layers; layer++)
+            if (spec.layers[layer].attention.indexer.top_k > most)
+                most = spec.layers[layer].attention.indexer.top_k;
+        assert_int_equal(most, cases[i].top_k);
+        ln_arena_free(&arena);
+    }
+}
+
 /* The context before it was scaled: all of it where nothing says another. */
 static void original_contexts_are_found(void **state) {
     (void)state;
@@ -1111,6 +1142,7 @@ int main(void) {
         cmocka_unit_test(a_scaling_may_be_a_default),
         cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(some_flags_say_nothing),
+        cmocka_unit_test(choices_outgrow_a_declared_context),
         cmocka_unit_test(original_contexts_are_found),
         cmocka_unit_test(frequencies_are_rounded_as_the_reference_does),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),

@@ -324,10 +324,13 @@ static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream
     int code = map_act<CONFIG>(args.x, n_rows * args.n_tiles, &g.act, &g.aux);
     if (code == 0)
         code = map_parts(CONFIG::LAYOUT, args, CONFIG::TILES, 1, g.weights, &g.gate);
-    for (unsigned i = 0; CONFIG::BOXES && i < args.n_parts && code == 0; i++)
-        code = CONFIG::HAS_IMAGE
-                   ? map_image(args.to, args.n_rows, CONFIG::ROWS / 2, &g.outs[i])
-                   : map_out(args.parts[i].epilogue, args.n_rows, OUT_ROWS, &g.outs[i]);
+    for (unsigned i = 0; CONFIG::BOXES && i < args.n_parts && code == 0; i++) {
+        const ln_epilogue &e = args.parts[i].epilogue;
+        code = CONFIG::HAS_IMAGE ? map_out(args.to.bf16, true, args.to.cols, args.to.cols,
+                                           args.n_rows, CONFIG::ROWS / 2, &g.outs[i])
+                                 : map_out(e.out, false, e.n_out, e.out_stride, args.n_rows,
+                                           OUT_ROWS, &g.outs[i]);
+    }
     if (code != 0)
         return code;
     return launch_persistent<CONFIG>(g, (size_t)count_tiles<CONFIG>(args) * n_ctas, stream);

@@ -39,32 +39,19 @@ static inline int map_matrix(int layout, const uint8_t *data, unsigned n_tiles, 
     return ln_tensor_map(&tensor, map);
 }
 
-/* Results in boxes of `box` rows and LN_WEIGHT_TILE_ROWS columns. */
-static inline int map_out(const ln_epilogue &e, size_t n_rows, unsigned box, CUtensorMap *map) {
+/* Results in boxes of `box` rows and 64 bytes of float32, or 128 of bf16: LN_WEIGHT_TILE_ROWS or 64
+ * columns. */
+static inline int map_out(void *out, bool is_bf16, size_t n_cols, size_t stride, size_t n_rows,
+                          unsigned box, CUtensorMap *map) {
     ln_tensor tensor = {};
-    tensor.data = e.out;
-    tensor.type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_64B;
+    tensor.data = out;
+    tensor.type = is_bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    tensor.swizzle = is_bf16 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
     tensor.n_dims = 2;
-    tensor.dims[0] = e.n_out;
+    tensor.dims[0] = n_cols;
     tensor.dims[1] = n_rows;
-    tensor.strides[0] = e.out_stride * sizeof(float);
-    tensor.box[0] = LN_WEIGHT_TILE_ROWS;
-    tensor.box[1] = box;
-    return ln_tensor_map(&tensor, map);
-}
-
-/* A gate's result as rows of bf16, in boxes of `box` rows and 64 columns. */
-static inline int map_image(const ln_act_view &to, size_t n_rows, unsigned box, CUtensorMap *map) {
-    ln_tensor tensor = {};
-    tensor.data = to.bf16;
-    tensor.type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
-    tensor.n_dims = 2;
-    tensor.dims[0] = to.cols;
-    tensor.dims[1] = n_rows;
-    tensor.strides[0] = to.cols * sizeof(__nv_bfloat16);
-    tensor.box[0] = 64;
+    tensor.strides[0] = stride * (is_bf16 ? sizeof(__nv_bfloat16) : sizeof(float));
+    tensor.box[0] = is_bf16 ? 64 : LN_WEIGHT_TILE_ROWS;
     tensor.box[1] = box;
     return ln_tensor_map(&tensor, map);
 }

@@ -39,24 +39,42 @@ static bool fits(const ln_spec *spec, const ln_backend *backend,
     return weights < available && others <= (available - weights) / 8 * eighths;
 }
 
-static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
-                         const linnet_engine_options *options, ln_engine_plan *plan) {
+/* Sets the context, which tables by position among the weights are as long as. */
+static ln_status set_ctx(const linnet_model *model, const ln_backend *backend, size_t ctx_tokens,
+                         ln_engine_plan *plan, ln_error *err) {
+    const linnet_model *draft = plan->draft.model;
+    plan->ctx_tokens = ctx_tokens;
+    if (!plan->spec.has_query_scales && (draft == NULL || !draft->spec.has_query_scales))
+        return LINNET_OK;
+    return ln_engine_plan_weights(model, backend, plan, err);
+}
+
+static bool ctx_fits(const linnet_model *model, const linnet_engine_options *options,
+                     const ln_backend *backend, size_t ctx_tokens, size_t available,
+                     ln_engine_plan *plan) {
+    return set_ctx(model, backend, ctx_tokens, plan, NULL) == LINNET_OK &&
+           fits(&plan->spec, backend, options, ctx_tokens, available, CTX_EIGHTHS, plan);
+}
+
+ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engine_options *options,
+                                    const ln_backend *backend, ln_engine_plan *plan,
+                                    ln_error *err) {
+    const ln_spec *spec = &plan->spec;
     size_t available = backend->vtable->available_bytes(backend);
     size_t most = spec->ctx_tokens < INT32_MAX ? spec->ctx_tokens : INT32_MAX;
     if (spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < most)
         most = spec->max_ctx_tokens;
-    if (most <= SMALLEST_CHOSEN_CTX ||
-        fits(spec, backend, options, most, available, CTX_EIGHTHS, plan))
-        return most;
+    if (most <= SMALLEST_CHOSEN_CTX || ctx_fits(model, options, backend, most, available, plan))
+        return set_ctx(model, backend, most, plan, err);
     size_t low = SMALLEST_CHOSEN_CTX / CTX_STEP, high = most / CTX_STEP;
     while (low < high) { /* the most steps that fit are in [low, high] */
         size_t middle = high - (high - low) / 2;
-        if (fits(spec, backend, options, middle * CTX_STEP, available, CTX_EIGHTHS, plan))
+        if (ctx_fits(model, options, backend, middle * CTX_STEP, available, plan))
             low = middle;
         else
             high = middle - 1;
     }
-    return low * CTX_STEP;
+    return set_ctx(model, backend, low * CTX_STEP, plan, err);
 }
 
 void ln_engine_plan_choose_steps(const linnet_model *model, const linnet_engine_options *options,
@@ -133,11 +151,8 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
         .max_long_prefills = options->max_long_prefills,
         .long_prefill_tokens = options->long_prefill_tokens,
     };
-    if (plan->ctx_tokens == 0) {
-        plan->ctx_tokens = choose_ctx(&plan->spec, backend, options, plan);
-        if (plan->spec.has_query_scales) /* a table by position is among the weights */
-            LN_TRY(ln_engine_plan_weights(model, backend, plan, err));
-    }
+    if (plan->ctx_tokens == 0)
+        LN_TRY(ln_engine_plan_choose_ctx(model, options, backend, plan, err));
     ln_engine_plan_choose_steps(model, options, backend, plan);
     ln_engine_plan_budget(options, plan);
     return ln_engine_plan_arenas(&plan->spec, backend, plan, err);

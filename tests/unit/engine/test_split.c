@@ -2,6 +2,7 @@
 #include "played_memory.h"
 
 #include "engine/plan/offload.h"
+#include "engine/plan/sizes.h"
 
 static void any_split_gives_the_same_ids(void **state) {
     (void)state;
@@ -177,6 +178,68 @@ static void texts_are_read_in_long_steps(void **state) {
     linnet_model_close(g.model);
 }
 
+/* The least memory with which a context of so many tokens is chosen, from a plan of that. */
+static size_t least_memory(const linnet_engine_options *options, const played_memory *played,
+                           ln_engine_plan *plan) {
+    size_t weights, others = 0;
+    ln_error err = {0};
+    ln_engine_plan_budget(options, plan);
+    assert_int_equal(ln_engine_plan_arenas(&plan->spec, played->backend, plan, &err), LINNET_OK);
+    weights = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes;
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        others += i == LN_ARENA_WEIGHTS ? 0 : plan->bytes[i];
+    return weights + (others + 3) / 4 * 8;
+}
+
+/* The engine reserves what the plan of a chosen context says. */
+static void check_reserved(const golden *g, linnet_engine_options options,
+                           const ln_engine_plan *plan) {
+    size_t total = 0;
+    options.ctx_tokens = plan->ctx_tokens;
+    linnet_memory_plan reserved = {.struct_bytes = sizeof reserved};
+    linnet_engine *engine = engine_on(g, options);
+    linnet_engine_get_memory(engine, &reserved);
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        total += plan->bytes[i];
+    assert_int_equal(total, reserved.total_bytes);
+    linnet_engine_destroy(engine);
+}
+
+/* A chosen context fits to the byte, with the tables by position that are among the weights. */
+static void chosen_contexts_fit_to_the_byte(void **state) {
+    (void)state;
+    static const char *const names[] = {"inkling", "inkling2", "llama"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        golden g;
+        played_memory played;
+        ln_engine_plan plan;
+        ln_error err = {0};
+        golden_open(&g, names[i]);
+        linnet_engine_options options = exact_options(64, 2, 32, 1);
+        options.backend = "cpu";
+        make_played_plan(&g, &options, 0, &played, &plan);
+        plan.on_device = false;
+        plan.spec.ctx_tokens = 1 << 20;
+        for (played_bytes = 48 << 20; played_bytes > 12 << 20; played_bytes -= 10 << 20) {
+            assert_int_equal(
+                ln_engine_plan_choose_ctx(g.model, &options, played.backend, &plan, &err),
+                LINNET_OK);
+            size_t chosen = plan.ctx_tokens, bytes = least_memory(&options, &played, &plan);
+            assert_true(chosen > 512 && chosen < 1 << 20 && bytes <= played_bytes);
+            check_reserved(&g, options, &plan);
+            for (size_t less = 0; less < 2; less++) {
+                played_bytes = bytes - less;
+                assert_int_equal(
+                    ln_engine_plan_choose_ctx(g.model, &options, played.backend, &plan, &err),
+                    LINNET_OK);
+                assert_int_equal(plan.ctx_tokens, chosen - less * 256);
+            }
+        }
+        free_played_plan(&played, &plan);
+        linnet_model_close(g.model);
+    }
+}
+
 static void what_cannot_be_split_is_refused(void **state) {
     (void)state;
     linnet_engine_options options = exact_options(64, 1, 0, 1);
@@ -217,6 +280,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(blocks_of_both_sides_move),
         cmocka_unit_test(as_many_layers_run_there_as_fit),
         cmocka_unit_test(texts_are_read_in_long_steps),
+        cmocka_unit_test(chosen_contexts_fit_to_the_byte),
         cmocka_unit_test(what_cannot_be_split_is_refused),
         cmocka_unit_test(the_cpu_runs_all_without_a_gpu),
     };

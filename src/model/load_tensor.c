@@ -125,6 +125,24 @@ static bool is_of_streams(ln_role role) {
            role == LN_ROLE_FFN_HYPER || role == LN_ROLE_OUTPUT_HYPER;
 }
 
+/* Few rows that make biases and sinks of scores, taps of convolutions and gates of streams. */
+static bool is_small_and_precise(ln_role role) {
+    switch ((int)role) {
+    case LN_ROLE_KEY_BIAS:
+    case LN_ROLE_DISTANCE_STATES:
+    case LN_ROLE_TOKEN_SINKS:
+    case LN_ROLE_K_TAPS:
+    case LN_ROLE_V_TAPS:
+    case LN_ROLE_ATTENTION_HYPER_LOW:
+    case LN_ROLE_ATTENTION_HYPER_GATE:
+    case LN_ROLE_FFN_HYPER_LOW:
+    case LN_ROLE_FFN_HYPER_GATE:
+    case LN_ROLE_OUTPUT_HYPER_LOW:
+    case LN_ROLE_OUTPUT_HYPER_GATE: return true;
+    default: return false;
+    }
+}
+
 /* Matrices that multiply activations; tables and what chooses experts stay as they are. */
 static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
                              size_t n_cols) {
@@ -133,7 +151,7 @@ static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source 
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
         role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING ||
         role == LN_ROLE_NGRAM_EMBEDDING || is_of_router || role == LN_ROLE_SHARED_ROUTER ||
-        is_of_streams(role))
+        is_of_streams(role) || is_small_and_precise(role))
         return;
     l->weights->n_matrices++;
     if (ln_packed_quantize(&source->packed, *l->options.quantize))

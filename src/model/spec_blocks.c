@@ -202,7 +202,8 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                          .normalize = family->normalize_experts,
                          .shared_gate = family->shared_gate};
     bool is_on = true;
-    LN_TRY(ln_config_flag(config, (ln_key){"enable_moe_block|is_moe", ""}, &is_on, err));
+    if (family->experts_flag != NULL)
+        LN_TRY(ln_config_flag(config, (ln_key){family->experts_flag, ""}, &is_on, err));
     if (!is_on)
         return LINNET_OK;
     LN_TRY(ln_config_size(config,

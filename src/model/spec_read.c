@@ -258,8 +258,9 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: the embedding has %zu rows, but vocab_size is %zu",
                        ln_checkpoint_path(config->checkpoint), spec->n_vocab, claimed);
-    LN_TRY(ln_config_size(config, (ln_key){"unpadded_vocab_size|output_vocab_size", ""}, 1,
-                          spec->n_vocab, &unpadded, err));
+    if (spec->family->unpadded_key != NULL)
+        LN_TRY(ln_config_size(config, (ln_key){spec->family->unpadded_key, ""}, 1, spec->n_vocab,
+                              &unpadded, err));
     spec->n_padding = spec->n_vocab - unpadded;
     spec->n_vocab = unpadded;
     return LINNET_OK;

@@ -546,6 +546,31 @@ static void keys_that_do_not_count_are_left(void **state) {
     }
 }
 
+/* Nor do those that other families have. */
+static void keys_of_other_families_are_left(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to;
+        size_t n_experts, n_padding;
+    } cases[] = {
+        {"mixtral", "\"hidden_act\"", "\"is_moe\": false, \"hidden_act\"", 4, 0},
+        {"mixtral", "\"hidden_act\"", "\"enable_moe_block\": false, \"hidden_act\"", 4, 0},
+        {"llama", "\"hidden_act\"", "\"unpadded_vocab_size\": 7, \"hidden_act\"", 0, 0},
+        {"inkling", "\"unpadded_vocab_size\": 91", "\"unpadded_vocab_size\": 7", 6, 96 - 7},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        if (read_edited(cases[i].golden, cases[i].from, cases[i].to, &spec, &arena, &err) < 0)
+            fail_msg("%s", err.message);
+        assert_int_equal(spec.layers[spec.n_layers - 1].ffn.moe.n_experts, cases[i].n_experts);
+        assert_int_equal(spec.n_padding, cases[i].n_padding);
+        ln_arena_free(&arena);
+    }
+}
+
 /* Behind seq_length Qwen 1 scales queries and turns by other angles, unless both are off. */
 static void contexts_end_where_angles_change(void **state) {
     (void)state;
@@ -1136,6 +1161,7 @@ int main(void) {
         cmocka_unit_test(added_scaling_counts),
         cmocka_unit_test(rare_flags_are_heeded),
         cmocka_unit_test(keys_that_do_not_count_are_left),
+        cmocka_unit_test(keys_of_other_families_are_left),
         cmocka_unit_test(contexts_end_where_angles_change),
         cmocka_unit_test(projections_are_read),
         cmocka_unit_test(another_output_is_not_tied),

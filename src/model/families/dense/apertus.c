@@ -28,6 +28,7 @@ const ln_family ln_family_apertus = {
 const ln_family ln_family_apertus1p5 = {
     .name = "apertus1p5",
     .hf_types = "apertus1p5|apertus1p5_text",
+    .unpadded_key = "output_vocab_size",
     .defaults = "rope_theta=12000000|rms_norm_eps=1e-5",
     LN_NO_GATE(LN_ACT_NONE),
     .qk_norm = LN_QK_NORM_HEAD,

@@ -53,6 +53,7 @@ const ln_family ln_family_gemma4 = {
     .window_period = 6,
     .unit_scale = true,
     .normalize_experts = true,
+    .experts_flag = "enable_moe_block",
     .expert_hidden_key = "moe_intermediate_size",
     .by_layer = true,
     .v_norm = true,

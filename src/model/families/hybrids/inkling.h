@@ -42,6 +42,6 @@
     .positions = LN_POSITIONS_NONE, .query_scale = LN_QUERY_SCALE_FLOOR,                           \
     .window = LN_WINDOW_PERIOD, .window_period = 6, .chunk_key = "sliding_window_size",            \
     .by_layer = true, .window_heads = true, .distance_bias = true, .mixer = LN_MIXER_SHORT_CONVS,  \
-    .mixers_beside = true, LN_SIGMOID_ROUTER
+    .mixers_beside = true, .unpadded_key = "unpadded_vocab_size", LN_SIGMOID_ROUTER
 
 #endif

@@ -19,6 +19,7 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_doge = {
     .name = "doge",
     .refused = "is_moe",
+    .experts_flag = "is_moe",
     .qk_norm = LN_QK_NORM_HEAD,
     .window = LN_WINDOW_ALL,
     .key_bias = true,

@@ -82,7 +82,7 @@ static void divide_attention(const divider *d, ln_layer_spec *layer) {
     size_t n_kv = is_latent ? a->n_heads : a->n_kv_heads;
     if (a->n_heads == 0 || n_kv == 0 || a->n_heads % n_kv != 0 || d->attention_block == 0 ||
         a->qk_norm == LN_QK_NORM_FULL || a->out_norm || a->differential || a->n_experts > 0 ||
-        a->compressed.q_latent > 0 || a->has_key_bias || layer->shared.is_there)
+        a->compressed.q_latent > 0 || a->convolved || a->has_key_bias || layer->shared.is_there)
         return;
     size_t rank = ln_mesh_tensor_rank(d->mesh), n_ranks = d->mesh->n_tensor;
     size_t per_kv = a->n_heads / n_kv;

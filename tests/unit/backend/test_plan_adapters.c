@@ -1,4 +1,6 @@
 /* Which linears of rows with adapters take these as one more K split, without a GPU. */
+#include <string.h>
+
 #include "backend/cuda/plan/plan.h"
 #include "backend/cuda/weights/layout.h"
 #include "test.h"
@@ -11,10 +13,13 @@ typedef struct adapted_plan_case {
     size_t n_rows, n_linears, n_runs, low_stride; /* 0: 64, 3, 20, LOW_STRIDE */
     bool has_bias, multiplies, is_precise, has_no_sm90a, has_no_scratch, others_read;
     bool fuses;
+    bool has_workspace; /* of fused kernels */
+    const char *why;    /* what is behind is apart, or NULL: unsaid here */
 } adapted_plan_case;
 
 static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches) {
     static float x[1], out[MAX_OPS], bias[1], low[LN_MAX_LORA_WEIGHTS];
+    static unsigned workspace[1];
     size_t n_rows = c->n_rows > 0 ? c->n_rows : 64, n = c->n_linears > 0 ? c->n_linears : 3;
     const ln_weight weight = {.dtype = LN_DTYPE_BF16,
                               .layout = (uint32_t)(c->layout != 0 ? c->layout : LN_LAYOUT_BF16),
@@ -52,7 +57,8 @@ static ln_cuda_launch plan_first(const adapted_plan_case *c, size_t *n_launches)
     ln_cuda_plan plan = {0};
     const ln_cuda_step step = {.batch = batch,
                                .adapters.most_runs = c->n_runs > 0 ? c->n_runs : 20,
-                               .adapter_scratch = c->has_no_scratch ? NULL : x};
+                               .adapter_scratch = c->has_no_scratch ? NULL : x,
+                               .fused_workspace = c->has_workspace ? workspace : NULL};
     const ln_cuda_target target = {.has_sm90a = !c->has_no_sm90a, .act = {.bytes = 1 << 30}};
     assert_true(ln_cuda_plan_reserve(&plan, MAX_OPS));
     assert_true(ln_cuda_plan_make(&plan, ops, 1 + n, &step, &target));
@@ -94,9 +100,36 @@ static void adapters_are_a_k_split_where_they_can(void **state) {
     }
 }
 
+/* What begins with adapters says why it fuses with nothing behind it. */
+static void reasons_are_those_of_fused_linears_and_norms(void **state) {
+    (void)state;
+    static const adapted_plan_case cases[] = {
+        {.name = "no workspace", .fuses = true, .why = "no fused kernels run here"},
+        {.name = "too many ranks",
+         .low_stride = 128,
+         .n_runs = 40,
+         .fuses = true,
+         .has_workspace = true,
+         .why = "adapters have too many ranks for a fused kernel"},
+        {.name = "other weights",
+         .layout = LN_LAYOUT_INT8,
+         .has_workspace = true,
+         .why = "adapters have a kernel of their own here"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const adapted_plan_case *c = &cases[i];
+        size_t n_launches;
+        ln_cuda_launch first = plan_first(c, &n_launches);
+        if ((first.kind == LN_CUDA_LORA_GEMM) != c->fuses || first.apart == NULL ||
+            strcmp(first.apart, c->why) != 0)
+            fail_msg("%s: kind %d, %s", c->name, (int)first.kind, first.apart);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_are_a_k_split_where_they_can),
+        cmocka_unit_test(reasons_are_those_of_fused_linears_and_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -304,7 +304,10 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     const ln_op *op = &p->ops[at], *next = op + 1;
     size_t n_linears = ln_plan_linears(p, at, false);
     size_t n_next = ln_plan_linears(p, behind(p, at), false);
-    size_t n_lora = ln_plan_lora_linears(p, at, &launch->apart);
+    const char *why_lora = launch->apart;
+    size_t n_lora = ln_plan_lora_linears(p, at, &why_lora);
+    if (n_lora == 0)
+        launch->apart = why_lora;
     if (op->kind == LN_OP_ALL_REDUCE)
         launch->apart = refuses_reduce_norm(p, at);
     if (op->kind == LN_OP_ALL_REDUCE && launch->apart == NULL) {
@@ -355,11 +358,11 @@ static size_t plan_next(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     *launch = (ln_cuda_launch){.kind = LN_CUDA_OP, .first = (uint32_t)at, .n_ops = 1};
     size_t n = ln_plan_decode(p, at, launch);
     const char *why = launch->apart;
-    bool is_small = why == NULL || p->ops[at].kind != LN_OP_LINEAR ||
-                    p->ops[at].linear.n_rows <= 4 || p->step->fused_workspace == NULL;
+    bool is_small = p->ops[at].kind != LN_OP_LINEAR || p->ops[at].linear.n_rows <= 4 ||
+                    p->step->fused_workspace == NULL;
     if (n == 0) {
         n = ln_plan_linear_norm(p, at, launch);
-        if (n == 0)
+        if (n == 0 && why != NULL) /* adapters' first halves begin no fused decode */
             launch->apart = is_small || launch->apart == NULL ? why : launch->apart;
     }
     if (n > 0) {

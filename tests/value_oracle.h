@@ -97,7 +97,7 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
                                                                 : p->dim;
         oracle_span streams = oracle_rows(p->streams, n * p->n_streams, p->dim, p->dim);
         oracle_span written = streams;
-        if (p->function == LN_ROWWISE_ATTEND)
+        if (p->function == LN_ROWWISE_STREAM_ATTENTION)
             written = (oracle_span){NULL, 0};
         return (oracle_spans){.in = {oracle_rows(p->x, n, p->dim, p->dim),
                                      oracle_rows(p->y, n / per_y, of_y, of_y),

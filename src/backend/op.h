@@ -520,12 +520,12 @@ typedef enum ln_rowwise {
     /* Of n_streams streams, with their coefficients [from][to]: streams[to] = y[to] x + sum over
      * `from` of coefs[from][to] streams[from], in place */
     LN_ROWWISE_MIX,
-    /* x at a length of at most `limit`: x min(1, limit / (sqrt(the sum of its squares) + eps)) */
-    LN_ROWWISE_SHORTEN,
+    /* x with an L2 norm of at most `limit`: x min(1, limit / (sqrt(the sum of its squares) + eps)) */
+    LN_ROWWISE_CLIP_NORM,
     /* Attention over the first n_used of n_streams streams, and x behind them, each as its own key
      * and value, normalised: n = s / sqrt(the mean of its squares + eps); the sum of n by a softmax
      * of query . n / sqrt(dim) (block attention residuals) */
-    LN_ROWWISE_ATTEND,
+    LN_ROWWISE_STREAM_ATTENTION,
     /* One number to out: the root of |x . y| / sqrt(dim), at least 1e-3, with the sign of x . y */
     LN_ROWWISE_SIGNED_ROOT
 } ln_rowwise;
@@ -543,9 +543,9 @@ typedef struct ln_op_rowwise {
     float deviations;
     float eps; /* with n_rounds: LN_ROWWISE_SINKHORN, whose x has dim floats in a row */
     size_t n_rounds;
-    float limit;        /* LN_ROWWISE_SHORTEN */
-    size_t n_used;      /* LN_ROWWISE_ATTEND, less than LN_MAX_MIXED */
-    const float *query; /* [dim], a weight: LN_ROWWISE_ATTEND */
+    float limit;        /* LN_ROWWISE_CLIP_NORM */
+    size_t n_used;      /* LN_ROWWISE_STREAM_ATTENTION, less than LN_MAX_MIXED */
+    const float *query; /* [dim], a weight: LN_ROWWISE_STREAM_ATTENTION */
     const float *x;     /* [n_rows][dim] */
     const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */
     const float *coefs; /* [n_rows][n_streams + 1 squared, or not; or n_streams squared] or NULL */

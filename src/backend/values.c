@@ -96,7 +96,7 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_POINTWISE: return (places){{op->pointwise.out}};
     case LN_OP_ROWWISE: {
         const ln_op_rowwise *p = &op->rowwise;
-        return (places){{p->out, p->function == LN_ROWWISE_ATTEND ? NULL : p->streams}};
+        return (places){{p->out, p->function == LN_ROWWISE_STREAM_ATTENTION ? NULL : p->streams}};
     }
     case LN_OP_CONV: return (places){{op->conv.out}};
     case LN_OP_SCAN: return (places){{op->scan.out}};

@@ -634,18 +634,19 @@ static float *run_block_rows(side *s, bool attends, size_t n_rows, size_t n_used
                              const float *streams) {
     const size_t n = n_rows * ROWWISE_DIM;
     ln_batch batch = {.n_tokens = n_rows};
-    ln_op op = {.kind = LN_OP_ROWWISE,
-                .batch = &batch,
-                .rowwise = {.function = attends ? LN_ROWWISE_ATTEND : LN_ROWWISE_SHORTEN,
-                            .n_rows = n_rows,
-                            .dim = ROWWISE_DIM,
-                            .n_streams = N_STREAMS,
-                            .n_used = n_used,
-                            .eps = 1e-6f,
-                            .limit = 4.0f,
-                            .query = put(s, streams, ROWWISE_DIM),
-                            .x = put(s, x, n),
-                            .out = put(s, NULL, n)}};
+    ln_op op = {
+        .kind = LN_OP_ROWWISE,
+        .batch = &batch,
+        .rowwise = {.function = attends ? LN_ROWWISE_STREAM_ATTENTION : LN_ROWWISE_CLIP_NORM,
+                    .n_rows = n_rows,
+                    .dim = ROWWISE_DIM,
+                    .n_streams = N_STREAMS,
+                    .n_used = n_used,
+                    .eps = 1e-6f,
+                    .limit = 4.0f,
+                    .query = put(s, streams, ROWWISE_DIM),
+                    .x = put(s, x, n),
+                    .out = put(s, NULL, n)}};
     op.rowwise.streams = attends ? put(s, streams, n * N_STREAMS) : NULL;
     run_ops(s, &op, 1);
     float *result = get(s, op.rowwise.out, n);

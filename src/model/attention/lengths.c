@@ -33,8 +33,8 @@ ln_status ln_load_lengths(ln_loader *l, size_t i, const ln_attention_spec *spec,
 }
 
 /* Heads of x at a length of at most `limit`. */
-static void shorten(recorder *r, size_t n_heads, size_t dim, float limit, float *x) {
-    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_SHORTEN,
+static void clip_norm(recorder *r, size_t n_heads, size_t dim, float limit, float *x) {
+    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_CLIP_NORM,
                                                       .n_rows = r->batch->n_tokens * n_heads,
                                                       .dim = dim,
                                                       .eps = LENGTH_EPS,
@@ -50,9 +50,9 @@ void ln_record_lengths(recorder *r, const ln_attention_spec *spec, const ln_laye
     if (spec->head_limit == 0)
         return;
     scale_rows(r, n_tokens, spec->n_heads * spec->k_dim, a->q, w->q_scales);
-    shorten(r, spec->n_heads, spec->k_dim, spec->head_limit, a->q);
-    shorten(r, spec->n_kv_heads, spec->k_dim, spec->head_limit, a->k);
+    clip_norm(r, spec->n_heads, spec->k_dim, spec->head_limit, a->q);
+    clip_norm(r, spec->n_kv_heads, spec->k_dim, spec->head_limit, a->k);
     scale_rows(r, n_tokens, spec->n_heads * spec->n_states, a->distance_states, w->state_scales);
-    shorten(r, spec->n_heads, spec->n_states, spec->state_limit, a->distance_states);
+    clip_norm(r, spec->n_heads, spec->n_states, spec->state_limit, a->distance_states);
     precise_linear(r, &w->token_sinks, x, a->token_sinks);
 }

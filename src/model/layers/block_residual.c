@@ -52,8 +52,8 @@ ln_status ln_load_block_residual_end(ln_loader *l) {
 }
 
 /* out = what a query makes of the first n_used blocks and x. */
-static void attend(recorder *r, const float *query, size_t n_used, float *out) {
-    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_ATTEND,
+static void attend_to_streams(recorder *r, const float *query, size_t n_used, float *out) {
+    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_STREAM_ATTENTION,
                                                       .n_rows = r->batch->n_tokens,
                                                       .dim = r->spec->dim,
                                                       .n_streams = r->spec->residual.n_blocks,
@@ -70,7 +70,7 @@ static void attention_input(recorder *r, const ln_layer_weights *w, size_t index
                             const ln_norm *weights, float *out) {
     const float *x = r->a->x;
     if (w->attention_queries != NULL) {
-        attend(r, w->attention_queries + index * r->spec->dim, n_used, out);
+        attend_to_streams(r, w->attention_queries + index * r->spec->dim, n_used, out);
         x = out;
     }
     norm(r, weights, x, NULL, out);
@@ -101,7 +101,7 @@ void ln_record_residual_layer(recorder *r, const ln_layer_spec *spec, const ln_l
     } else {
         ln_record_short_conv_to_stream(r, LN_CONV_ATTENTION);
     }
-    attend(r, w->ffn_query, n_used, a->ffn_normed);
+    attend_to_streams(r, w->ffn_query, n_used, a->ffn_normed);
     norm(r, &w->ffn_norm, a->ffn_normed, NULL, a->ffn_normed);
     ln_record_feed_forward(r, &spec->ffn, w, a->ffn_normed);
     ln_record_short_conv_to_stream(r, LN_CONV_FFN);
@@ -110,5 +110,5 @@ void ln_record_residual_layer(recorder *r, const ln_layer_spec *spec, const ln_l
 
 void ln_record_block_residual_end(recorder *r) {
     if (r->spec->residual.n_blocks > 0)
-        attend(r, r->weights->output_query, r->spec->residual.n_blocks, r->a->x);
+        attend_to_streams(r, r->weights->output_query, r->spec->residual.n_blocks, r->a->x);
 }

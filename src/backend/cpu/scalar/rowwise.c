@@ -117,7 +117,7 @@ static void mix(const ln_op_rowwise *p, size_t row) {
     }
 }
 
-static void shorten(const ln_op_rowwise *p, size_t row) {
+static void clip_norm(const ln_op_rowwise *p, size_t row) {
     const float *x = p->x + row * p->dim;
     float *out = p->out + row * p->dim;
     double squares = (double)mean_square(x, p->dim) * (double)p->dim;
@@ -126,7 +126,7 @@ static void shorten(const ln_op_rowwise *p, size_t row) {
         out[i] = x[i] * factor;
 }
 
-static void attend(const ln_op_rowwise *p, size_t row) {
+static void attend_to_streams(const ln_op_rowwise *p, size_t row) {
     const float *of_row = p->streams + row * p->n_streams * p->dim;
     float weights[LN_MAX_MIXED], inverse[LN_MAX_MIXED], largest = -INFINITY, total = 0.0f;
     float *out = p->out + row * p->dim;
@@ -166,7 +166,7 @@ void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker) {
         [LN_ROWWISE_SPARSE_GATE] = gate_sparsely, [LN_ROWWISE_MATCH] = match_size,
         [LN_ROWWISE_PREDICT] = predict,           [LN_ROWWISE_CORRECT] = correct,
         [LN_ROWWISE_SINKHORN] = balance,          [LN_ROWWISE_MIX] = mix,
-        [LN_ROWWISE_SHORTEN] = shorten,           [LN_ROWWISE_ATTEND] = attend,
+        [LN_ROWWISE_CLIP_NORM] = clip_norm,       [LN_ROWWISE_STREAM_ATTENTION] = attend_to_streams,
         [LN_ROWWISE_SIGNED_ROOT] = signed_root};
     const ln_op_rowwise *p = &op->rowwise;
     size_t begin, end;

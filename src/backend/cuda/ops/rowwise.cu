@@ -108,7 +108,7 @@ static __device__ void mix(const ln_op_rowwise &p, size_t row) {
     }
 }
 
-static __device__ void shorten(const ln_op_rowwise &p, size_t row, float *shared) {
+static __device__ void clip_norm(const ln_op_rowwise &p, size_t row, float *shared) {
     const float *x = p.x + row * p.dim;
     float *out = p.out + row * p.dim;
     float length = sqrtf(mean_square(x, p.dim, 0.0f, shared) * (float)p.dim);
@@ -117,7 +117,7 @@ static __device__ void shorten(const ln_op_rowwise &p, size_t row, float *shared
         out[i] = x[i] * factor;
 }
 
-static __device__ void attend(const ln_op_rowwise &p, size_t row, float *shared) {
+static __device__ void attend_to_streams(const ln_op_rowwise &p, size_t row, float *shared) {
     const float *streams = p.streams + row * p.n_streams * p.dim, *x = p.x + row * p.dim;
     float weights[LN_MAX_MIXED], inverse[LN_MAX_MIXED], largest = -INFINITY, total = 0.0f;
     float *out = p.out + row * p.dim;
@@ -165,8 +165,8 @@ static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     case LN_ROWWISE_CORRECT: correct(p, row); return;
     case LN_ROWWISE_SINKHORN: balance(p, row, shared); return;
     case LN_ROWWISE_MIX: mix(p, row); return;
-    case LN_ROWWISE_SHORTEN: shorten(p, row, shared); return;
-    case LN_ROWWISE_ATTEND: attend(p, row, shared); return;
+    case LN_ROWWISE_CLIP_NORM: clip_norm(p, row, shared); return;
+    case LN_ROWWISE_STREAM_ATTENTION: attend_to_streams(p, row, shared); return;
     case LN_ROWWISE_SIGNED_ROOT: signed_root(p, row, shared); return;
     }
 }

@@ -168,13 +168,13 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
 
 static inline oracle_spans oracle_attention_spans(const ln_op_attention *p, size_t n) {
     size_t width = p->n_heads * p->kv->k_dim, out_width = p->n_heads * p->kv->v_dim;
-    size_t n_states = p->n_heads * p->distance.n_states;
+    size_t n_relative = p->n_heads * p->relative_logits.dim;
     oracle_span none = {NULL, 0};
     return (oracle_spans){
         .in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
                oracle_rows(p->indices, n, p->top_k, p->top_k),
                p->entries != NULL ? oracle_cache(p->entries) : none,
-               oracle_rows(p->distance.states, n, n_states, n_states),
+               oracle_rows(p->relative_logits.queries, n, n_relative, n_relative),
                oracle_rows(p->own_sinks ? p->sinks : NULL, n, p->n_heads, p->n_heads)},
         .out = {oracle_rows(p->out, n, out_width, out_width)}};
 }

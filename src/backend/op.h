@@ -324,13 +324,13 @@ typedef struct ln_relative_bias {
     bool both_ways; /* half of the buckets are for keys ahead of the query */
 } ln_relative_bias;
 
-/* A bias that each head of a query makes by itself: its states times a row for the distance to the
- * key. Nothing from n_distances on, nor for keys ahead. */
-typedef struct ln_distance_bias {
-    const float *states; /* [n_tokens][n_heads * n_states] or NULL: none */
-    const float *table;  /* [n_distances][n_states] */
-    size_t n_states, n_distances;
-} ln_distance_bias;
+/* Relative logits, added to scores: each head of a query has a relative query, times the relative
+ * embedding of the key's distance. Nothing from n_distances on, nor for keys ahead. */
+typedef struct ln_relative_logits {
+    const float *queries; /* [n_tokens][n_heads * dim] or NULL: none */
+    const float *table;   /* [n_distances][dim] */
+    size_t dim, n_distances;
+} ln_relative_logits;
 
 /* Paged attention, over the block tables (MHA, GQA and MQA). Scores are scale * q.k, soft-capped,
  * plus the biases; a token at position p sees positions max(0, p - window + 1) .. p, those from the
@@ -352,7 +352,7 @@ typedef struct ln_op_attention {
     const float *sinks;        /* [n_heads] or NULL: a score without a value; */
     bool own_sinks;            /* [n_tokens][n_heads], each token has its own */
     ln_relative_bias relative;
-    ln_distance_bias distance;
+    ln_relative_logits relative_logits;
     bool sees_all; /* encoders and cross-attention: not causal */
     bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
     /* of latents: what LN_OP_INDEX has chosen, [n_tokens][top_k], counts as all that a token sees;
@@ -369,7 +369,8 @@ typedef struct ln_op_attention {
 
 /* Whether scores are more than a scale of products, soft-capped or not. */
 static inline bool ln_attention_has_bias(const ln_op_attention *p) {
-    return p->alibi_slopes != NULL || p->relative.table != NULL || p->distance.states != NULL;
+    return p->alibi_slopes != NULL || p->relative.table != NULL ||
+           p->relative_logits.queries != NULL;
 }
 
 /* How many positions count where some are chosen of so many. */
@@ -520,7 +521,8 @@ typedef enum ln_rowwise {
     /* Of n_streams streams, with their coefficients [from][to]: streams[to] = y[to] x + sum over
      * `from` of coefs[from][to] streams[from], in place */
     LN_ROWWISE_MIX,
-    /* x with an L2 norm of at most `limit`: x min(1, limit / (sqrt(the sum of its squares) + eps)) */
+    /* x with an L2 norm of at most `limit`: x min(1, limit / (sqrt(the sum of its squares) + eps))
+     */
     LN_ROWWISE_CLIP_NORM,
     /* Attention over the first n_used of n_streams streams, and x behind them, each as its own key
      * and value, normalised: n = s / sqrt(the mean of its squares + eps); the sum of n by a softmax
@@ -710,7 +712,7 @@ enum {
                                 the same of rows */
     LN_IN_INDICES = 2,       /* ATTENTION */
     LN_IN_ENTRIES = 3,       /* ATTENTION: the same of entries */
-    LN_IN_STATES = 4,        /* ATTENTION: of a bias by distance */
+    LN_IN_RELATIVE = 4,      /* ATTENTION: queries of relative logits */
     LN_IN_SINKS = 5,         /* ATTENTION: of each token */
     LN_IN_TAPS = 1,          /* CONV: of each token */
     LN_IN_INDEX_WEIGHTS = 2, /* INDEX, which has q and the cache as attention has them */

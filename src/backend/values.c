@@ -36,8 +36,8 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};
     case LN_OP_ATTENTION: {
         const ln_op_attention *p = &op->attention;
-        return (places){
-            {p->q, NULL, p->indices, NULL, p->distance.states, p->own_sinks ? p->sinks : NULL}};
+        return (places){{p->q, NULL, p->indices, NULL, p->relative_logits.queries,
+                         p->own_sinks ? p->sinks : NULL}};
     }
     case LN_OP_ROUTE: return (places){{op->route.logits}};
     case LN_OP_GROUP: return (places){{op->group.experts}};

@@ -18,7 +18,7 @@ typedef struct widths {
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t turned, head_scales;
     size_t gated, latent_pair;
-    size_t distance_states, n_shared, token_sinks, conv_taps;
+    size_t relative_queries, n_shared, token_sinks, conv_taps;
     size_t entry_rows;
     size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
@@ -128,7 +128,7 @@ static widths widths_of(const ln_spec *spec) {
         }
         grow_tied(&w, a);
         grow_heads(&w, a);
-        grow(&w.distance_states, a->n_heads * a->n_states);
+        grow(&w.relative_queries, a->n_heads * a->relative_dim);
         grow(&w.token_sinks, a->head_limit > 0 ? a->n_heads : 0);
         grow(&w.conv_taps, layer->mixer.dynamic ? a->n_kv_heads * layer->mixer.n_taps : 0);
         grow_indexer(&w, a);
@@ -209,7 +209,7 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     size_t rank = spec->norm_gate_rank;
     a->latent_q = ln_layout_place(layout, memory, w->latent_q, row);
     a->latent_pair = ln_layout_place(layout, memory, w->latent_pair, row);
-    a->distance_states = ln_layout_place(layout, memory, w->distance_states, row);
+    a->relative_queries = ln_layout_place(layout, memory, w->relative_queries, row);
     a->shared_weights = ln_layout_place(layout, memory, w->n_shared, row);
     a->token_sinks = ln_layout_place(layout, memory, w->token_sinks, row);
     a->conv_taps = ln_layout_place(layout, memory, w->conv_taps, row);
@@ -669,7 +669,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
             limits.max_indexed = max_ctx;
         grow(&limits.max_heads, attention->n_heads);
         grow(&limits.max_width, attention->n_heads * head_dim);
-        grow(&limits.max_width, attention->n_heads * attention->n_states);
+        grow(&limits.max_width, attention->n_heads * attention->relative_dim);
         grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);
         grow(&limits.max_state_dim, layer->mixer.k_dim);
         if (!ln_mixer_state_shape(&layer->mixer, spec->dim, 0).selective) /* by a few columns */

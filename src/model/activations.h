@@ -69,7 +69,7 @@ typedef struct ln_activations {
     float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers, and of shared
                                       experts whose gates are limited first */
     float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
-    float *distance_states;        /* [max_tokens][n_heads * n_states] of biases by distance */
+    float *relative_queries;       /* [max_tokens][n_heads * relative_dim] of relative logits */
     float *shared_weights;         /* [max_tokens][n_shared] that the router gives */
     float *token_sinks;            /* [max_tokens][n_heads] */
     float *conv_taps;              /* [max_tokens][n_kv_heads * n_taps] of dynamic ones */

@@ -57,14 +57,14 @@ typedef enum ln_role {
     LN_ROLE_RELATIVE_BIAS, /* layer 0's, for all */
     LN_ROLE_OUTPUT_BIAS,   /* where it does not stand beside the output */
     LN_ROLE_SINKS,
-    LN_ROLE_DISTANCE_STATES,   /* a bias by distance: [n_heads * n_states][dim], */
-    LN_ROLE_DISTANCE_PROFILES, /* and [n_states][n_distances] */
-    LN_ROLE_Q_SCALES,          /* of queries, or before limits of lengths: [n_heads][k_dim], */
-    LN_ROLE_STATE_SCALES,      /* and [n_heads][n_states] of a bias by distance */
-    LN_ROLE_TOKEN_SINKS,       /* [n_heads][dim] */
-    LN_ROLE_ATTENTION_QUERIES, /* block attention residuals: [dim], or [3][dim] for q, k and v, */
-    LN_ROLE_FFN_QUERY,         /* [dim], */
-    LN_ROLE_KEY_INPUT_NORM,    /* and norms of what keys and values read */
+    LN_ROLE_RELATIVE_QUERIES,    /* relative logits: [n_heads * relative_dim][dim], */
+    LN_ROLE_RELATIVE_EMBEDDINGS, /* and [relative_dim][n_distances] */
+    LN_ROLE_Q_SCALES,            /* of queries, or before limits of lengths: [n_heads][k_dim], */
+    LN_ROLE_RELATIVE_SCALES,     /* and [n_heads][relative_dim] of relative queries */
+    LN_ROLE_TOKEN_SINKS,         /* [n_heads][dim] */
+    LN_ROLE_ATTENTION_QUERIES,   /* block attention residuals: [dim], or [3][dim] for q, k and v, */
+    LN_ROLE_FFN_QUERY,           /* [dim], */
+    LN_ROLE_KEY_INPUT_NORM,      /* and norms of what keys and values read */
     LN_ROLE_VALUE_INPUT_NORM,
     LN_ROLE_ATTENTION_ROUTER, /* mixture of attention: queries and outputs have experts */
     LN_ROLE_EXPERT_Q,
@@ -329,8 +329,8 @@ typedef enum ln_query_scale_rule {
     LN_QUERY_SCALE_TABLE, /* those without positions, by a power (Beam) */
     LN_QUERY_SCALE_LOG,   /* each head by scale log(1 + position) + bias */
     LN_QUERY_SCALE_FLOOR  /* those that see all, by 1 + log_scaling_alpha log(max(1, (1 + position)
-                             / log_scaling_n_floor)), where there is such a floor; biases by
-                             distance with them (Inkling) */
+                             / log_scaling_n_floor)), where there is such a floor; relative
+                             logits with them (Inkling) */
 } ln_query_scale_rule;
 
 struct ln_family {
@@ -478,10 +478,10 @@ struct ln_family {
     bool by_layer;        /* layers differ in heads and sizes, by lists or by what they see */
     bool lists_alone;     /* by lists alone */
     bool window_heads;    /* windowed layers have heads of their own number and width (swa_) */
-    bool distance_bias;   /* scores have biases by distance that hidden states make */
+    bool relative_logits; /* scores have relative logits */
     bool divides_by_dim;  /* scores are divided by a head's dimension, not its root */
     bool weighs_shared;   /* the router gives weights of shared experts, too */
-    bool limits_lengths;  /* of heads and a bias's states; and tokens have sinks of their own */
+    bool limits_lengths;  /* of heads and relative queries; and tokens have sinks of their own */
     bool even_convs;      /* short convolutions are divided by the root of how many terms they
                              have; those of layers that see all have taps that tokens add to */
     bool block_residual;  /* blocks of layers attend to the streams of those before */

@@ -129,7 +129,7 @@ static bool is_of_streams(ln_role role) {
 static bool is_small_and_precise(ln_role role) {
     switch ((int)role) {
     case LN_ROLE_KEY_BIAS:
-    case LN_ROLE_DISTANCE_STATES:
+    case LN_ROLE_RELATIVE_QUERIES:
     case LN_ROLE_TOKEN_SINKS:
     case LN_ROLE_K_TAPS:
     case LN_ROLE_V_TAPS:

@@ -109,13 +109,13 @@ typedef struct ln_attention_spec {
     float v_scale;  /* what values are multiplied with */
     float clip;     /* of q, k and v before they rotate: clamp(x, -clip, clip); 0: none */
     ln_query_scale q_scale;
-    bool scales_by_log;           /* q of each head by its scale and bias of what that table has */
-    bool scales_by_table;         /* q by what ln_weights.query_scales has for its position: */
-    ln_query_scale log_scale;     /* 1 + beta log(max(1, (p + offset) / period)); beta 0: another */
-    size_t n_states, n_distances; /* of a bias by distance that hidden states make; 0: none */
-    /* Lengths of heads of q and k, and of a bias's states; with them each token has sinks of its
+    bool scales_by_log;       /* q of each head by its scale and bias of what that table has */
+    bool scales_by_table;     /* q by what ln_weights.query_scales has for its position: */
+    ln_query_scale log_scale; /* 1 + beta log(max(1, (p + offset) / period)); beta 0: another */
+    size_t relative_dim, n_distances; /* of relative logits; 0: none */
+    /* Lengths of heads of q and k, and of relative queries; with them each token has sinks of its
      * own. 0: they are not limited */
-    float head_limit, state_limit;
+    float head_limit, relative_limit;
     size_t window; /* tokens; 0: all */
     size_t chunk;  /* tokens; 0: all */
     ln_qk_norm qk_norm;

@@ -5,9 +5,9 @@
 #include "model/activations.h"
 #include "model/attention/cca.h"
 #include "model/attention/compressed.h"
-#include "model/attention/distances.h"
 #include "model/attention/lengths.h"
 #include "model/attention/pattern.h"
+#include "model/attention/relative_logits.h"
 #include "model/attention/spec.h"
 #include "model/family.h"
 #include "model/ffn/hash_routing.h"
@@ -287,7 +287,7 @@ static ln_status read_entry_groups(const ln_config *config, ln_spec *spec,
     return kv_group_of(config, spec, LN_KV_OWN, 0, &compressor->entry_group, err);
 }
 
-/* What follows from a layer's heads and window: short convolutions, biases by distance. */
+/* What follows from a layer's heads and window: short convolutions, relative logits. */
 static ln_status read_by_heads(const ln_config *config, const ln_spec *spec, size_t window,
                                ln_layer_spec *layer, ln_error *err) {
     ln_spec_size_short_convs(spec->dim, layer);
@@ -295,9 +295,9 @@ static ln_status read_by_heads(const ln_config *config, const ln_spec *spec, siz
     layer->mixer.dynamic = spec->family->even_convs && window == 0;
     if (spec->family->limits_lengths)
         LN_TRY(ln_spec_read_lengths(config, &layer->attention, err));
-    if (!spec->family->distance_bias)
+    if (!spec->family->relative_logits)
         return LINNET_OK;
-    return ln_spec_read_distances(config, window, &layer->attention, err);
+    return ln_spec_read_relative_logits(config, window, &layer->attention, err);
 }
 
 /* What differs from layer to layer: window, rotation, mixture. */

@@ -104,14 +104,14 @@ typedef struct ln_layer_weights {
     ln_weight gate, up, down;                     /* gate: only in gated layers */
     ln_weight attention_router;                   /* mixture of attention: [n_experts][dim], and */
     ln_weight *q_experts, *o_experts; /* [n_experts] each, [n_kv_heads * k_dim][dim] and back */
-    ln_weight *v_pairs;             /* differential attention: [n_kv_heads], each [2 k_dim][dim] */
-    const float *half_weights;      /* [2] of its halves of heads, which are summed; */
-    ln_norm difference_norm;        /* and of what becomes of a pair, [2 k_dim] */
-    const float *sinks;             /* [n_heads] or NULL */
-    ln_weight distance_states;      /* of a bias by distance: [n_heads * n_states][dim], and */
-    const float *distance_profiles; /* [n_distances][n_states] */
-    const float *q_scales, *state_scales; /* with limits of lengths: [n_heads * k_dim], [n_heads *
-                                             n_states] */
+    ln_weight *v_pairs;         /* differential attention: [n_kv_heads], each [2 k_dim][dim] */
+    const float *half_weights;  /* [2] of its halves of heads, which are summed; */
+    ln_norm difference_norm;    /* and of what becomes of a pair, [2 k_dim] */
+    const float *sinks;         /* [n_heads] or NULL */
+    ln_weight relative_queries; /* of relative logits: [n_heads * relative_dim][dim], and */
+    const float *relative_embeddings;        /* [n_distances][relative_dim] */
+    const float *q_scales, *relative_scales; /* with limits of lengths: [n_heads * k_dim], [n_heads
+                                             * relative_dim] */
     /* nGPT: [n_heads * k_dim] of queries that are rotated, [n_heads * v_dim] of the output's gate,
      * [n_hidden] of what gate and up give; or NULL */
     const float *q_out_scales, *output_gate_scales, *gate_scales, *up_scales;

@@ -8,7 +8,7 @@
 /* Two sequences, the first longer than two slices, whose last N_ALONE tokens may be a sequence
  * each. */
 enum { MAX_BLOCKS = 80, N_SLOTS = 640, N_TOKENS = 600, N_FIRST = 540, N_ALONE = 64, BUCKETS = 16 };
-enum { MAX_DISTANCES = 300, MAX_STATES = 16 }; /* of a bias by distance */
+enum { MAX_DISTANCES = 300, MAX_RELATIVE_DIM = 16 }; /* of relative logits */
 /* A sequence of 129 KV splits. */
 enum { N_LONG = 33000, N_LONG_SLOTS = 33024 };
 
@@ -20,16 +20,16 @@ typedef struct attention_case {
     bool alibi, sinks, relative, sees_all, rotates, rotates_all;
     ln_rope_style style;
     ln_qk_norm qk_norm;
-    size_t n_latent;              /* > 0: latent attention, k_dim = v_dim + rope dims */
-    float scale;                  /* 0: one by which scores lie near each other */
-    size_t block;                 /* tokens of a block; 0: 16 */
-    size_t n_states, n_distances; /* of a bias by distance; 0: none */
+    size_t n_latent;                  /* > 0: latent attention, k_dim = v_dim + rope dims */
+    float scale;                      /* 0: one by which scores lie near each other */
+    size_t block;                     /* tokens of a block; 0: 16 */
+    size_t relative_dim, n_distances; /* of relative logits; 0: none */
     bool own_sinks;
 } attention_case;
 
 typedef struct attention_data {
     float *q, *k, *v, *slopes, *sinks, *table, *inv_freq, *q_norm, *k_norm;
-    float *states, *distances, *own_sinks;
+    float *relative, *distances, *own_sinks;
     size_t block, n_blocks; /* tokens of a block, and blocks of a sequence */
     int32_t *tables;        /* [2][n_blocks] */
 } attention_data;
@@ -128,7 +128,7 @@ static placed place(side *s, const attention_case *c, const attention_data *d) {
     p.slopes = put(s, d->slopes, c->n_heads);
     p.sinks = put(s, d->sinks, c->n_heads);
     p.table = put(s, d->table, BUCKETS * c->n_heads);
-    p.distances = put(s, d->distances, (size_t)MAX_DISTANCES * MAX_STATES);
+    p.distances = put(s, d->distances, (size_t)MAX_DISTANCES * MAX_RELATIVE_DIM);
     return p;
 }
 
@@ -183,10 +183,10 @@ static float *record_step(side *s, const attention_case *c, const attention_data
         ops[1].attention.sinks = put_rows(s, st, d->own_sinks, c->n_heads);
         ops[1].attention.own_sinks = true;
     }
-    if (c->n_states > 0)
-        ops[1].attention.distance =
-            (ln_distance_bias){put_rows(s, st, d->states, c->n_heads * c->n_states), p->distances,
-                               c->n_states, c->n_distances};
+    if (c->relative_dim > 0)
+        ops[1].attention.relative_logits =
+            (ln_relative_logits){put_rows(s, st, d->relative, c->n_heads * c->relative_dim),
+                                 p->distances, c->relative_dim, c->n_distances};
     return attended;
 }
 
@@ -290,8 +290,8 @@ static attention_data make_data(const attention_case *c, size_t n_tokens, size_t
                         .slopes = noise_rows(c->n_heads),
                         .sinks = noise_rows(c->n_heads),
                         .table = noise_rows(BUCKETS * c->n_heads),
-                        .states = noise_rows(n_tokens * c->n_heads * c->n_states),
-                        .distances = noise_rows((size_t)MAX_DISTANCES * MAX_STATES),
+                        .relative = noise_rows(n_tokens * c->n_heads * c->relative_dim),
+                        .distances = noise_rows((size_t)MAX_DISTANCES * MAX_RELATIVE_DIM),
                         .own_sinks = noise_rows(n_tokens * c->n_heads),
                         .inv_freq = noise_rows(c->k_dim),
                         .q_norm = noise_rows(c->n_heads * c->k_dim),
@@ -310,7 +310,7 @@ static attention_data make_data(const attention_case *c, size_t n_tokens, size_t
 static void free_data(attention_data *d) {
     free(d->q), free(d->k), free(d->v), free(d->slopes), free(d->sinks), free(d->table);
     free(d->inv_freq), free(d->q_norm), free(d->k_norm), free(d->tables);
-    free(d->states), free(d->distances), free(d->own_sinks);
+    free(d->relative), free(d->distances), free(d->own_sinks);
 }
 
 static void check_attention(const attention_case *c) {
@@ -337,10 +337,10 @@ static const attention_case attention_cases[] = {
     {"odd dims", LN_KV_F32, 6, 3, 12, 20, 17, 0, .rotates = true, .style = LN_ROPE_INTERLEAVED},
     {"sinks", LN_KV_BF16, 2, 2, 40, 33, 190, 2.0f, .sinks = true},
     {"alibi", LN_KV_F16, 4, 4, 16, 80, 0, 0, .alibi = true},
-    {"distances", LN_KV_F32, 6, 2, 16, 16, 0, 0, .n_states = 4, .n_distances = 300},
-    {"distances, window", LN_KV_F32, 6, 3, 24, 24, 48, 0, .n_states = 5, .n_distances = 48},
-    {"distances f16", LN_KV_F16, 12, 2, 64, 64, 0, 0, .n_states = 16, .n_distances = 77},
-    {"distances q8", LN_KV_Q8_0, 4, 4, 128, 128, 0, 0, .n_states = 16, .n_distances = 256},
+    {"distances", LN_KV_F32, 6, 2, 16, 16, 0, 0, .relative_dim = 4, .n_distances = 300},
+    {"distances, window", LN_KV_F32, 6, 3, 24, 24, 48, 0, .relative_dim = 5, .n_distances = 48},
+    {"distances f16", LN_KV_F16, 12, 2, 64, 64, 0, 0, .relative_dim = 16, .n_distances = 77},
+    {"distances q8", LN_KV_Q8_0, 4, 4, 128, 128, 0, 0, .relative_dim = 16, .n_distances = 256},
     {"sinks of tokens", LN_KV_F32, 6, 3, 24, 24, 100, 0, .own_sinks = true},
     {"sinks of tokens f16", LN_KV_F16, 8, 2, 64, 64, 0, 0, .own_sinks = true},
     {"encoder", LN_KV_F32, 4, 4, 16, 16, 0, 0, .relative = true, .sees_all = true},

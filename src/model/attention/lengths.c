@@ -16,7 +16,7 @@ ln_status ln_spec_read_lengths(const ln_config *config, ln_attention_spec *atten
                        ln_checkpoint_path(config->checkpoint),
                        of_heads == 0 ? "qk_l2_clip_threshold" : "rel_l2_clip_threshold");
     attention->head_limit = (float)of_heads;
-    attention->state_limit = (float)of_states;
+    attention->relative_limit = (float)of_states;
     return LINNET_OK;
 }
 
@@ -27,8 +27,8 @@ ln_status ln_load_lengths(ln_loader *l, size_t i, const ln_attention_spec *spec,
     /* what multiplies each element first */
     LN_TRY(ln_load_value_table(l, LN_ROLE_Q_SCALES, i, false, spec->n_heads * spec->k_dim, NULL,
                                &w->q_scales));
-    LN_TRY(ln_load_value_table(l, LN_ROLE_STATE_SCALES, i, false, spec->n_heads * spec->n_states,
-                               NULL, &w->state_scales));
+    LN_TRY(ln_load_value_table(l, LN_ROLE_RELATIVE_SCALES, i, false,
+                               spec->n_heads * spec->relative_dim, NULL, &w->relative_scales));
     return ln_load_matrix(l, LN_ROLE_TOKEN_SINKS, i, spec->n_heads, l->spec->dim, &w->token_sinks);
 }
 
@@ -52,7 +52,8 @@ void ln_record_lengths(recorder *r, const ln_attention_spec *spec, const ln_laye
     scale_rows(r, n_tokens, spec->n_heads * spec->k_dim, a->q, w->q_scales);
     clip_norm(r, spec->n_heads, spec->k_dim, spec->head_limit, a->q);
     clip_norm(r, spec->n_kv_heads, spec->k_dim, spec->head_limit, a->k);
-    scale_rows(r, n_tokens, spec->n_heads * spec->n_states, a->distance_states, w->state_scales);
-    clip_norm(r, spec->n_heads, spec->n_states, spec->state_limit, a->distance_states);
+    scale_rows(r, n_tokens, spec->n_heads * spec->relative_dim, a->relative_queries,
+               w->relative_scales);
+    clip_norm(r, spec->n_heads, spec->relative_dim, spec->relative_limit, a->relative_queries);
     precise_linear(r, &w->token_sinks, x, a->token_sinks);
 }

@@ -1,4 +1,4 @@
-/* Heads of queries, keys and a bias's states of a limited length, and sinks of each token. */
+/* Queries, keys and relative queries whose heads have limited norms, and sinks of each token. */
 #ifndef LN_MODEL_ATTENTION_LENGTHS_H
 #define LN_MODEL_ATTENTION_LENGTHS_H
 

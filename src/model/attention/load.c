@@ -6,12 +6,12 @@
 #include "model/attention/cca.h"
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
-#include "model/attention/distances.h"
 #include "model/attention/index_means.h"
 #include "model/attention/index_runs.h"
 #include "model/attention/key_bias.h"
 #include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
+#include "model/attention/relative_logits.h"
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
 
@@ -169,7 +169,7 @@ ln_status ln_load_attention(ln_loader *l, size_t i, const ln_attention_spec *spe
     if (spec->n_experts > 0)
         return ln_load_attention_mixture(l, i, spec, w);
     LN_TRY(qk_norms(l, i, spec, w));
-    LN_TRY(ln_load_distances(l, i, spec, w));
+    LN_TRY(ln_load_relative_logits(l, i, spec, w));
     LN_TRY(ln_load_lengths(l, i, spec, w));
     if (spec->indexer.top_k > 0)
         LN_TRY(ln_load_index_means(l, i, &spec->indexer, w));

@@ -3,12 +3,12 @@
 #include "model/attention/cca.h"
 #include "model/attention/compressed.h"
 #include "model/attention/differential.h"
-#include "model/attention/distances.h"
 #include "model/attention/index_means.h"
 #include "model/attention/key_bias.h"
 #include "model/attention/latent.h"
 #include "model/attention/lengths.h"
 #include "model/attention/mixture.h"
+#include "model/attention/relative_logits.h"
 #include "model/layers/shared_block.h"
 #include "model/mixer/short_convs.h"
 
@@ -53,8 +53,8 @@ static void norm_and_scale(recorder *r, const ln_attention_spec *spec, const ln_
         *qk_norm = LN_QK_NORM_NONE;
     }
     scale_by_position(r, spec->n_heads * spec->k_dim, a->q);
-    if (spec->n_states > 0)
-        scale_by_position(r, spec->n_heads * spec->n_states, a->distance_states);
+    if (spec->relative_dim > 0)
+        scale_by_position(r, spec->n_heads * spec->relative_dim, a->relative_queries);
 }
 
 static void clamp(recorder *r, float *x, size_t dim, float limit) {
@@ -130,7 +130,7 @@ static void make_heads(recorder *r, const ln_attention_spec *spec, const ln_laye
     if (w->output_gate_scales != NULL)
         scale_rows(r, r->batch->n_tokens, w->attention_gate.n_rows, a->output_gate,
                    w->output_gate_scales);
-    ln_record_distances(r, spec, w, x);
+    ln_record_relative_logits(r, spec, w, x);
     ln_record_lengths(r, spec, w, x);
 }
 
@@ -220,7 +220,7 @@ void ln_record_attention(recorder *r, const ln_attention_spec *spec, const ln_la
         .sinks = spec->head_limit > 0 ? a->token_sinks : w->sinks,
         .own_sinks = spec->head_limit > 0,
         .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
-        .distance = ln_distance_bias_of(r, spec, w),
+        .relative_logits = ln_relative_logits_of(r, spec, w),
         .sees_all = spec->sees_all,
         .indices = spec->indexer.top_k > 0 ? a->indices : NULL,
         .top_k = ln_index_width(spec->indexer.top_k, spec->indexer.run_tokens),

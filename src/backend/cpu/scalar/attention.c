@@ -260,13 +260,13 @@ size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query,
     return first + (bucket < n ? bucket : n - 1);
 }
 
-float ln_scalar_distance_bias(const ln_op_attention *p, const float *q, size_t query, size_t key) {
-    const ln_distance_bias *bias = &p->distance;
+float ln_scalar_relative_logit(const ln_op_attention *p, const float *q, size_t query, size_t key) {
+    const ln_relative_logits *bias = &p->relative_logits;
     size_t head = (size_t)(q - p->q) / p->kv->k_dim; /* of all tokens' */
     if (key > query || query - key >= bias->n_distances)
         return 0.0f;
-    return ln_scalar_dot(bias->states + head * bias->n_states,
-                         bias->table + (query - key) * bias->n_states, bias->n_states);
+    return ln_scalar_dot(bias->queries + head * bias->dim, bias->table + (query - key) * bias->dim,
+                         bias->dim);
 }
 
 float ln_scalar_sink(const ln_op_attention *p, const float *q, size_t head) {
@@ -288,8 +288,8 @@ static float score_of(const attention_row *row, size_t position) {
             p->relative.table[ln_scalar_relative_bucket(&p->relative, row->position, position) *
                                   p->n_heads +
                               row->head];
-    if (p->distance.states != NULL)
-        score += ln_scalar_distance_bias(p, row->q, row->position, position);
+    if (p->relative_logits.queries != NULL)
+        score += ln_scalar_relative_logit(p, row->q, row->position, position);
     return score;
 }
 

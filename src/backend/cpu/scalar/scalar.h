@@ -67,8 +67,8 @@ size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query,
 /* The sink of a head whose query is at `q`. */
 float ln_scalar_sink(const ln_op_attention *p, const float *q, size_t head);
 
-/* The bias by distance of a head whose query is at `q` for keys of one position. */
-float ln_scalar_distance_bias(const ln_op_attention *p, const float *q, size_t query, size_t key);
+/* The relative logit of a head whose query is at `q` for keys of one position. */
+float ln_scalar_relative_logit(const ln_op_attention *p, const float *q, size_t query, size_t key);
 
 /* What qkv does with the heads of a row, so that all instruction sets walk over tokens alike. */
 typedef struct ln_qkv_parts {

@@ -264,8 +264,8 @@ static vf bias_scores(const ln_op_attention *p, const query_row *row, size_t key
             size_t bucket = ln_scalar_relative_bucket(&p->relative, row->position, key + i);
             bias[i] += p->relative.table[bucket * p->n_heads + row->head];
         }
-        if (p->distance.states != NULL)
-            bias[i] += ln_scalar_distance_bias(p, row->q, row->position, key + i);
+        if (p->relative_logits.queries != NULL)
+            bias[i] += ln_scalar_relative_logit(p, row->q, row->position, key + i);
     }
     return vf_add(s, vf_load(bias));
 }

@@ -16,7 +16,7 @@ enum { THREADS = 128, WARPS = THREADS / LN_WARP };
 typedef struct reference_args {
     ln_attention_args a;
     size_t run_tokens; /* in which indices are chosen; 0: one by one */
-    ln_distance_bias distance;
+    ln_relative_logits relative_logits;
     bool own_sinks; /* of each token */
     bool has_entries;
     ln_kv_layer entries;
@@ -48,21 +48,21 @@ static __device__ __forceinline__ size_t cache_row(const token_cache &cache, siz
 /* A head of a token, and its softmax so far. */
 typedef struct attention_row {
     size_t head, position;
-    const float *q;      /* [k_dim] */
-    const float *states; /* of a bias by distance, [n_states] or NULL */
-    float *scores, *acc; /* [LN_KV_SPLIT], [v_dim] */
+    const float *q;        /* [k_dim] */
+    const float *relative; /* the query of relative logits, [dim] or NULL */
+    float *scores, *acc;   /* [LN_KV_SPLIT], [v_dim] */
     float row_max, row_sum;
 } attention_row;
 
-/* The row's bias by distance for a key, by a warp. */
-static __device__ float distance_bias(const ln_distance_bias &p, const attention_row &row,
-                                      size_t key) {
-    if (row.states == NULL || key > row.position || row.position - key >= p.n_distances)
+/* The row's relative logit for a key, by a warp. */
+static __device__ float relative_logit(const ln_relative_logits &p, const attention_row &row,
+                                       size_t key) {
+    if (row.relative == NULL || key > row.position || row.position - key >= p.n_distances)
         return 0.0f;
-    const float *profile = p.table + (row.position - key) * p.n_states;
+    const float *embedding = p.table + (row.position - key) * p.dim;
     float bias = 0.0f;
-    for (size_t i = threadIdx.x % LN_WARP; i < p.n_states; i += LN_WARP)
-        bias = fmaf(row.states[i], profile[i], bias);
+    for (size_t i = threadIdx.x % LN_WARP; i < p.dim; i += LN_WARP)
+        bias = fmaf(row.relative[i], embedding[i], bias);
     return ln_warp_sum(bias);
 }
 
@@ -82,7 +82,7 @@ static __device__ void attend_range(const reference_args &args, const token_cach
             for (size_t k = lane; k < p.kv.k_dim; k += LN_WARP)
                 dot = fmaf(row.q[k], ln_kv_load(cache.keys, at, k), dot);
             dot = ln_warp_sum(dot);
-            float bias = distance_bias(args.distance, row, begin + i);
+            float bias = relative_logit(args.relative_logits, row, begin + i);
             if (lane == 0)
                 scores[i] = ln_finish_score(p, dot, row.head, row.position, begin + i) + bias;
         }
@@ -136,8 +136,8 @@ static __global__ void attend(const __grid_constant__ reference_args args) {
                          q + p.kv.k_dim + LN_KV_SPLIT,
                          p.sinks != NULL ? p.sinks[args.own_sinks ? item : head] : -INFINITY,
                          p.sinks != NULL ? 1.0f : 0.0f};
-    if (args.distance.states != NULL)
-        row.states = args.distance.states + item * args.distance.n_states;
+    if (args.relative_logits.queries != NULL)
+        row.relative = args.relative_logits.queries + item * args.relative_logits.dim;
     for (size_t i = threadIdx.x; i < p.kv.k_dim; i += THREADS)
         q[i] = p.q[item * p.kv.k_dim + i];
     for (size_t i = threadIdx.x; i < p.kv.v_dim; i += THREADS)
@@ -166,7 +166,7 @@ static reference_args make_args(const ln_op_attention *p, const ln_attention_arg
     reference_args args = {};
     args.a = *a;
     args.run_tokens = p->run_tokens;
-    args.distance = p->distance;
+    args.relative_logits = p->relative_logits;
     args.own_sinks = p->own_sinks;
     args.has_entries = p->entries != NULL;
     if (p->entries == NULL)
@@ -192,8 +192,8 @@ int ln_attention_reference(const ln_op_attention *op, const ln_attention_args *a
         part.a.q += done * a->n_heads * k_dim;
         if (args.own_sinks)
             part.a.sinks += done * a->n_heads;
-        if (args.distance.states != NULL)
-            part.distance.states += done * a->n_heads * args.distance.n_states;
+        if (args.relative_logits.queries != NULL)
+            part.relative_logits.queries += done * a->n_heads * args.relative_logits.dim;
         part.a.out += done * a->n_heads * v_dim;
         part.a.positions += done;
         part.a.token_seqs += done;

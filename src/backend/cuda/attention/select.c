@@ -17,7 +17,7 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
     bool has_whole_rows =
         !ln_kv_has_scales(kv->dtype) || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
     return !step->exact && op->indices == NULL && op->entries == NULL &&
-           op->distance.states == NULL && !op->own_sinks && is_power && op->scale > 0.0f &&
+           op->relative_logits.queries == NULL && !op->own_sinks && is_power && op->scale > 0.0f &&
            kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d && kv->v != kv->k &&
            is_size(d) && addresses % 16 == 0 && has_whole_rows;
 }

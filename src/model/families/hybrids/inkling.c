@@ -1,5 +1,5 @@
-/* Inkling: windowed layers with heads of their own and others, without rotations: what hidden
- * states make of learned profiles is added to scores by distance. Short convolutions stand behind
+/* Inkling: windowed layers with heads of their own and others, without rotations, but
+ * with relative logits. Short convolutions stand behind
  * keys and values, attention and feed-forwards. The router weighs shared experts along with those
  * that it chooses. Published folders have names of their own, and rows of gate and up in turn. */
 #include "model/families/hybrids/inkling.h"
@@ -22,8 +22,8 @@ static const ln_binding bindings[] = {
     LN_INKLING_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    LAYER(LN_ROLE_DISTANCE_STATES, "self_attn.r_proj"),
-    BARE(LN_ROLE_DISTANCE_PROFILES, "self_attn.rel_logits_proj.proj"),
+    LAYER(LN_ROLE_RELATIVE_QUERIES, "self_attn.r_proj"),
+    BARE(LN_ROLE_RELATIVE_EMBEDDINGS, "self_attn.rel_logits_proj.proj"),
     LAYER(LN_ROLE_MIXER_CONV_K, "self_attn.k_sconv.conv1d"),
     LAYER(LN_ROLE_MIXER_CONV_V, "self_attn.v_sconv.conv1d"),
     LAYER(LN_ROLE_ATTENTION_CONV, "attn_sconv.conv1d"),

@@ -22,8 +22,8 @@
 #define LN_INKLING_ATTENTION                                                                       \
     LN_BLOCK_NORMS("model.llm.layers.%d.", "attn_norm", "mlp_norm"),                               \
         LN_ATTENTION("model.llm.layers.%d.attn.", "wq_du", "wk_dv", "wv_dv", "wo_ud"),             \
-        LN_INKLING_LAYER(LN_ROLE_DISTANCE_STATES, "attn.wr_du"),                                   \
-        LN_INKLING_BARE(LN_ROLE_DISTANCE_PROFILES, "attn.rel_logits_proj.proj", ),                 \
+        LN_INKLING_LAYER(LN_ROLE_RELATIVE_QUERIES, "attn.wr_du"),                                  \
+        LN_INKLING_BARE(LN_ROLE_RELATIVE_EMBEDDINGS, "attn.rel_logits_proj.proj", ),               \
         LN_INKLING_LAYER(LN_ROLE_MIXER_CONV_K, "attn.k_sconv"),                                    \
         LN_INKLING_LAYER(LN_ROLE_MIXER_CONV_V, "attn.v_sconv"),                                    \
         LN_INKLING_LAYER(LN_ROLE_ATTENTION_CONV, "attn_sconv"),                                    \
@@ -41,7 +41,8 @@
 #define LN_INKLING                                                                                 \
     .positions = LN_POSITIONS_NONE, .query_scale = LN_QUERY_SCALE_FLOOR,                           \
     .window = LN_WINDOW_PERIOD, .window_period = 6, .chunk_key = "sliding_window_size",            \
-    .by_layer = true, .window_heads = true, .distance_bias = true, .mixer = LN_MIXER_SHORT_CONVS,  \
-    .mixers_beside = true, .unpadded_key = "unpadded_vocab_size", LN_SIGMOID_ROUTER
+    .by_layer = true, .window_heads = true, .relative_logits = true,                               \
+    .mixer = LN_MIXER_SHORT_CONVS, .mixers_beside = true, .unpadded_key = "unpadded_vocab_size",   \
+    LN_SIGMOID_ROUTER
 
 #endif

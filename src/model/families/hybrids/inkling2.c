@@ -21,7 +21,7 @@ static const ln_binding bindings[] = {
     LN_INKLING_LAYER(LN_ROLE_ATTENTION_GATE, "attn.gate_attn"),
     LN_INKLING_LAYER(LN_ROLE_TOKEN_SINKS, "attn.attn_sink_proj"),
     LN_INKLING_BARE(LN_ROLE_Q_SCALES, "attn.q_l2_clip.scale", ),
-    LN_INKLING_BARE(LN_ROLE_STATE_SCALES, "attn.rel_l2_clip.scale", ),
+    LN_INKLING_BARE(LN_ROLE_RELATIVE_SCALES, "attn.rel_l2_clip.scale", ),
     LN_INKLING_BARE(LN_ROLE_K_STATIC_TAPS, "attn.k_sconv.static_w", ),
     LN_INKLING_BARE(LN_ROLE_V_STATIC_TAPS, "attn.v_sconv.static_w", ),
     LN_INKLING_BARE(LN_ROLE_K_TAPS, "attn.k_sconv.weight_proj", ),

@@ -184,18 +184,18 @@ typedef enum ln_role {
     LN_ROLE_ATTENTION_NORM_GATE,
     LN_ROLE_FFN_NORM_LOW,
     LN_ROLE_FFN_NORM_GATE,
-    LN_ROLE_ATTENTION_BLEND, /* [dim] of what stays of the residual stream, and joins it */
+    LN_ROLE_ATTENTION_BLEND, /* [dim] of weights of the residual stream and of a block's output */
     LN_ROLE_FFN_BLEND,
     LN_ROLE_EMBEDDING_SHIFT, /* a scaled residual stream, [dim] each: (embedding + shift) scale, */
     LN_ROLE_EMBEDDING_SCALE,
-    LN_ROLE_ATTENTION_STAY_SHIFT, /* then of what stays of it, and of what joins it; */
-    LN_ROLE_ATTENTION_STAY_SCALE,
-    LN_ROLE_ATTENTION_JOIN_SHIFT,
-    LN_ROLE_ATTENTION_JOIN_SCALE,
-    LN_ROLE_FFN_STAY_SHIFT, /* in this order */
-    LN_ROLE_FFN_STAY_SCALE,
-    LN_ROLE_FFN_JOIN_SHIFT,
-    LN_ROLE_FFN_JOIN_SCALE,
+    LN_ROLE_ATTENTION_RESIDUAL_SHIFT, /* then of it, and of a block's output; */
+    LN_ROLE_ATTENTION_RESIDUAL_SCALE,
+    LN_ROLE_ATTENTION_OUTPUT_SHIFT,
+    LN_ROLE_ATTENTION_OUTPUT_SCALE,
+    LN_ROLE_FFN_RESIDUAL_SHIFT, /* in this order */
+    LN_ROLE_FFN_RESIDUAL_SCALE,
+    LN_ROLE_FFN_OUTPUT_SHIFT,
+    LN_ROLE_FFN_OUTPUT_SCALE,
     LN_ROLE_EXPERT_IN_NORM,  /* of what latent experts read, */
     LN_ROLE_EXPERT_OUT_NORM, /* and of what each gives */
     LN_ROLE_ATTENTION_HYPER, /* hyper-connections: what makes weights of all streams, */

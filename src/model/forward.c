@@ -122,17 +122,17 @@ static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *we
 }
 
 /* x scaled, and shifted, by element, where there is something to do it by. */
-static void scale_stream(recorder *r, const float *stays, const float *adds) {
+static void scale_stream(recorder *r, const float *scale, const float *shift) {
     size_t n_tokens = r->batch->n_tokens, dim = r->spec->dim;
-    if (stays != NULL)
-        scale_rows(r, n_tokens, dim, r->a->x, stays);
-    if (adds != NULL)
+    if (scale != NULL)
+        scale_rows(r, n_tokens, dim, r->a->x, scale);
+    if (shift != NULL)
         push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){.function = LN_POINTWISE_ADD,
                                                                 .n_rows = n_tokens,
                                                                 .dim = dim,
                                                                 .n_gates = dim,
                                                                 .x = r->a->x,
-                                                                .gate = adds,
+                                                                .gate = shift,
                                                                 .one_gate = true,
                                                                 .scale = 1.0f,
                                                                 .out = r->a->x};
@@ -140,10 +140,10 @@ static void scale_stream(recorder *r, const float *stays, const float *adds) {
 
 /* Where blocks read the norm of x and add to it, x becomes what stays of the norm; where x is
  * weighed or scaled, what stays of it. */
-static void keep(recorder *r, const ln_norm *weights, const float *stays, const float *adds) {
+static void keep(recorder *r, const ln_norm *weights, const float *scale, const float *shift) {
     if (weights->dim > 0)
         norm(r, weights, r->a->x, NULL, r->a->x);
-    scale_stream(r, stays, adds);
+    scale_stream(r, scale, shift);
 }
 
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
@@ -162,7 +162,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     const float *mixer_x = x;
     if (w->mixer.in_norm.dim > 0)
         mixer_x = pre_norm(r, &w->mixer.in_norm, r->a->ffn_normed);
-    keep(r, &w->attention_kept, w->attention_stays, w->attention_adds);
+    keep(r, &w->attention_kept, w->attention_residual_scale, w->attention_residual_shift);
     bool convolves = ln_has_short_convs(&spec->mixer);
     r->apart = convolves ? r->a->conv_in : NULL;
     if (spec->attention.n_heads > 0)
@@ -185,7 +185,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
         gate_norm(r, &w->ffn_norm_low, &w->ffn_norm_gate, r->a->ffn_normed);
-        keep(r, &w->ffn_kept, w->ffn_stays, w->ffn_adds);
+        keep(r, &w->ffn_kept, w->ffn_residual_scale, w->ffn_residual_shift);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         if (convolves)
             ln_record_short_conv_to_stream(r, LN_CONV_FFN);
@@ -330,7 +330,8 @@ static void eagle_input(recorder *r, const ln_head_input *in) {
     embed(r);
     norm_to_pairs(r, &w->head.token_norm, a->x, 0);
     norm_to_pairs(r, &w->head.hidden_norm, a->normed, r->spec->dim);
-    norm(r, r->spec->eagle.norm_stays ? &w->head.hidden_norm : &w->copy, a->normed, NULL, a->x);
+    norm(r, r->spec->eagle.norm_before_residual ? &w->head.hidden_norm : &w->copy, a->normed, NULL,
+         a->x);
 }
 
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
@@ -379,7 +380,7 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                   .ops = ops};
     if (weights->first_layer == 0) {
         embed(&r);
-        scale_stream(&r, weights->embedding_stays, weights->embedding_adds);
+        scale_stream(&r, weights->embedding_scales, weights->embedding_shifts);
         ln_record_lookup(&r);
         ln_record_altup_begin(&r);
     }

@@ -349,10 +349,10 @@ typedef struct ln_aux_layers {
  * the tokens that it can draft. */
 typedef struct ln_eagle_spec {
     bool is_head;
-    bool norm_stays;          /* the residual stream begins behind the norm of hidden states */
-    size_t model_dim;         /* of the model that it drafts for */
-    size_t n_embedded;        /* rows of its own embedding; 0: it has none and uses the model's */
-    ln_aux_layers aux_layers; /* n 0: the usual three */
+    bool norm_before_residual; /* the residual stream begins behind the norm of hidden states */
+    size_t model_dim;          /* of the model that it drafts for */
+    size_t n_embedded;         /* rows of its own embedding; 0: it has none and uses the model's */
+    ln_aux_layers aux_layers;  /* n 0: the usual three */
 } ln_eagle_spec;
 
 typedef struct ln_spec {

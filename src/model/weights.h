@@ -86,10 +86,10 @@ typedef struct ln_layer_weights {
     ln_norm ffn_norm, ffn_post_norm;
     /* [dim], where the residual stream is weighed, or NULL: what stays of it, and what norms behind
      * the feed-forward [dim] and experts [n_latent] multiply first */
-    const float *attention_stays, *ffn_stays, *ffn_post_scale, *expert_post_scale;
+    const float *attention_residual_scale, *ffn_residual_scale, *ffn_post_scale, *expert_post_scale;
     /* [dim], of a scaled residual stream, or NULL: what it has added besides, and what attention's
      * output is multiplied with */
-    const float *attention_adds, *ffn_adds, *attention_post_scale;
+    const float *attention_residual_shift, *ffn_residual_shift, *attention_post_scale;
     ln_norm head_norm;                       /* of heads of attention's output; dim 0: none */
     ln_norm expert_in_norm, expert_out_norm; /* of latent experts; dim 0: none */
     ln_norm attention_kept, ffn_kept; /* of LN_PLACE_NORMED: these norms times what stays of them */
@@ -109,9 +109,9 @@ typedef struct ln_layer_weights {
     ln_norm difference_norm;    /* and of what becomes of a pair, [2 k_dim] */
     const float *sinks;         /* [n_heads] or NULL */
     ln_weight relative_queries; /* of relative logits: [n_heads * relative_dim][dim], and */
-    const float *relative_embeddings;        /* [n_distances][relative_dim] */
-    const float *q_scales, *relative_scales; /* with limits of lengths: [n_heads * k_dim], [n_heads
-                                             * relative_dim] */
+    const float *relative_embeddings; /* [n_distances][relative_dim] */
+    /* with limits of lengths: [n_heads * k_dim], [n_heads * relative_dim] */
+    const float *q_scales, *relative_scales;
     /* nGPT: [n_heads * k_dim] of queries that are rotated, [n_heads * v_dim] of the output's gate,
      * [n_hidden] of what gate and up give; or NULL */
     const float *q_out_scales, *output_gate_scales, *gate_scales, *up_scales;
@@ -185,7 +185,7 @@ typedef struct ln_weights {
     const float *query_bias_row, *key_bias_row;
     /* [dim], of a scaled residual stream: what the embedding is multiplied with, and what is added
      */
-    const float *embedding_stays, *embedding_adds;
+    const float *embedding_scales, *embedding_shifts;
     ln_weight embedding;                /* [n_vocab][dim] */
     ln_weight learned_positions;        /* [n_learned][dim] or absent */
     ln_weight token_types;              /* [n_types][dim] or absent */

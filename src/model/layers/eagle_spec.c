@@ -62,7 +62,8 @@ ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *e
     if (spec->n_layers != 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a head of %zu layers is not supported",
                        ln_checkpoint_path(config->checkpoint), spec->n_layers);
-    LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_residual", ""}, &eagle->norm_stays, err));
+    LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_residual", ""},
+                          &eagle->norm_before_residual, err));
     LN_TRY(read_aux_layers(config, "eagle_aux_hidden_state_layer_ids", 0, &eagle->aux_layers, err));
     /* ModelOpt counts what a layer gives */
     LN_TRY(read_aux_layers(config, "eagle_config.eagle_aux_hidden_state_layer_ids", 1,

@@ -20,29 +20,30 @@ static bool scales_all(const ln_loader *l) {
 }
 
 /* What stays of a block's input, where nothing else is scaled. */
-static ln_status load_stays(ln_loader *l, ln_role role, size_t layer, const float **stays) {
+static ln_status load_residual_scale(ln_loader *l, ln_role role, size_t layer,
+                                     const float **scale) {
     ln_tensor_id id = {.role = role, .layer = layer};
-    return ln_load_vector(l, id, l->spec->dim, stays);
+    return ln_load_vector(l, id, l->spec->dim, scale);
 }
 
 /* A block's four vectors; stays and adds become what x is multiplied with, and what is added. */
-static ln_status load_block(ln_loader *l, ln_role first, size_t layer, const float **stays,
-                            const float **adds, const float **joins) {
+static ln_status load_block(ln_loader *l, ln_role first, size_t layer, const float **scale,
+                            const float **shift, const float **out_scale) {
     size_t dim = l->spec->dim;
     float *v = calloc(dim, 4 * sizeof *v);
     if (v == NULL)
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of a residual stream");
-    const float *stay_shift = v, *stay_scale = v + dim, *join_shift = v + 2 * dim;
-    float *join_scale = v + 3 * dim;
+    const float *residual_shift = v, *residual_scale = v + dim, *output_shift = v + 2 * dim;
+    float *output_scale = v + 3 * dim;
     ln_status status = read_vectors(l, first, 4, layer, v);
     if (status == LINNET_OK)
-        status = ln_load_table(l, stay_scale, dim, stays);
+        status = ln_load_table(l, residual_scale, dim, scale);
     if (status == LINNET_OK)
-        status = ln_load_table(l, join_scale, dim, joins);
+        status = ln_load_table(l, output_scale, dim, out_scale);
     for (size_t i = 0; i < dim; i++)
-        v[i] = stay_shift[i] * stay_scale[i] + join_shift[i] * join_scale[i];
+        v[i] = residual_shift[i] * residual_scale[i] + output_shift[i] * output_scale[i];
     if (status == LINNET_OK)
-        status = ln_load_table(l, v, dim, adds);
+        status = ln_load_table(l, v, dim, shift);
     free(v);
     return status;
 }
@@ -51,13 +52,14 @@ ln_status ln_load_residual_scales(ln_loader *l, size_t layer, ln_layer_weights *
     if (!l->spec->scales_residual)
         return LINNET_OK;
     if (!scales_all(l)) {
-        LN_TRY(load_stays(l, LN_ROLE_ATTENTION_STAY_SCALE, layer, &w->attention_stays));
-        return load_stays(l, LN_ROLE_FFN_STAY_SCALE, layer, &w->ffn_stays);
+        LN_TRY(load_residual_scale(l, LN_ROLE_ATTENTION_RESIDUAL_SCALE, layer,
+                                   &w->attention_residual_scale));
+        return load_residual_scale(l, LN_ROLE_FFN_RESIDUAL_SCALE, layer, &w->ffn_residual_scale);
     }
-    LN_TRY(load_block(l, LN_ROLE_ATTENTION_STAY_SHIFT, layer, &w->attention_stays,
-                      &w->attention_adds, &w->attention_post_scale));
-    LN_TRY(load_block(l, LN_ROLE_FFN_STAY_SHIFT, layer, &w->ffn_stays, &w->ffn_adds,
-                      &w->ffn_post_scale));
+    LN_TRY(load_block(l, LN_ROLE_ATTENTION_RESIDUAL_SHIFT, layer, &w->attention_residual_scale,
+                      &w->attention_residual_shift, &w->attention_post_scale));
+    LN_TRY(load_block(l, LN_ROLE_FFN_RESIDUAL_SHIFT, layer, &w->ffn_residual_scale,
+                      &w->ffn_residual_shift, &w->ffn_post_scale));
     w->attention_post_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = l->spec->dim};
     w->ffn_post_norm = w->attention_post_norm;
     return LINNET_OK;
@@ -75,9 +77,9 @@ ln_status ln_load_embedding_scales(ln_loader *l) {
     for (size_t i = 0; i < dim; i++)
         shift[i] *= scale[i];
     if (status == LINNET_OK)
-        status = ln_load_table(l, scale, dim, &l->weights->embedding_stays);
+        status = ln_load_table(l, scale, dim, &l->weights->embedding_scales);
     if (status == LINNET_OK)
-        status = ln_load_table(l, shift, dim, &l->weights->embedding_adds);
+        status = ln_load_table(l, shift, dim, &l->weights->embedding_shifts);
     free(shift);
     return status;
 }

@@ -10,11 +10,11 @@
     { .role = role_of, .hf = name, .hf_bare = true }
 #define PACKED(role_of, name, part)                                                                \
     { .role = role_of, .hf = LAYER "mlp.experts." name, .hf_part = part, .hf_bare = true }
-#define SCALES(stay_shift, stay_scale, join_shift, join_scale, base)                               \
-    VECTOR(stay_shift, LAYER base ".residual_bias"),                                               \
-        VECTOR(stay_scale, LAYER base ".residual_scale"),                                          \
-        VECTOR(join_shift, LAYER base ".hidden_states_bias"),                                      \
-        VECTOR(join_scale, LAYER base ".hidden_states_scale")
+#define SCALES(residual_shift, residual_scale, output_shift, output_scale, base)                   \
+    VECTOR(residual_shift, LAYER base ".residual_bias"),                                           \
+        VECTOR(residual_scale, LAYER base ".residual_scale"),                                      \
+        VECTOR(output_shift, LAYER base ".hidden_states_bias"),                                    \
+        VECTOR(output_scale, LAYER base ".hidden_states_scale")
 
 static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
@@ -29,10 +29,11 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_HEAD_CONV, .hf = CCA "conv_qk_grouped"},
     VECTOR(LN_ROLE_K_SCALE, LAYER "self_attn.qk_norm.temp"),
     {.role = LN_ROLE_O, .hf = LAYER "self_attn.o_proj"},
-    SCALES(LN_ROLE_ATTENTION_STAY_SHIFT, LN_ROLE_ATTENTION_STAY_SCALE, LN_ROLE_ATTENTION_JOIN_SHIFT,
-           LN_ROLE_ATTENTION_JOIN_SCALE, "post_attention_residual_scale"),
-    SCALES(LN_ROLE_FFN_STAY_SHIFT, LN_ROLE_FFN_STAY_SCALE, LN_ROLE_FFN_JOIN_SHIFT,
-           LN_ROLE_FFN_JOIN_SCALE, "post_mlp_residual_scale"),
+    SCALES(LN_ROLE_ATTENTION_RESIDUAL_SHIFT, LN_ROLE_ATTENTION_RESIDUAL_SCALE,
+           LN_ROLE_ATTENTION_OUTPUT_SHIFT, LN_ROLE_ATTENTION_OUTPUT_SCALE,
+           "post_attention_residual_scale"),
+    SCALES(LN_ROLE_FFN_RESIDUAL_SHIFT, LN_ROLE_FFN_RESIDUAL_SCALE, LN_ROLE_FFN_OUTPUT_SHIFT,
+           LN_ROLE_FFN_OUTPUT_SCALE, "post_mlp_residual_scale"),
     {.role = LN_ROLE_ROUTER_IN, .hf = ROUTER "down_proj"},
     VECTOR(LN_ROLE_ROUTER_CARRY, ROUTER "router_states_scale"),
     {.role = LN_ROLE_ROUTER_NORM, .hf = ROUTER "router_mlp.norm"},

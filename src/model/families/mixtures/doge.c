@@ -12,8 +12,8 @@ static const ln_binding bindings[] = {
     LN_LLAMA_QK_NORMS,
     {.role = LN_ROLE_KEY_BIAS, .hf = LAYER "self_attn.dt_proj"},
     VECTOR(LN_ROLE_KEY_BIAS_RATE, "self_attn.A"),
-    VECTOR(LN_ROLE_ATTENTION_STAY_SCALE, "input_residual"),
-    VECTOR(LN_ROLE_FFN_STAY_SCALE, "post_attention_residual"),
+    VECTOR(LN_ROLE_ATTENTION_RESIDUAL_SCALE, "input_residual"),
+    VECTOR(LN_ROLE_FFN_RESIDUAL_SCALE, "post_attention_residual"),
 };
 
 const ln_family ln_family_doge = {

@@ -91,6 +91,12 @@ static ln_status check_numbers(const float *logprobs, size_t n, ln_error *err) {
     return LINNET_OK;
 }
 
+/* Nothing but the end may come, which costs nothing. */
+static void force_end(const ln_sampler *sampler, int32_t end, float *logprobs) {
+    for (size_t i = 0; i < sampler->n_vocab; i++)
+        logprobs[i] = (int32_t)i == end ? 0.0f : -INFINITY;
+}
+
 /* The best candidates of a beam, from its logits, which become logprobs. *is_complete: there is
  * none, for its text is what the grammar asks for. */
 static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_beams_tools *tools,
@@ -120,6 +126,8 @@ static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_be
     ln_penalties_apply(sampling, &context, sampler->marks, logits);
     ln_dry_apply(sampling, &context, sampler->marks, sampler->lengths, logits);
     LN_TRY(check_numbers(logits, sampler->n_vocab, err));
+    if (request->rules.forces_end && request->outputs[row].n_made + 1 == request->max_output)
+        force_end(sampler, request->rules.forced_end_id, logits);
     ln_logprobs_select(sampler, logits, top, beams->n_candidates);
     for (size_t i = 0; i < beams->n_candidates; i++)
         beams->chosen[row * beams->n_candidates + i] = ln_logprobs_get(sampler, top[i].id);
@@ -281,9 +289,12 @@ static bool completes_stop(ln_beams *beams, const linnet_request *request,
 static linnet_finish finish_of(ln_beams *beams, const linnet_request *request,
                                const ln_beam_candidate *candidate, size_t length, bool *is_said) {
     *is_said = !ln_request_rules_stop(&request->rules, candidate->token);
+    bool is_cut = length == request->max_output;
+    if (!*is_said && is_cut && request->rules.forces_end)
+        return LINNET_FINISH_LENGTH;
     if (!*is_said || completes_stop(beams, request, candidate))
         return LINNET_FINISH_STOP;
-    return length == request->max_output ? LINNET_FINISH_LENGTH : LINNET_FINISH_NONE;
+    return is_cut ? LINNET_FINISH_LENGTH : LINNET_FINISH_NONE;
 }
 
 /* Sorts the candidates into those that end and those that run on; returns how many of the latter

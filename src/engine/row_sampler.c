@@ -63,6 +63,10 @@ static void take_token(ln_row *row, const ln_sampler *sampler, int32_t token) {
         row->finish = LINNET_FINISH_STOP;
         return;
     }
+    if (request->rules.forces_end && row->sequence->n_tokens + 1 == row->sequence->max_tokens) {
+        row->finish = LINNET_FINISH_LENGTH; /* an end stands in the token's place */
+        return;
+    }
     row->token = token;
     if (ln_request_note_token(request, row->sequence->index, sampler, token))
         row->finish = LINNET_FINISH_STOP;

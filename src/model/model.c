@@ -96,6 +96,7 @@ static ln_status read_all(linnet_model *model, const char *path, ln_error *err) 
     model->n_stop_ids = stops.count;
     model->n_outside_ids = stops.n_outside;
     LN_TRY(status);
+    model->forced_end_id = ln_forced_end_read(model->checkpoint, &stops);
     return ln_forbidden_read(model->checkpoint, model->spec.n_vocab, &stops, &model->arena,
                              &model->forbidden, err);
 }

@@ -23,6 +23,7 @@ struct linnet_model {
     int32_t bos_id;    /* -1: none */
     int32_t *stop_ids; /* [n_stop_ids], ascending */
     size_t n_stop_ids;
+    int32_t forced_end_id;  /* in place of the last token of a text that is cut; -1: none */
     ln_forbidden forbidden; /* what never comes */
     size_t n_outside_ids;   /* that end a text, but past the vocabulary */
 };

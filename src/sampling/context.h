@@ -2,6 +2,8 @@
 #ifndef LN_SAMPLING_CONTEXT_H
 #define LN_SAMPLING_CONTEXT_H
 
+#include <stdbool.h>
+
 #include <linnet.h>
 
 /* What a request asks of certain tokens; all ids are below n_vocab, all arrays the request's. */
@@ -13,6 +15,8 @@ typedef struct ln_token_rules {
     size_t n_bad_words;
     const int32_t *stop_ids; /* [n_stop_ids], which end the sequence */
     size_t n_stop_ids;
+    bool forces_end;             /* the last token that there is room for is forced_end_id */
+    int32_t forced_end_id;       /* one of stop_ids */
     size_t min_tokens;           /* prompt and output before which no stop id comes */
     const int32_t *dry_breakers; /* [n_dry_breakers] */
     size_t n_dry_breakers;

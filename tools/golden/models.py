@@ -154,10 +154,10 @@ def randomize(model: torch.nn.Module) -> None:
                 b.copy_((torch.randn_like(b) * 0.2).to(torch.bfloat16).float())
 
 
-# What a model's generation_config.json forbids.
+# What a model's generation_config.json forbids, or forces.
 FORBIDDEN = {
     "marian": dict(bad_words_ids=[[255], [39, 39]], suppress_tokens=[9]),
-    "marian_two": dict(bad_words_ids=[[198], [14, 14], [180, 180]]),
+    "marian_two": dict(bad_words_ids=[[198], [14, 14], [180, 180]], forced_eos_token_id=0),
 }
 
 

@@ -76,6 +76,8 @@ void ln_request_rules_init(ln_token_rules *rules, const linnet_model *model,
         .n_bad_words = n_bad_words,
         .stop_ids = stop_ids,
         .n_stop_ids = ln_request_stop_ids(model, o),
+        .forces_end = !o->ignore_eos && model->forced_end_id >= 0,
+        .forced_end_id = model->forced_end_id,
         .min_tokens = o->min_tokens > 0 ? o->n_prompt_ids + o->min_tokens : 0,
         .dry_breakers =
             copy(memory, r.breakers, o->dry_breakers, o->n_dry_breakers * sizeof(int32_t)),

@@ -92,3 +92,19 @@ ln_status ln_stop_ids_read(const ln_checkpoint *checkpoint, const ln_tokenizer *
         return add_stop(r->ids, eos, err);
     return LINNET_OK;
 }
+
+int32_t ln_forced_end_read(const ln_checkpoint *checkpoint, const ln_stop_ids *stops) {
+    static const char key[] = "forced_eos_token_id";
+    ln_meta_value value, first;
+    if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
+        return -1;
+    if (!ln_checkpoint_generation_meta(checkpoint, key, &value) &&
+        !ln_checkpoint_meta(checkpoint, key, &value))
+        return -1;
+    if (value.kind == LN_META_ARRAY && ln_meta_item(&value, 0, &first))
+        value = first;
+    for (size_t i = 0; value.kind == LN_META_INT && i < stops->count; i++)
+        if (stops->ids[i] == value.integer)
+            return stops->ids[i];
+    return -1;
+}

@@ -16,4 +16,8 @@ typedef struct ln_stop_ids {
 ln_status ln_stop_ids_read(const ln_checkpoint *checkpoint, const ln_tokenizer *tokenizer,
                            size_t n_vocab, ln_stop_ids *ids, ln_error *err);
 
+/* The stop id that takes the place of a text's last token where its length cuts it
+ * (forced_eos_token_id of generation_config.json, or else config.json); -1: none does. */
+int32_t ln_forced_end_read(const ln_checkpoint *checkpoint, const ln_stop_ids *stops);
+
 #endif

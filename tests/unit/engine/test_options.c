@@ -46,6 +46,40 @@ static void stop_ids_and_the_least_length(void **state) {
     assert_int_not_equal(ids[7], g.greedy[0][7]);
 }
 
+/* With forced_eos_token_id the last token of a text that is cut is an end, which is not shown. */
+static void a_text_that_is_cut_ends(void **state) {
+    enum { N_MOST = 6, WIDTH = 3 };
+    (void)state;
+    /* of the best beam by the reference; without the end it is 180 14 180 14 180 14 */
+    static const int32_t best[N_MOST - 1] = {14, 180, 14, 180, 14};
+    int32_t ids[MAX_IDS];
+    linnet_finish finish;
+    golden marian;
+    golden_open(&marian, "marian_two");
+    linnet_engine *own = engine_on(&marian, exact_options(128, WIDTH, 0, 1));
+    linnet_request_options o = greedy_options(&marian, 2);
+    o.encoder_ids = o.prompt_ids;
+    o.n_encoder_ids = o.n_prompt_ids;
+    o.prompt_ids = NULL;
+    o.n_prompt_ids = 0;
+    o.max_tokens = N_MOST;
+    assert_int_equal(receive(submit(own, &o), ids, &finish), N_MOST);
+    assert_memory_equal(ids, marian.greedy[2], N_MOST * sizeof *ids);
+    o.ignore_eos = false;
+    assert_int_equal(receive(submit(own, &o), ids, &finish), N_MOST - 1);
+    assert_int_equal(finish, LINNET_FINISH_LENGTH);
+    assert_memory_equal(ids, marian.greedy[2], (N_MOST - 1) * sizeof *ids);
+    o.beam_width = WIDTH;
+    assert_int_equal(receive(submit(own, &o), ids, &finish), N_MOST - 1);
+    assert_int_equal(finish, LINNET_FINISH_LENGTH);
+    assert_memory_equal(ids, best, sizeof best);
+    o.ignore_eos = true;
+    assert_int_equal(receive(submit(own, &o), ids, &finish), N_MOST);
+    assert_int_equal(ids[0], 180);
+    linnet_engine_destroy(own);
+    linnet_model_close(marian.model);
+}
+
 static void biases_and_bad_words(void **state) {
     (void)state;
     int32_t ids[MAX_IDS];
@@ -272,6 +306,7 @@ static void refusals_name_the_option(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_ids_and_the_least_length),
+        cmocka_unit_test(a_text_that_is_cut_ends),
         cmocka_unit_test(biases_and_bad_words),
         cmocka_unit_test(logprobs_agree_with_scores),
         cmocka_unit_test(logprobs_come_only_when_asked_for),

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 
 os.environ["USE_TORCH"] = "0"
 import sentencepiece  # noqa: E402
@@ -153,6 +154,14 @@ def main():
             write(os.path.join(folder, "vocab.json"), number(source[:-5] + target + [">>fra<<", ">>ita<<"], 3))
         write(os.path.join(folder, "tokenizer_config.json"), config, 2)
         write_cases(folder)
+    # further special tokens; the vocabulary lacks the last one, which transformers would add
+    folder = os.path.join(out, "marian_special")
+    shutil.copytree(os.path.join(out, "marian"), folder, dirs_exist_ok=True)
+    extra = [">>ita<<", {"content": "▁the", "special": True, "__type": "AddedToken"}, "<none>"]
+    path = os.path.join(folder, "tokenizer_config.json")
+    with open(path, encoding="utf-8") as file:
+        write(path, json.load(file) | {"additional_special_tokens": extra}, 2)
+    write_cases(folder)
 
 
 if __name__ == "__main__":

@@ -144,9 +144,40 @@ static ln_status flag_special(const ln_checkpoint *checkpoint, ln_vocab *vocab, 
     return LINNET_OK;
 }
 
+/* The text of an entry of a list of tokens: itself, or its content; false: it has none. */
+static bool listed_name(const ln_meta_value *entry, ln_meta_value *name) {
+    void *position = NULL;
+    const char *key;
+    *name = *entry;
+    if (entry->kind == LN_META_OBJECT)
+        while (ln_meta_entry(entry, &position, &key, name) && strcmp(key, "content") != 0)
+            continue;
+    return name->kind == LN_META_STRING;
+}
+
+/* Flags further special tokens, as far as the vocabulary has them: others have no embedding. */
+static void flag_listed(const ln_checkpoint *checkpoint, ln_vocab *vocab) {
+    static const char *const keys[] = {"additional_special_tokens", "extra_special_tokens"};
+    ln_meta_value list, entry, name;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!ln_checkpoint_tokenizer_meta(checkpoint, keys[i], &list))
+            continue;
+        for (size_t j = 0; ln_meta_item(&list, j, &entry); j++) {
+            int32_t id = listed_name(&entry, &name)
+                             ? ln_vocab_find(vocab, name.string.data, name.string.bytes)
+                             : -1;
+            if (id >= 0)
+                vocab->pieces[id].flags |= LN_TOKEN_SPECIAL | LN_TOKEN_ADDED;
+        }
+    }
+}
+
 /* Their text in trusted text stands for them. */
 static ln_status set_added(ln_tokenizer *t, const ln_vocab *vocab, ln_error *err) {
-    t->added.tokens = ln_arena_alloc(&t->arena, N_SPECIAL, sizeof *t->added.tokens);
+    size_t n_added = 0;
+    for (size_t id = 0; id < vocab->count; id++)
+        n_added += (vocab->pieces[id].flags & LN_TOKEN_ADDED) != 0;
+    t->added.tokens = ln_arena_alloc(&t->arena, n_added + 1, sizeof *t->added.tokens);
     if (t->added.tokens == NULL)
         return out_of_memory(err);
     for (size_t id = 0; id < vocab->count; id++) {
@@ -198,6 +229,7 @@ static ln_status read_all(const ln_checkpoint *checkpoint, ln_tokenizer *t, ln_e
     LN_TRY(read_file(checkpoint, "source.spm", read_spm, t, &t->source_pieces, err));
     LN_TRY(read_file(checkpoint, "vocab.json", read_vocab, t, vocab, err));
     LN_TRY(flag_special(checkpoint, vocab, true, err));
+    flag_listed(checkpoint, vocab);
     if (is_separate) {
         LN_TRY(read_file(checkpoint, "target_vocab.json", read_vocab, t, &t->vocab, err));
         LN_TRY(flag_special(checkpoint, &t->vocab, false, err));

@@ -391,6 +391,14 @@ static const attention_case attention_cases[] = {
     {"bf16 64, pairs", LN_KV_BF16, 5, 5, 64, 64, 300, 0, .rotates = true, .rotates_all = true,
      .style = LN_ROPE_INTERLEAVED},
     {"f16 64, biases", LN_KV_F16, 6, 2, 64, 64, 0, 0, .alibi = true, .relative = true},
+    {"f16 256", LN_KV_F16, 12, 2, 256, 256, 0, 0, .rotates = true},
+    {"f16 256, window", LN_KV_F16, 16, 2, 256, 256, 270, 0, .rotates = true,
+     .qk_norm = LN_QK_NORM_HEAD},
+    {"bf16 256, sinks", LN_KV_BF16, 8, 8, 256, 256, 0, 3.0f, .sinks = true, .rotates = true},
+    {"bf16 256, pairs", LN_KV_BF16, 5, 5, 256, 256, 150, 0, .rotates = true,
+     .style = LN_ROPE_INTERLEAVED},
+    {"f16 128, a warp for all splits", LN_KV_F16, 32, 16, 128, 128, 0, 0, .rotates = true},
+    {"bf16 64, a warp for all splits", LN_KV_BF16, 16, 16, 64, 64, 300, 0, .sinks = true},
 };
 
 static void attention_is_that_of_scalar(void **state) {
@@ -608,6 +616,7 @@ static void long_contexts_are_those_of_scalar(void **state) {
         {"long int8 64", LN_KV_Q8_0, 2, 1, 64, 64, 0, 0, .rotates = true},
         {"long fp8 128, sinks", LN_KV_FP8, 2, 1, 128, 128, 0, 0, .sinks = true},
         {"long latent 512", LN_KV_F16, 2, 1, 576, 512, 0, 0, .sinks = true, .n_latent = 512},
+        {"long bf16 256", LN_KV_BF16, 2, 1, 256, 256, 0, 0, .rotates = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const attention_case *c = &cases[i];

@@ -31,10 +31,12 @@ static int decode(const ln_mma_attention_args &args, const ln_qkv_args *qkv,
     if (ln_takes_sm90_decode_q8(&args, step)) {
         merges = ln_attention_merges_apart(&args, n_seqs);
         code = ln_attention_sm90_decode_q8(&args, step, !merges, to, stream);
+    } else if (ln_takes_sm90_decode_f16(&args, step)) {
+        bool is_whole = ln_plan_decodes_whole(&args.a.kv, args.n_splits, n_seqs);
+        merges = !is_whole;
+        code = ln_attention_sm90_decode_f16(&args, qkv, step, is_whole, to, stream);
     } else {
-        code = ln_takes_sm90_decode_f16(&args, step)
-                   ? ln_attention_sm90_decode_f16(&args, qkv, step, stream)
-                   : ln_attention_mma_decode(&args, n_seqs, stream);
+        code = ln_attention_mma_decode(&args, n_seqs, stream);
     }
     return code != 0 || !merges ? code : ln_attention_merge(&args, n_seqs, to, stream);
 }

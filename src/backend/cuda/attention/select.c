@@ -62,7 +62,13 @@ bool ln_plan_takes_decode_f16(const ln_kv_layer *kv, bool sees_all, const ln_att
     return (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16) && split->uses_split_kv &&
            decodes(step) && !sees_all && has_sm90a && split->block_shift >= MIN_SHIFT &&
            split->heads_per_kv <= LN_SM90_DECODE_F16_MAX_HEADS &&
-           (kv->k_dim == 64 || kv->k_dim == 128);
+           (kv->k_dim == 64 || kv->k_dim == 128 || kv->k_dim == 256);
+}
+
+bool ln_plan_decodes_whole(const ln_kv_layer *kv, size_t n_splits, size_t n_seqs) {
+    enum { MOST_SPLITS = 8, LEAST_WARPS = 1024 };
+    return n_splits == 1 || (n_splits <= MOST_SPLITS && n_seqs * kv->n_heads >= LEAST_WARPS &&
+                             kv->k_dim <= LN_DECODES_WHOLE_DIM);
 }
 
 bool ln_plan_takes_decode_q8(const ln_kv_layer *kv, const ln_attention_split *split, size_t n_seqs,
@@ -110,12 +116,17 @@ const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const 
     return has_rope_angles(h) && are_aligned ? NULL : "heads have no rotation, or a long one";
 }
 
+bool ln_is_sm90_prefill_dim(const ln_kv_layer *kv) {
+    return kv->k_dim == 64 || kv->k_dim == 128 ||
+           (kv->k_dim == 256 && (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16));
+}
+
 bool ln_plan_takes_prefill(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
     ln_attention_split split = ln_attention_find_split(op->kv, op->n_heads, step);
     bool is_plain = op->softcap <= 0.0f && !ln_attention_has_bias(op);
     return has_sm90a && ln_takes_mma_attention(op, step) && is_plain &&
-           split.block_shift >= MIN_SHIFT && (op->kv->k_dim == 64 || op->kv->k_dim == 128) &&
+           split.block_shift >= MIN_SHIFT && ln_is_sm90_prefill_dim(op->kv) &&
            (step->least_tokens > 1 || !split.uses_split_kv);
 }
 
@@ -137,5 +148,6 @@ bool ln_plan_attention_converts(const ln_op_attention *op, const ln_cuda_step *s
     ln_attention_split split = ln_attention_find_split(op->kv, op->n_heads, step);
     return ln_takes_mma_attention(op, step) && split.uses_split_kv && decodes(step) &&
            (split.n_splits > 1 ||
+            ln_plan_takes_decode_f16(op->kv, op->sees_all, &split, step, has_sm90a) ||
             ln_plan_takes_decode_q8(op->kv, &split, step->batch.n_seqs, has_sm90a));
 }

@@ -1,12 +1,14 @@
-/* Split-KV decode attention on Hopper (flash decoding): caches of f16 and bf16, head dims 64 and
- * 128, up to 8 query heads to a KV head, one token a sequence. Where heads need a rotation alone,
- * it also rotates q and k and writes k and v to the cache (LN_OP_QKV).
+/* Split-KV decode attention on Hopper (flash decoding): caches of f16 and bf16, head dims 64, 128
+ * and 256, up to 8 query heads to a KV head, one token a sequence. Where heads need a rotation
+ * alone, it also rotates q and k and writes k and v to the cache (LN_OP_QKV).
  *
  * A block is one warp and computes one KV split of one KV head: S = Q K^T, online softmax, O^T =
- * V^T P^T by mma.sync m16n8k16; query heads are the rows of S and the columns of O^T. K and V
+ * V^T P^T by mma.sync m16n8k16; query heads are the rows of S and the columns of O^T. Or it
+ * computes all of them, one behind the other, and nothing is left to merge (ln_plan_decodes_whole):
+ * the last split is short, and a warp of its own would take most of its time to begin. K and V
  * arrive by cp.async in stages of 32 keys, K K V V to a KV tile; two stages, or four where all
  * blocks fit the GPU at once. Few stages leave room for more warps, and few instructions per tile
- * matter most: the block ids of the whole split are loaded once. Bits are those of mma_decode.cu.
+ * matter most: the block ids of a whole split are loaded at once. Bits are those of mma_decode.cu.
  *
  * Keys and values of earlier steps are prefetched ahead of the PDL wait.
  *
@@ -15,6 +17,7 @@
  * V once. */
 #include "backend/cuda/attention/sm90_decode_f16.cuh"
 
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/attention/mma_tile.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
@@ -24,8 +27,8 @@ enum {
     MAX_HEADS = LN_SM90_DECODE_F16_MAX_HEADS, /* query heads to a KV head */
     GROUP = 16,                               /* keys that lie in one block of the cache */
     STAGES = 2,
-    LONG_STAGES = 4, /* where no more than LONG_BLOCKS_PER_SM blocks share an SM */
-    LONG_BLOCKS_PER_SM = 6
+    LONG_STAGES = 4,       /* where no more than LONG_BLOCKS_PER_SM blocks share an SM */
+    LONG_BLOCKS_PER_SM = 6 /* of head dim 256 half as many, as stages are twice as large */
 };
 
 /* A pipeline stage: [KEYS][ROW_BYTES]. Swizzle: the 16 bytes at i of a row lie at i ^ row % 8. */
@@ -35,33 +38,48 @@ template <int D> struct stage_shape {
     static constexpr unsigned ROWS = LN_WARP / CHUNKS; /* that a warp copies at once */
     static constexpr unsigned KEYS = 32;
     static constexpr unsigned STAGE_BYTES = KEYS * ROW_BYTES;
+    static constexpr unsigned PARTS = (CHUNKS + 15) / 16; /* of a row, eight bytes to a lane */
 };
 
 typedef struct decode_args {
     ln_mma_attention_args mma;
     bool fuses_qkv; /* rotates q and k, caches k and v */
     ln_qkv_args qkv;
+    bool converts; /* of whole sequences: the result, for the next linear */
+    ln_act_view to;
 } decode_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* A KV split of a KV head of a sequence, whose one token has the sequence's number. */
+/* A KV split, or all of them, of a KV head of a sequence, whose one token has the sequence's
+ * number. */
 typedef struct kv_split {
     unsigned seq, kv_head, number;
     unsigned begin, end;  /* keys that the token sees */
     unsigned first, stop; /* of them the split's; `first` begins a KV tile */
     unsigned low, high;   /* those of the split that are in the cache */
-    unsigned block;       /* id of cache block `lane` of the split */
+    unsigned block;       /* id of a cache block of the split, or of the next (load_blocks) */
     bool has_new;         /* the split has the token's own key, which is not yet cached */
 } kv_split;
 
 /* ---- K and V to shared memory ---------------------------------------------------------------- */
 
+/* A block id for each lane, of a split's cache blocks and those of the next: lane i has that of
+ * which i is the number modulo the warp's lanes. */
+static __device__ __forceinline__ unsigned load_blocks(const decode_args &p, unsigned seq,
+                                                       unsigned first_key) {
+    static_assert(LN_WARP * GROUP >= 2 * LN_KV_SPLIT, "a lane for each block of two splits");
+    unsigned first = first_key >> p.mma.block_shift;
+    unsigned block = first + (threadIdx.x - first) % LN_WARP;
+    block = min(block, (unsigned)p.mma.a.max_blocks - 1);
+    return (unsigned)p.mma.a.block_tables[seq * p.mma.a.max_blocks + block];
+}
+
 /* The cache row of a key of the split; by all lanes. */
 static __device__ __forceinline__ size_t find_row(const decode_args &p, const kv_split &at,
                                                   unsigned key) {
     unsigned shift = p.mma.block_shift, n_heads = (unsigned)p.mma.a.kv.n_heads;
-    unsigned block = __shfl_sync(0xffffffffu, at.block, key % LN_KV_SPLIT >> shift);
+    unsigned block = __shfl_sync(0xffffffffu, at.block, (key >> shift) % LN_WARP);
     return ((size_t)(block * n_heads + at.kv_head) << shift) + (key & ((1u << shift) - 1));
 }
 
@@ -110,17 +128,15 @@ static __device__ __forceinline__ void load_heads(const decode_args &p, const kv
     const float *q = p.mma.a.q + kv_head * n * D;
     for (unsigned i = lane; i < n * CHUNKS; i += LN_WARP)
         ln_cp_async_16(heads + 4 * i, q + 4 * i);
-    if (at.has_new && lane < CHUNKS) {
-        ln_cp_async_16(heads + n * D + 4 * lane, p.qkv.k + kv_head * D + 4 * lane);
-        ln_cp_async_16(heads + (n + 1) * D + 4 * lane, p.qkv.v + kv_head * D + 4 * lane);
+    for (unsigned i = lane; at.has_new && i < CHUNKS; i += LN_WARP) {
+        ln_cp_async_16(heads + n * D + 4 * i, p.qkv.k + kv_head * D + 4 * i);
+        ln_cp_async_16(heads + (n + 1) * D + 4 * i, p.qkv.v + kv_head * D + 4 * i);
     }
     ln_cp_async_commit();
 }
 
-/* The token's own cache rows, eight bytes to a lane. */
-typedef struct new_rows {
-    uint2 k, v;
-} new_rows;
+/* The token's own cache rows: in part i a lane has the eight bytes at 32 i + lane. */
+template <int D> struct new_rows { uint2 k[stage_shape<D>::PARTS], v[stage_shape<D>::PARTS]; };
 
 template <bool BF16> static __device__ __forceinline__ uint2 pack_four(const float *x) {
     float4 v = *(const float4 *)x;
@@ -131,30 +147,36 @@ template <bool BF16> static __device__ __forceinline__ uint2 pack_four(const flo
 template <int D, bool BF16>
 static __device__ __forceinline__ void finish_heads(const decode_args &p, const kv_split &at,
                                                     int slot, const ln_rope_angles &angles,
-                                                    float *heads, new_rows &fresh) {
+                                                    float *heads, new_rows<D> &fresh) {
     unsigned n = p.mma.heads_per_kv, lane = threadIdx.x;
 #pragma unroll 1
     for (unsigned i = 0; i < n + at.has_new; i++)
         ln_rotate_head(p.qkv.rope, angles, heads + i * D);
     if (!at.has_new || lane >= D / 4)
         return;
-    size_t byte = ln_kv_row(p.qkv.kv, (size_t)slot, at.kv_head) * 2 * D + 8 * lane;
-    fresh.k = pack_four<BF16>(heads + n * D + 4 * lane);
-    fresh.v = pack_four<BF16>(heads + (n + 1) * D + 4 * lane);
-    *(uint2 *)(p.mma.a.keys.data + byte) = fresh.k;
-    *(uint2 *)(p.mma.a.values.data + byte) = fresh.v;
+    size_t row = ln_kv_row(p.qkv.kv, (size_t)slot, at.kv_head) * 2 * D;
+#pragma unroll
+    for (unsigned i = 0; i < stage_shape<D>::PARTS; i++) {
+        unsigned word = i * LN_WARP + lane;
+        fresh.k[i] = pack_four<BF16>(heads + n * D + 4 * word);
+        fresh.v[i] = pack_four<BF16>(heads + (n + 1) * D + 4 * word);
+        *(uint2 *)(p.mma.a.keys.data + row + 8 * word) = fresh.k[i];
+        *(uint2 *)(p.mma.a.values.data + row + 8 * word) = fresh.v[i];
+    }
 }
 
 /* Puts the token's own row into a stage that begins at key `first`, if it belongs there. */
 template <typename SHAPE>
-static __device__ __forceinline__ void store_new_row(const kv_split &at, uint2 bytes,
-                                                     unsigned first, char *stage) {
+static __device__ __forceinline__ void
+store_new_row(const kv_split &at, const uint2 (&bytes)[SHAPE::PARTS], unsigned first, char *stage) {
     unsigned lane = threadIdx.x, row = at.end - 1 - first;
     if (!at.has_new || row >= SHAPE::KEYS)
         return;
-    if (lane < 2 * SHAPE::CHUNKS)
-        *(uint2 *)(stage + row * SHAPE::ROW_BYTES + (lane / 2 ^ row % 8) * 16 + lane % 2 * 8) =
-            bytes;
+    char *to = stage + row * SHAPE::ROW_BYTES + lane % 2 * 8;
+#pragma unroll
+    for (unsigned i = 0; i < SHAPE::PARTS; i++)
+        if (lane < 2 * SHAPE::CHUNKS)
+            *(uint2 *)(to + (i * LN_WARP / 2 + lane / 2 ^ row % 8) * 16) = bytes[i];
     __syncwarp();
 }
 
@@ -207,36 +229,19 @@ static __device__ __forceinline__ void pv(const float (*s)[4], const char *value
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Partial O, running max and row sum to memory; the result where there is one KV split. */
+/* Partial O, running max and row sum to memory. */
 template <int D>
 static __device__ __forceinline__ void
 store_split(const ln_mma_attention_args &p, const kv_split &at, const ln_softmax_state<8> &state,
-            ln_transposed_acc<D> &o) {
+            const ln_transposed_acc<D> &o) {
     unsigned g = threadIdx.x / 4, t = threadIdx.x % 4, n = p.heads_per_kv;
-    size_t head = at.kv_head * n, item = at.seq * p.a.n_heads + head;
+    size_t item = (size_t)at.seq * p.a.n_heads + at.kv_head * n;
     float row_sum = ln_reduce_row_sum(state.row_sum[0]);
     float *to = p.partial_out + (item * p.n_splits + at.number) * D;
     size_t stride = (size_t)p.n_splits * D;
-    if (p.n_splits == 1) {
-        float row_max, merged_sum, keep, add;
-        ln_merge_init(p, head + min(g, n - 1), &row_max, &merged_sum);
-        ln_merge_scales(&row_max, state.row_max[0], &keep, &add);
-        float2 keeps = ln_transposed_rows(keep), adds = ln_transposed_rows(add);
-        float2 normalizers =
-            ln_transposed_rows(ln_normalizer(ln_merge(merged_sum, keep, row_sum, add)));
-#pragma unroll
-        for (int d = 0; d < D / 16; d++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                o.acc[d][i] = ln_merge(0.0f, i % 2 == 0 ? keeps.x : keeps.y, o.acc[d][i],
-                                       i % 2 == 0 ? adds.x : adds.y) *
-                              (i % 2 == 0 ? normalizers.x : normalizers.y);
-        to = p.a.out + item * D;
-        stride = D;
-    } else if (t == 0 && g < n) {
+    if (t == 0 && g < n)
         p.partial_stats[(item + g) * p.n_splits + at.number] =
             make_float2(state.row_max[0], row_sum);
-    }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         if (2 * t + i >= n)
@@ -249,21 +254,74 @@ store_split(const ln_mma_attention_args &p, const kv_split &at, const ln_softmax
     }
 }
 
-/* The block's KV split; false: the token sees nothing of it. */
+/* What the KV splits so far have given. */
+template <int D> struct merged_splits {
+    float row_max, row_sum; /* of row g */
+    ln_transposed_acc<D> o;
+};
+
+/* Adds a split, as merge.cu does. */
+template <int D>
+static __device__ __forceinline__ void merge_split(const ln_softmax_state<8> &state,
+                                                   const ln_transposed_acc<D> &o,
+                                                   merged_splits<D> &merged) {
+    float keep, add;
+    ln_merge_scales(&merged.row_max, state.row_max[0], &keep, &add);
+    merged.row_sum = ln_merge(merged.row_sum, keep, ln_reduce_row_sum(state.row_sum[0]), add);
+    float2 keeps = ln_transposed_rows(keep), adds = ln_transposed_rows(add);
+#pragma unroll
+    for (int d = 0; d < D / 16; d++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            merged.o.acc[d][i] = ln_merge(merged.o.acc[d][i], i % 2 == 0 ? keeps.x : keeps.y,
+                                          o.acc[d][i], i % 2 == 0 ? adds.x : adds.y);
+}
+
+/* The result of a KV head's rows, through shared memory, `rows` [heads_per_kv][D + 4], so that each
+ * lane has four columns of a row. */
+template <int D>
+static __device__ __forceinline__ void store_result(const decode_args &p, const kv_split &at,
+                                                    const merged_splits<D> &merged, float *rows) {
+    enum { STRIDE = D + 4, FOURS = D / 4 };
+    unsigned lane = threadIdx.x, g = lane / 4, t = lane % 4, n = p.mma.heads_per_kv;
+    float2 normalizers = ln_transposed_rows(ln_normalizer(merged.row_sum));
+    __syncwarp();
+#pragma unroll
+    for (int d = 0; d < D / 16; d++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (2 * t + i % 2 < n)
+                rows[(2 * t + i % 2) * STRIDE + 16 * d + g + i / 2 * 8] =
+                    merged.o.acc[d][i] * (i % 2 == 0 ? normalizers.x : normalizers.y);
+    __syncwarp();
+    size_t first = (size_t)at.kv_head * n * D, n_cols = p.mma.a.n_heads * D;
+    float *out = p.mma.a.out + at.seq * n_cols + first;
+    for (unsigned i = lane; i < n * FOURS; i += LN_WARP) {
+        float4 y = *(const float4 *)(rows + i / FOURS * STRIDE + i % FOURS * 4);
+        const float four[4] = {y.x, y.y, y.z, y.w};
+        *(float4 *)(out + 4 * i) = y;
+        if (p.converts)
+            ln_act_store(p.to, at.seq, first + 4 * i, four);
+    }
+}
+
+/* The block's KV split, or all of them; false: the token sees nothing of it. */
+template <bool WHOLE>
 static __device__ __forceinline__ bool find_split(const decode_args &p, kv_split &at) {
-    unsigned lane = threadIdx.x, begin_key = blockIdx.z * LN_KV_SPLIT;
+    unsigned begin_key = WHOLE ? 0 : blockIdx.z * LN_KV_SPLIT;
     at.kv_head = blockIdx.x, at.seq = blockIdx.y, at.number = blockIdx.z;
-    unsigned block = min((begin_key >> p.mma.block_shift) + lane, (unsigned)p.mma.a.max_blocks - 1);
-    at.block = (unsigned)p.mma.a.block_tables[at.seq * p.mma.a.max_blocks + block];
+    at.block = load_blocks(p, at.seq, begin_key);
     size_t begin, end;
     ln_key_range(p.mma.a, at.seq, (size_t)p.mma.a.positions[at.seq], &begin, &end);
     at.begin = (unsigned)begin, at.end = (unsigned)end;
     at.first = max(begin_key, at.begin / LN_KV_TILE * LN_KV_TILE);
-    at.stop = min(begin_key + LN_KV_SPLIT, at.end);
+    at.stop = WHOLE ? at.end : min(begin_key + LN_KV_SPLIT, at.end);
     at.has_new = p.fuses_qkv && at.stop == at.end;
     at.low = max(at.first, at.begin);
     at.high = at.stop - at.has_new;
-    return begin_key < end && begin_key + LN_KV_SPLIT > begin;
+    if (WHOLE && at.first >= LN_KV_SPLIT)
+        at.block = load_blocks(p, at.seq, at.first / LN_KV_SPLIT * LN_KV_SPLIT);
+    return WHOLE || (begin_key < end && begin_key + LN_KV_SPLIT > begin);
 }
 
 /* The rows for masks and biases; a lane has row g alone. */
@@ -281,21 +339,27 @@ static __device__ __forceinline__ ln_query_rows find_rows(const decode_args &p,
 }
 
 /* All tiles of the split, the first stages of which are under way. `stages` ends where `heads`
- * begins. */
-template <int D, bool BF16, int N_STAGES>
+ * begins. WHOLE: of all splits, which `merged` takes. */
+template <int D, bool BF16, int N_STAGES, bool WHOLE>
 static __device__ __forceinline__ void
-attend_split(const decode_args &p, const kv_split &at, const ln_query_rows &rows,
-             const uint32_t q[D / 16][4], const new_rows &fresh, char *stages, const float *heads,
-             ln_softmax_state<8> &state, ln_transposed_acc<D> &o) {
+attend_split(const decode_args &p, kv_split &at, const ln_query_rows &rows,
+             const uint32_t q[D / 16][4], const new_rows<D> &fresh, char *stages,
+             const float *heads, ln_softmax_state<8> &state, ln_transposed_acc<D> &o,
+             merged_splits<D> &merged) {
     typedef stage_shape<D> shape;
     enum { TILE_STAGES = 4 };
     static_assert(N_STAGES <= TILE_STAGES && 2 * shape::KEYS == LN_KV_TILE, "the order of stages");
     const char *const arrays[2] = {p.mma.a.keys.data, p.mma.a.values.data};
     const float factor = ln_score_factor(p.mma.a);
+    unsigned next_block = 0; /* at.block of the next split */
     ln_softmax_init(&state);
     char *stage = stages;
 #pragma unroll 1
     for (unsigned first = at.first; first < at.stop; first += LN_KV_TILE) {
+        if (WHOLE && (first % LN_KV_SPLIT == 0 || first == at.first)) {
+            at.block = first == at.first ? at.block : next_block;
+            next_block = load_blocks(p, at.seq, (first / LN_KV_SPLIT + 1) * LN_KV_SPLIT);
+        }
         float s[LN_KV_TILE_N8][4];
 #pragma unroll
         for (int i = 0; i < TILE_STAGES; i++) {
@@ -318,12 +382,20 @@ attend_split(const decode_args &p, const kv_split &at, const ln_query_rows &rows
                 ln_online_softmax<D>(s, factor, &state, &o);
             }
         }
+        unsigned next = first + LN_KV_TILE;
+        if (WHOLE && D <= LN_DECODES_WHOLE_DIM && (next % LN_KV_SPLIT == 0 || next >= at.stop)) {
+            merge_split<D>(state, o, merged);
+            ln_softmax_init(&state);
+            o = {};
+        }
     }
+    if (WHOLE && D > LN_DECODES_WHOLE_DIM)
+        merge_split<D>(state, o, merged); /* the only one */
 }
 
 #endif
 
-template <int D, bool BF16, int N_STAGES>
+template <int D, bool BF16, int N_STAGES, bool WHOLE>
 static __global__ void __launch_bounds__(LN_WARP) decode(const __grid_constant__ decode_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     typedef stage_shape<D> shape;
@@ -332,9 +404,9 @@ static __global__ void __launch_bounds__(LN_WARP) decode(const __grid_constant__
     unsigned lane = threadIdx.x;
     ln_pdl_launch_dependents();
     kv_split at;
-    if (!find_split(p, at))
+    if (!find_split<WHOLE>(p, at))
         return;
-    bool is_early = p.mma.reads_past_only && (p.fuses_qkv || at.stop != at.end);
+    bool is_early = p.mma.reads_past_only && (p.fuses_qkv || at.first + LN_KV_TILE < at.end);
     if (!is_early)
         ln_pdl_wait();
 #pragma unroll
@@ -349,7 +421,7 @@ static __global__ void __launch_bounds__(LN_WARP) decode(const __grid_constant__
     load_heads<D>(p, at, heads);
     ln_cp_async_wait<0>();
     __syncwarp();
-    new_rows fresh = {};
+    new_rows<D> fresh = {};
     if (p.fuses_qkv)
         finish_heads<D, BF16>(p, at, slot, angles, heads, fresh);
     ln_query_rows rows = find_rows(p, at);
@@ -357,34 +429,53 @@ static __global__ void __launch_bounds__(LN_WARP) decode(const __grid_constant__
     ln_load_query<D, BF16>(lane / 4 < p.mma.heads_per_kv ? heads + lane / 4 * D : NULL, NULL, q);
     ln_transposed_acc<D> o = {};
     ln_softmax_state<8> state;
-    attend_split<D, BF16, N_STAGES>(p, at, rows, q, fresh, stages, heads, state, o);
-    store_split<D>(p.mma, at, state, o);
+    merged_splits<D> merged = {};
+    if (WHOLE)
+        ln_merge_init(p.mma, rows.head[0], &merged.row_max, &merged.row_sum);
+    attend_split<D, BF16, N_STAGES, WHOLE>(p, at, rows, q, fresh, stages, heads, state, o, merged);
+    if constexpr (WHOLE)
+        store_result<D>(p, at, merged, (float *)stages);
+    else
+        store_split<D>(p.mma, at, state, o);
 #endif
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-template <int D, bool BF16, int N_STAGES>
+template <int D, bool BF16, int N_STAGES, bool WHOLE>
 static int launch(const decode_args &p, size_t n_seqs, cudaStream_t stream) {
     size_t ring = N_STAGES * stage_shape<D>::STAGE_BYTES, head = D * sizeof(float);
+    static_assert(MAX_HEADS * (D + 4) * sizeof(float) <= N_STAGES * stage_shape<D>::STAGE_BYTES,
+                  "results fit in place of stages");
     /* whatever the step is, as graphs of others keep their launches */
-    int code =
-        cudaFuncSetAttribute(decode<D, BF16, N_STAGES>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)(ring + head * (MAX_HEADS + 2)));
+    int code = cudaFuncSetAttribute(decode<D, BF16, N_STAGES, WHOLE>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)(ring + head * (MAX_HEADS + 2)));
     if (code != 0)
         return code;
-    dim3 grid((unsigned)p.mma.a.kv.n_heads, (unsigned)n_seqs, p.mma.n_splits);
-    return ln_pdl_launch(decode<D, BF16, N_STAGES>, grid, LN_WARP,
+    dim3 grid((unsigned)p.mma.a.kv.n_heads, (unsigned)n_seqs, WHOLE ? 1 : p.mma.n_splits);
+    return ln_pdl_launch(decode<D, BF16, N_STAGES, WHOLE>, grid, LN_WARP,
                          ring + head * (p.mma.heads_per_kv + 2), stream, p);
 }
 
+template <int D, bool BF16>
+static int launch_shape(const decode_args &p, bool is_whole, size_t n_seqs, cudaStream_t stream) {
+    unsigned n_sms, n_splits = is_whole ? 1 : p.mma.n_splits;
+    int code = ln_count_sms(&n_sms);
+    if (code != 0)
+        return code;
+    size_t most = LONG_BLOCKS_PER_SM * n_sms / (D <= 128 ? 1 : 2);
+    if (n_seqs * p.mma.a.kv.n_heads * n_splits <= most)
+        return is_whole ? launch<D, BF16, LONG_STAGES, true>(p, n_seqs, stream)
+                        : launch<D, BF16, LONG_STAGES, false>(p, n_seqs, stream);
+    return is_whole ? launch<D, BF16, STAGES, true>(p, n_seqs, stream)
+                    : launch<D, BF16, STAGES, false>(p, n_seqs, stream);
+}
+
 template <int D>
-static int launch_dtype(const decode_args &p, bool is_long, size_t n_seqs, cudaStream_t stream) {
-    if (p.mma.a.kv.dtype == LN_KV_F16)
-        return is_long ? launch<D, false, LONG_STAGES>(p, n_seqs, stream)
-                       : launch<D, false, STAGES>(p, n_seqs, stream);
-    return is_long ? launch<D, true, LONG_STAGES>(p, n_seqs, stream)
-                   : launch<D, true, STAGES>(p, n_seqs, stream);
+static int launch_dtype(const decode_args &p, bool is_whole, size_t n_seqs, cudaStream_t stream) {
+    return p.mma.a.kv.dtype == LN_KV_F16 ? launch_shape<D, false>(p, is_whole, n_seqs, stream)
+                                         : launch_shape<D, true>(p, is_whole, n_seqs, stream);
 }
 
 bool ln_takes_sm90_decode_f16(const ln_mma_attention_args *args, const ln_cuda_step *step) {
@@ -394,18 +485,20 @@ bool ln_takes_sm90_decode_f16(const ln_mma_attention_args *args, const ln_cuda_s
 }
 
 int ln_attention_sm90_decode_f16(const ln_mma_attention_args *args, const ln_qkv_args *qkv,
-                                 const ln_cuda_step *step, cudaStream_t stream) {
+                                 const ln_cuda_step *step, bool is_whole, const ln_act_view *to,
+                                 cudaStream_t stream) {
     size_t n_seqs = step->batch.n_seqs;
     decode_args p = {};
     p.mma = *args;
     p.fuses_qkv = qkv != NULL;
     if (qkv != NULL)
         p.qkv = *qkv;
-    unsigned n_sms;
-    int code = ln_count_sms(&n_sms);
-    if (code != 0)
-        return code;
-    bool is_long = n_seqs * args->a.kv.n_heads * args->n_splits <= LONG_BLOCKS_PER_SM * n_sms;
-    return args->a.kv.k_dim == 64 ? launch_dtype<64>(p, is_long, n_seqs, stream)
-                                  : launch_dtype<128>(p, is_long, n_seqs, stream);
+    p.converts = is_whole && to != NULL;
+    if (p.converts)
+        p.to = *to;
+    switch (args->a.kv.k_dim) {
+    case 64: return launch_dtype<64>(p, is_whole, n_seqs, stream);
+    case 128: return launch_dtype<128>(p, is_whole, n_seqs, stream);
+    default: return launch_dtype<256>(p, is_whole, n_seqs, stream);
+    }
 }

@@ -1,18 +1,21 @@
-/* Prefill attention on Hopper by WGMMA (FlashAttention-3's shape): head dims 64 and 128, caches of
- * f16, bf16, int8 or E4M3, plain scores (scale and causal or window mask).
+/* Prefill attention on Hopper by WGMMA (FlashAttention-3's shape): head dims 64, 128 and
+ * 256, caches of f16, bf16, int8 or E4M3 (256: 16 bits), plain scores (scale and causal or window
+ * mask).
  *
- * A block computes 128 query rows (tokens times the query heads of a KV head). Warp roles:
- * warpgroup 0 is the producer (sm90_prefill_producer.cuh), warpgroups 1 and 2 are consumers with 64
- * rows each; setmaxnreg moves registers to the consumers. Pipeline: 4 stages of a KV tile (64
- * keys), an mbarrier pair for K and one for V each. A consumer overlaps: Q K^T of the next tile and
- * P V of this one run while it computes the softmax, and while the other consumer does. The softmax
- * first takes the running max as it is, and is computed again with a new max if a score exceeds the
- * threshold, which is rare but for the first tile of a KV split. Bits are those of mma_prefill.cu:
- * both kinds of tensor-core instructions round alike.
+ * A block computes 128 query rows (tokens times the query heads of a KV head; 256: 64 rows). Warp
+ * roles: warpgroup 0 is the producer (sm90_prefill_producer.cuh), warpgroups 1 and 2 are consumers
+ * with 64 rows each, or of head dim 256 half of the columns of O each; setmaxnreg moves registers
+ * to the consumers. Pipeline: stages of a KV tile (64 keys), an mbarrier pair for K and one for V
+ * each. A consumer overlaps: Q K^T of the next tile and P V of this one run while it computes the
+ * softmax, and while the other consumer does. The softmax first takes the running max as it is, and
+ * is computed again with a new max if a score exceeds the threshold, which is rare but for the
+ * first tile of a KV split. Bits are those of mma_prefill.cu: both kinds of tensor-core
+ * instructions round alike.
  *
  * Grid (tiles of rows, the last first, which see the most keys; KV heads; sequences), block 384.
  * Shared memory: Q, the stages, swizzled in rows of 128 bytes, and for 8-bit caches QUANT_STAGES
- * tiles as they are cached. Bytes moved: K and V once for every 128 rows. */
+ * tiles as they are cached. Bytes moved: K and V once for every block's
+ * rows. */
 #include "backend/cuda/attention/sm90_prefill.cuh"
 
 #include "backend/cuda/attention/kv_tensor_map.cuh"
@@ -20,12 +23,7 @@
 #include "backend/cuda/attention/sm90_wgmma.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
-enum {
-    CONSUMERS = 2, /* warpgroups */
-    THREADS = WARPGROUP * (1 + CONSUMERS),
-    BLOCK_ROWS = 64 * CONSUMERS,
-    STAGE_BARRIERS = 2 * sizeof(uint64_t)
-};
+enum { THREADS = WARPGROUP * (1 + CONSUMERS), STAGE_BARRIERS = 2 * sizeof(uint64_t) };
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HAS_WARPGROUPS 1
@@ -185,7 +183,8 @@ static __device__ __forceinline__ void zero_unseen(char *values, unsigned first,
 typedef struct consumer {
     unsigned queries; /* descriptor, as ln_wgmma_desc_low */
     unsigned tiles, full, empty;
-    unsigned scales; /* of K of stage 0, keys 2 t and on */
+    unsigned first_column; /* of V and of the result */
+    unsigned scales;       /* of K of stage 0, keys 2 t and on */
     float factor;
     unsigned unmasked_begin, unmasked_end; /* keys that all rows of this warp see */
     bool arrives;                          /* this lane does, at empty barriers */
@@ -194,10 +193,10 @@ typedef struct consumer {
 
 /* The rows of a lane: state of this KV split, merged state of those before it; and the pipeline
  * position: the tile whose P waits for its V. */
-template <int D> struct consumer_rows {
-    ln_softmax_state<D> split;
+template <int V> struct consumer_rows {
+    ln_softmax_state<V> split;
     float row_max[2], row_sum[2];
-    float acc[D / 8][4];
+    float acc[V / 8][4];
     float s[LN_KV_TILE_N8][4];
     unsigned first, stage, parity;
     bool starts_split; /* the tile is the first of its split */
@@ -241,12 +240,13 @@ static __device__ __forceinline__ unsigned k_desc(const consumer &t, unsigned st
 template <int D>
 static __device__ __forceinline__ unsigned v_desc(const consumer &t, unsigned stage) {
     enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
-    return ln_wgmma_desc_low(t.tiles + (2 * stage + 1) * TILE_BYTES, LN_SWIZZLE_TILE_BYTES);
+    unsigned own = t.first_column / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES;
+    return ln_wgmma_desc_low(t.tiles + (2 * stage + 1) * TILE_BYTES + own, LN_SWIZZLE_TILE_BYTES);
 }
 
 /* Merges a split with this running max and row sum. */
-template <int D>
-static __device__ __forceinline__ void merge_split(consumer_rows<D> *rows, const float row_max[2],
+template <int V>
+static __device__ __forceinline__ void merge_split(consumer_rows<V> *rows, const float row_max[2],
                                                    const float row_sum[2]) {
     float rescale[2], add[2];
 #pragma unroll
@@ -255,9 +255,9 @@ static __device__ __forceinline__ void merge_split(consumer_rows<D> *rows, const
         rows->row_sum[i] =
             ln_merge(rows->row_sum[i], rescale[i], ln_reduce_row_sum(row_sum[i]), add[i]);
     }
-    rescale_acc<D>(rows->acc, rescale);
+    rescale_acc<V>(rows->acc, rescale);
 #pragma unroll
-    for (int d = 0; d < D / 8; d++)
+    for (int d = 0; d < V / 8; d++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
             rows->acc[d][i] = ln_merge(rows->acc[d][i], 1.0f, rows->split.acc[d][i], add[i / 2]);
@@ -272,12 +272,12 @@ static __device__ __forceinline__ void release_keys(const consumer &t, unsigned 
 
 /* P of the tile at key `first`, which starts a split or goes on with one. True: O is to be
  * multiplied by `rescale`. */
-template <int D, int DTYPE>
+template <int V, int DTYPE>
 static __device__ __forceinline__ bool
 softmax(const consumer &t, const ln_query_rows &lanes, unsigned first, bool starts,
-        consumer_rows<D> *rows, float rescale[2], uint32_t p_frag[LN_KV_TILE / 16][4]) {
+        consumer_rows<V> *rows, float rescale[2], uint32_t p_frag[LN_KV_TILE / 16][4]) {
     constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
-    ln_softmax_state<D> &split = rows->split;
+    ln_softmax_state<V> &split = rows->split;
     const unsigned scales = t.scales + rows->stage * 8 * LN_KV_TILE,
                    of_values = scales + 4 * LN_KV_TILE;
     if (QUANT)
@@ -308,10 +308,12 @@ softmax(const consumer &t, const ln_query_rows &lanes, unsigned first, bool star
  * would wait after each of them. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void
-next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<D> *rows,
+next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<prefill_shape<D>::V> *rows,
           uint32_t p_frag[LN_KV_TILE / 16][4], uint32_t next_p[LN_KV_TILE / 16][4]) {
     constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
-    ln_softmax_state<D> &split = rows->split;
+    constexpr int V = prefill_shape<D>::V;
+    constexpr unsigned STAGES = prefill_shape<D>::STAGES;
+    ln_softmax_state<V> &split = rows->split;
     unsigned last = rows->stage;
     float ended_max[2], ended_sum[2], rescale[2];
     rows->first += LN_KV_TILE;
@@ -321,10 +323,10 @@ next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<D> *rows,
     rows->parity ^= rows->stage == 0;
     mbarrier_wait_at(t.full + rows->stage * STAGE_BARRIERS, rows->parity);
     ln_keep_acc<LN_KV_TILE_N8>(rows->s);
-    ln_keep_acc<D / 8>(split.acc);
+    ln_keep_acc<V / 8>(split.acc);
     ln_wgmma_fence();
     issue_qk<D, BF16>(t.queries, k_desc<D>(t, rows->stage), rows->s);
-    issue_pv<D, BF16>(p_frag, v_desc<D>(t, last), !rows->starts_split, split.acc);
+    issue_pv<V, BF16>(p_frag, v_desc<D>(t, last), !rows->starts_split, split.acc);
     ln_wgmma_wait<1>();
     ln_keep_acc<LN_KV_TILE_N8>(rows->s);
     if (!QUANT)
@@ -334,30 +336,32 @@ next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<D> *rows,
         ended_max[i] = split.row_max[i];
         ended_sum[i] = split.row_sum[i];
     }
-    bool has_moved = softmax<D, DTYPE>(t, lanes, rows->first, starts, rows, rescale, next_p);
+    bool has_moved = softmax<V, DTYPE>(t, lanes, rows->first, starts, rows, rescale, next_p);
     if (QUANT)
         release_keys<QUANT>(t, rows->stage);
     ln_wgmma_wait<0>();
-    ln_keep_acc<D / 8>(split.acc);
+    ln_keep_acc<V / 8>(split.acc);
     keep_p_registers(t, p_frag);
     if (t.arrives)
         mbarrier_arrive_at(t.empty + last * STAGE_BARRIERS + sizeof(uint64_t));
     if (starts)
-        merge_split<D>(rows, ended_max, ended_sum);
+        merge_split<V>(rows, ended_max, ended_sum);
     else if (has_moved)
-        rescale_acc<D>(split.acc, rescale);
+        rescale_acc<V>(split.acc, rescale);
     rows->starts_split = starts;
 }
 
 /* All tiles of a consumer. Two sets of P registers alternate. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void consume(const consumer &t, const kv_walk &w,
-                                               const ln_query_rows &lanes, char *tiles,
-                                               unsigned group, consumer_rows<D> *rows) {
+static __device__ __forceinline__ void
+consume(const consumer &t, const kv_walk &w, const ln_query_rows &lanes, char *tiles,
+        unsigned group, consumer_rows<prefill_shape<D>::V> *rows) {
     constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
+    constexpr int V = prefill_shape<D>::V;
     enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
     uint32_t p_frag[LN_KV_TILE / 16][4], other_p[LN_KV_TILE / 16][4];
     float rescale[2];
+    unsigned own = t.first_column / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES; /* columns of V */
     ln_softmax_init(&rows->split);
     rows->first = w.first;
     rows->stage = rows->parity = 0;
@@ -367,12 +371,12 @@ static __device__ __forceinline__ void consume(const consumer &t, const kv_walk 
     issue_qk<D, BF16>(t.queries, k_desc<D>(t, 0), rows->s);
     ln_wgmma_wait<0>();
     ln_keep_acc<LN_KV_TILE_N8>(rows->s);
-    softmax<D, DTYPE>(t, lanes, w.first, true, rows, rescale, p_frag);
+    softmax<V, DTYPE>(t, lanes, w.first, true, rows, rescale, p_frag);
     __syncwarp();
     release_keys<QUANT>(t, 0);
     if (!QUANT && w.first < w.low) {
         mbarrier_wait_at(t.full + sizeof(uint64_t), 0);
-        zero_unseen<D>(tiles + TILE_BYTES, w.first, w.low, w.high, group);
+        zero_unseen<V>(tiles + TILE_BYTES + own, w.first, w.low, w.high, group);
     }
     unsigned n = 1;
     for (; n + 1 < w.n_tiles; n += 2) {
@@ -389,15 +393,15 @@ static __device__ __forceinline__ void consume(const consumer &t, const kv_walk 
     }
     mbarrier_wait_at(t.full + rows->stage * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
     if (!QUANT && (rows->first < w.low || rows->first + LN_KV_TILE > w.high))
-        zero_unseen<D>(tiles + (2 * rows->stage + 1) * TILE_BYTES, rows->first, w.low, w.high,
+        zero_unseen<V>(tiles + (2 * rows->stage + 1) * TILE_BYTES + own, rows->first, w.low, w.high,
                        group);
-    ln_keep_acc<D / 8>(rows->split.acc);
+    ln_keep_acc<V / 8>(rows->split.acc);
     ln_wgmma_fence();
-    issue_pv<D, BF16>(p_frag, v_desc<D>(t, rows->stage), !rows->starts_split, rows->split.acc);
+    issue_pv<V, BF16>(p_frag, v_desc<D>(t, rows->stage), !rows->starts_split, rows->split.acc);
     ln_wgmma_wait<0>();
-    ln_keep_acc<D / 8>(rows->split.acc);
+    ln_keep_acc<V / 8>(rows->split.acc);
     keep_p_registers(t, p_frag);
-    merge_split<D>(rows, rows->split.row_max, rows->split.row_sum);
+    merge_split<V>(rows, rows->split.row_max, rows->split.row_sum);
 }
 
 /* ---- the block ------------------------------------------------------------------------------- */
@@ -420,7 +424,7 @@ static __device__ __forceinline__ kv_walk find_walk(const ln_mma_attention_args 
  * K. */
 template <int D, bool QUANT>
 static __device__ __forceinline__ void init_barriers(uint64_t *full, uint64_t *empty) {
-    for (int i = 0; i < 2 * STAGES; i++) {
+    for (unsigned i = 0; i < 2 * prefill_shape<D>::STAGES; i++) {
         unsigned per_warp = QUANT && i % 2 == 0 ? LN_WARP : 1;
         ln_mbarrier_init(&full[i], QUANT ? WARPGROUP / LN_WARP * per_warp : D / LN_SWIZZLE_COLS);
         ln_mbarrier_init(&empty[i], CONSUMERS * WARPGROUP / LN_WARP * per_warp);
@@ -428,21 +432,22 @@ static __device__ __forceinline__ void init_barriers(uint64_t *full, uint64_t *e
     ln_fence_mbarrier_init();
 }
 
-/* A row of a head to activation tiles: a lane has the 16 bytes of four of its pairs of columns. */
-template <int D>
+/* V columns of a row, from `column` of all heads' on, to activation tiles: a lane has the 16 bytes
+ * of four of its pairs of columns. */
+template <int V>
 static __device__ __forceinline__ void store_converted(const ln_act_view &to, size_t token,
-                                                       size_t head, const float acc[D / 8][4],
+                                                       size_t column, const float acc[V / 8][4],
                                                        int i, float normalizer) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
-    for (int d = 0; d < D / 8; d += 4) {
+    for (int d = 0; d < V / 8; d += 4) {
         uint32_t four[4];
 #pragma unroll
         for (int j = 0; j < 4; j++)
             four[j] =
                 ln_pack_bf16(acc[d + j][2 * i] * normalizer, acc[d + j][2 * i + 1] * normalizer);
-        char *at = (char *)to.bf16 + ln_act_tile_byte(to, token, to.cols / 64,
-                                                      head * (D / 64) + d / 8, d % 8 + lane % 4, 0);
+        char *at = (char *)to.bf16 + ln_act_tile_byte(to, token, to.cols / 64, column / 64 + d / 8,
+                                                      d % 8 + lane % 4, 0);
         *(uint4 *)at = make_uint4(four[0], four[1], four[2], four[3]);
     }
 }
@@ -452,23 +457,28 @@ template <int D, int DTYPE>
 static __device__ __forceinline__ void
 consume_rows(const prefill_args &g, const kv_walk &w, consumer &t, size_t seq, size_t kv_head,
              unsigned first_row, unsigned n_rows, unsigned group, char *queries, char *tiles) {
+    typedef prefill_shape<D> shape;
+    constexpr int V = shape::V;
     const ln_mma_attention_args &p = g.mma;
     unsigned warp = threadIdx.x / LN_WARP % 4, lane = threadIdx.x % LN_WARP;
     unsigned warp_row = first_row + 16 * warp;
-    store_queries<D, DTYPE>(p, seq, kv_head, warp_row, n_rows, warp, queries);
+    store_queries<D, DTYPE>(p, seq, kv_head, warp_row, n_rows, warp, t.first_column, queries);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)WARPGROUP) : "memory");
+    if (shape::SHARES_ROWS)
+        asm volatile("bar.sync 3, %0;" ::"n"(CONSUMERS * WARPGROUP) : "memory");
+    else
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)WARPGROUP) : "memory");
     ln_query_rows lanes;
     size_t items[2];
     ln_find_query_rows(p, seq, kv_head, warp_row, n_rows, &lanes, items);
     t.unmasked_begin =
         __reduce_max_sync(0xffffffffu, (unsigned)max(lanes.begin[0], lanes.begin[1]));
     t.unmasked_end = __reduce_min_sync(0xffffffffu, (unsigned)min(lanes.end[0], lanes.end[1]));
-    consumer_rows<D> rows;
+    consumer_rows<V> rows;
     for (int i = 0; i < 2; i++)
         ln_merge_init(p, lanes.head[i], &rows.row_max[i], &rows.row_sum[i]);
 #pragma unroll
-    for (int d = 0; d < D / 8; d++)
+    for (int d = 0; d < V / 8; d++)
         rows.acc[d][0] = rows.acc[d][1] = rows.acc[d][2] = rows.acc[d][3] = 0.0f;
     consume<D, DTYPE>(t, w, lanes, tiles, group, &rows);
 #pragma unroll
@@ -476,15 +486,16 @@ consume_rows(const prefill_args &g, const kv_walk &w, consumer &t, size_t seq, s
         float normalizer = ln_normalizer(rows.row_sum[i]);
         if (g.converts) {
             if (items[i] != SIZE_MAX)
-                store_converted<D>(g.to, items[i] / p.a.n_heads, lanes.head[i], rows.acc, i,
-                                   normalizer);
+                store_converted<V>(g.to, items[i] / p.a.n_heads, lanes.head[i] * D + t.first_column,
+                                   rows.acc, i, normalizer);
             continue;
         }
+        float *out = p.a.out + items[i] * D + t.first_column + lane % 4 * 2;
 #pragma unroll
-        for (int d = 0; d < D / 8; d++)
+        for (int d = 0; d < V / 8; d++)
             if (items[i] != SIZE_MAX)
-                *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) = make_float2(
-                    rows.acc[d][2 * i] * normalizer, rows.acc[d][2 * i + 1] * normalizer);
+                *(float2 *)(out + 8 * d) = make_float2(rows.acc[d][2 * i] * normalizer,
+                                                       rows.acc[d][2 * i + 1] * normalizer);
     }
 }
 #endif
@@ -493,22 +504,24 @@ template <int D, int DTYPE>
 static __global__ void __launch_bounds__(THREADS, 1)
     prefill(const __grid_constant__ prefill_args g) {
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
+    typedef prefill_shape<D> shape;
+    constexpr unsigned STAGES = shape::STAGES;
     extern __shared__ char unaligned[];
     __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
     constexpr int QUANT = LN_KV_QUANT_OF(DTYPE);
     __shared__ __align__(8) float scales[QUANT ? STAGES * 2 * LN_KV_TILE : 2];
     enum { COL_TILES = D / LN_SWIZZLE_COLS, TILE_BYTES = COL_TILES * LN_SWIZZLE_TILE_BYTES };
     char *shared = unaligned + (-ln_shared_address(unaligned) & (LN_SWIZZLE_ATOM_BYTES - 1));
-    char *tiles = shared + CONSUMERS * TILE_BYTES;
+    char *tiles = shared + shape::QUERY_TILES * TILE_BYTES;
     const ln_mma_attention_args &p = g.mma;
     size_t kv_head = blockIdx.y, seq = blockIdx.z;
     ln_pdl_launch_dependents();
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
     unsigned n_rows = n_tokens * p.heads_per_kv;
-    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * BLOCK_ROWS;
+    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * shape::ROWS;
     if (first_row >= n_rows || (p.uses_split_kv && n_tokens == 1))
         return;
-    kv_walk w = find_walk(p, seq, first_row, min(first_row + BLOCK_ROWS, n_rows) - 1);
+    kv_walk w = find_walk(p, seq, first_row, min(first_row + shape::ROWS, n_rows) - 1);
     if (threadIdx.x == 0)
         init_barriers<D, QUANT != 0>(full, empty);
     __syncthreads();
@@ -522,18 +535,16 @@ static __global__ void __launch_bounds__(THREADS, 1)
                                           tiles + 2 * STAGES * TILE_BYTES, scales, full, empty);
             return;
         }
-        unsigned col_tile = warp % COL_TILES, array = warp / COL_TILES;
-        if (array < 2)
-            produce_tma<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &g.keys : &g.values, col_tile,
-                           g.box_rows,
-                           tiles + array * TILE_BYTES + col_tile * LN_SWIZZLE_TILE_BYTES,
-                           full + array, empty + array);
+        produce_tma<D>(p, w, seq, (unsigned)kv_head, &g.keys, &g.values, warp, g.box_rows, tiles,
+                       full, empty);
         return;
     }
     ln_setmaxnreg_inc<QUANT ? 232 : 240>();
     unsigned group = warp / (WARPGROUP / LN_WARP) - 1;
-    char *queries = shared + group * TILE_BYTES;
+    unsigned row_group = shape::SHARES_ROWS ? 0 : group;
+    char *queries = shared + row_group * TILE_BYTES;
     consumer t;
+    t.first_column = shape::SHARES_ROWS ? group * shape::V : 0;
     t.queries = ln_wgmma_desc_low(__shfl_sync(0xffffffffu, ln_shared_address(queries), 0), 16);
     t.tiles = __shfl_sync(0xffffffffu, ln_shared_address(tiles), 0);
     t.full = __shfl_sync(0xffffffffu, ln_shared_address(full), 0);
@@ -542,8 +553,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
     t.arrives = threadIdx.x % LN_WARP == 0;
     t.scales = ln_shared_address(scales) + threadIdx.x % 4 * 8;
     t.never = t.factor != t.factor;
-    consume_rows<D, DTYPE>(g, w, t, seq, kv_head, first_row + 64 * group, n_rows, group, queries,
-                           tiles);
+    consume_rows<D, DTYPE>(g, w, t, seq, kv_head, first_row + 64 * row_group, n_rows, group,
+                           queries, tiles);
 #endif
 }
 
@@ -551,9 +562,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 template <int D, int DTYPE>
 static int launch(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream_t stream) {
+    typedef prefill_shape<D> shape;
     const ln_mma_attention_args &p = g.mma;
-    size_t shared = (CONSUMERS + 2 * STAGES) * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES +
-                    LN_SWIZZLE_ATOM_BYTES;
+    size_t shared =
+        (shape::QUERY_TILES + 2 * shape::STAGES) * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES +
+        LN_SWIZZLE_ATOM_BYTES;
     unsigned block_tokens = 1u << p.block_shift;
     constexpr bool QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
     int code = 0;
@@ -569,7 +582,7 @@ static int launch(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream
                                     (int)shared);
     if (code != 0)
         return code;
-    dim3 grid(ln_ceil_div(most_tokens * p.heads_per_kv, BLOCK_ROWS), (unsigned)p.a.kv.n_heads,
+    dim3 grid(ln_ceil_div(most_tokens * p.heads_per_kv, shape::ROWS), (unsigned)p.a.kv.n_heads,
               (unsigned)n_seqs);
     return ln_pdl_launch(prefill<D, DTYPE>, grid, THREADS, shared, stream, g);
 }
@@ -578,17 +591,20 @@ bool ln_takes_sm90_prefill(const ln_mma_attention_args *args) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole swizzle patterns of 8 rows */
     const ln_attention_args *a = &args->a;
     return ln_has_sm90a_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
-           (a->kv.k_dim == 64 || a->kv.k_dim == 128);
+           ln_is_sm90_prefill_dim(&a->kv);
 }
 
 template <int D>
 static int launch_dtype(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream_t stream) {
-    switch (g.mma.a.kv.dtype) {
-    case LN_KV_F16: return launch<D, LN_KV_F16>(g, n_seqs, most_tokens, stream);
-    case LN_KV_BF16: return launch<D, LN_KV_BF16>(g, n_seqs, most_tokens, stream);
-    case LN_KV_FP8: return launch<D, LN_KV_FP8>(g, n_seqs, most_tokens, stream);
-    default: return launch<D, LN_KV_Q8_0>(g, n_seqs, most_tokens, stream);
+    ln_kv_dtype dtype = g.mma.a.kv.dtype;
+    if constexpr (D <= 128) {
+        if (dtype == LN_KV_FP8)
+            return launch<D, LN_KV_FP8>(g, n_seqs, most_tokens, stream);
+        if (dtype == LN_KV_Q8_0)
+            return launch<D, LN_KV_Q8_0>(g, n_seqs, most_tokens, stream);
     }
+    return dtype == LN_KV_F16 ? launch<D, LN_KV_F16>(g, n_seqs, most_tokens, stream)
+                              : launch<D, LN_KV_BF16>(g, n_seqs, most_tokens, stream);
 }
 
 int ln_attention_sm90_prefill(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
@@ -596,6 +612,9 @@ int ln_attention_sm90_prefill(const ln_mma_attention_args *args, size_t n_seqs, 
     prefill_args g = {*args, to != NULL, {}, 0, {}, {}};
     if (to != NULL)
         g.to = *to;
-    return args->a.kv.k_dim == 64 ? launch_dtype<64>(g, n_seqs, most_tokens, stream)
-                                  : launch_dtype<128>(g, n_seqs, most_tokens, stream);
+    switch (args->a.kv.k_dim) {
+    case 64: return launch_dtype<64>(g, n_seqs, most_tokens, stream);
+    case 128: return launch_dtype<128>(g, n_seqs, most_tokens, stream);
+    default: return launch_dtype<256>(g, n_seqs, most_tokens, stream);
+    }
 }

@@ -12,8 +12,19 @@
 
 enum {
     WARPGROUP = 128, /* threads */
-    STAGES = 4,
+    CONSUMERS = 2,   /* warpgroups */
     QUANT_STAGES = 3 /* of tiles that are not yet dequantised */
+};
+
+/* What a block and its consumers compute. Up to head dim 128 each consumer has 64 rows of its own.
+ * O of head dim 256, with what earlier KV splits left of it, leaves no registers: then both have
+ * the same 64 rows, scores included, and half of the columns of V. */
+template <int D> struct prefill_shape {
+    static constexpr int V = D < 128 ? D : 128; /* columns of V of a consumer */
+    static constexpr bool SHARES_ROWS = D > V;
+    static constexpr unsigned QUERY_TILES = SHARES_ROWS ? 1 : CONSUMERS;
+    static constexpr unsigned ROWS = 64 * QUERY_TILES;
+    static constexpr unsigned STAGES = SHARES_ROWS ? 3 : 4;
 };
 
 /* Keys that rows of the block see, [low, high), and the KV tiles that hold them. */
@@ -37,18 +48,19 @@ static __device__ __forceinline__ float4 join(float2 low, float2 high) {
     return make_float4(low.x, low.y, high.x, high.y);
 }
 
-/* This warp's 16 query rows to shared memory as 16-bit elements, columns in the order of
- * ln_load_query; zeros for rows that are not there. */
+/* Columns first_column .. + prefill_shape::V of this warp's 16 query rows to shared memory as
+ * 16-bit elements, in the order of ln_load_query; zeros for rows that are not there. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void
 store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsigned first_row,
-              unsigned n_rows, unsigned warp_in_group, char *queries) {
+              unsigned n_rows, unsigned warp_in_group, unsigned first_column, char *queries) {
     constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
-    enum { PARTS = D / 8 };
+    enum { PARTS = prefill_shape<D>::V / 8 };
     unsigned lane = threadIdx.x % LN_WARP;
     size_t first_token = (size_t)p.a.seq_starts[seq];
     for (unsigned at = lane; at < 16 * PARTS; at += LN_WARP) {
-        unsigned row = at / PARTS, part = at % PARTS, in_tile = 16 * warp_in_group + row;
+        unsigned row = at / PARTS, part = first_column / 8 + at % PARTS,
+                 in_tile = 16 * warp_in_group + row;
         unsigned row_of_all = first_row + row;
         uint4 packed = make_uint4(0, 0, 0, 0);
         if (row_of_all < n_rows) {
@@ -72,29 +84,48 @@ store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsign
     }
 }
 
-/* A warp fetches 64 columns of all tiles of K, or of V. to, full, empty: those of stage 0. */
+/* Fetches 64 columns of a tile of K, or of V; a lane has box_rows rows from cache row `row`. */
+static __device__ __forceinline__ void load_columns(const CUtensorMap *map, unsigned column,
+                                                    unsigned row, bool is_there, char *to,
+                                                    uint64_t *full, uint64_t *empty,
+                                                    unsigned parity) {
+    ln_mbarrier_wait(empty, parity);
+    if (threadIdx.x % LN_WARP == 0)
+        ln_mbarrier_expect_tx(full, LN_SWIZZLE_TILE_BYTES);
+    __syncwarp();
+    if (is_there)
+        ln_tma_load(to, map, (int)column, (int)row, full);
+}
+
+/* A warp of the producer, `warp` of four: it fetches 64 columns of all tiles of K, or of V, or of
+ * head dim 256 of both. tiles, full, empty: those of stage 0, K before V. */
 template <int D>
 static __device__ __forceinline__ void
 produce_tma(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
-            const CUtensorMap *map, unsigned col_tile, unsigned box_rows, char *to, uint64_t *full,
-            uint64_t *empty) {
-    enum { STAGE_BYTES = 2 * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES };
-    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KV_TILE / box_rows;
+            const CUtensorMap *keys, const CUtensorMap *values, unsigned warp, unsigned box_rows,
+            char *tiles, uint64_t *full, uint64_t *empty) {
+    enum { COL_TILES = D / LN_SWIZZLE_COLS, TILE_BYTES = COL_TILES * LN_SWIZZLE_TILE_BYTES };
+    constexpr unsigned STAGES = prefill_shape<D>::STAGES;
+    unsigned col_tile = warp % COL_TILES, lane = threadIdx.x % LN_WARP;
+    unsigned n_boxes = LN_KV_TILE / box_rows, column = col_tile * LN_SWIZZLE_COLS;
+    bool has_keys = warp < COL_TILES,
+         has_values = prefill_shape<D>::SHARES_ROWS || warp / COL_TILES == 1;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    to += lane * box_rows * LN_SWIZZLE_COLS * 2;
+    char *to = tiles + col_tile * LN_SWIZZLE_TILE_BYTES + lane * box_rows * LN_SWIZZLE_COLS * 2;
     for (unsigned tile = 0; tile < w.n_tiles; tile++) {
-        unsigned stage = tile % STAGES, key = w.first + tile * LN_KV_TILE + lane * box_rows;
+        unsigned stage = tile % STAGES, parity = (tile / STAGES & 1) ^ 1;
+        unsigned key = w.first + tile * LN_KV_TILE + lane * box_rows;
         unsigned block_key = min(max(key, w.low), w.high - 1);
         unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
         unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
                        (key & ((1u << p.block_shift) - 1));
-        ln_mbarrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
-        if (lane == 0)
-            ln_mbarrier_expect_tx(&full[2 * stage], LN_SWIZZLE_TILE_BYTES);
-        __syncwarp();
-        if (lane < n_boxes)
-            ln_tma_load(to + stage * STAGE_BYTES, map, (int)(col_tile * LN_SWIZZLE_COLS), (int)row,
-                        &full[2 * stage]);
+        char *stage_to = to + stage * 2 * TILE_BYTES;
+        if (has_keys)
+            load_columns(keys, column, row, lane < n_boxes, stage_to, &full[2 * stage],
+                         &empty[2 * stage], parity);
+        if (has_values)
+            load_columns(values, column, row, lane < n_boxes, stage_to + TILE_BYTES,
+                         &full[2 * stage + 1], &empty[2 * stage + 1], parity);
     }
 }
 
@@ -169,6 +200,7 @@ produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq
                     char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
     typedef quant_tile<D> shape;
     enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
+    constexpr unsigned STAGES = prefill_shape<D>::STAGES;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
     unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
              quant_stage = 0;

@@ -108,11 +108,16 @@ template <int FOURS>
 static __device__ __forceinline__ float load_row(const convert_args &p, size_t row,
                                                  float (&v)[FOURS][4]) {
     float largest = 0.0f;
+    const float4 *x = (const float4 *)(p.x + row * p.stride);
 #pragma unroll
     for (int h = 0; h < FOURS; h++) {
-        size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
-        if (col < p.n_cols)
-            load_four(p, row, col, v[h]);
+        unsigned four = h * ROW_THREADS + threadIdx.x;
+        if (p.is_aligned && 4 * four < (unsigned)p.n_cols) {
+            float4 y = x[four];
+            v[h][0] = y.x, v[h][1] = y.y, v[h][2] = y.z, v[h][3] = y.w;
+        } else if (4 * four < (unsigned)p.n_cols) {
+            load_four(p, row, 4 * (size_t)four, v[h]);
+        }
     }
 #pragma unroll
     for (int h = 0; h < FOURS; h++)
@@ -148,7 +153,7 @@ static __device__ __forceinline__ float load_bf16_row(const convert_args &p, siz
 }
 
 template <int FOURS, bool FROM_BF16>
-static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4 ? 4 : 3)
+static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4 ? 4 : FOURS == 4 ? 3 : 2)
     convert_register_rows(const __grid_constant__ convert_args p) {
     __shared__ unsigned shared[LN_MAX_WARPS];
     ln_pdl_launch_and_wait();

@@ -115,6 +115,28 @@ static __device__ __forceinline__ void ln_act_store_row_scaled(const ln_act_view
         x.scales[row] = ln_f16_scale(largest);
 }
 
+/* ln_act_store_registers to tiles of f16. */
+template <int THREADS, int FOURS>
+static __device__ __forceinline__ void ln_act_store_f16_registers(const ln_act_view &x, size_t row,
+                                                                  const float (&v)[FOURS][4],
+                                                                  float largest) {
+    unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols, lane = first % 32 / 8;
+    unsigned chunk = 2 * (first % 64 / 32 * 2 + first % 8 / 4);
+    char *to = (char *)x.bf16;
+    char *low = to + ln_act_tile_byte(x, row, cols / 64, first / 64, chunk, lane);
+    char *high = to + ln_act_tile_byte(x, row, cols / 64, first / 64, chunk + 1, lane);
+    size_t step = (size_t)(4 * THREADS / 64) * x.rows_per_tile * 128;
+    float factor = ln_f16_factor(largest);
+#pragma unroll
+    for (int h = 0; h < FOURS; h++)
+        if (h * 4 * THREADS + first < cols) {
+            *(uint32_t *)(low + h * step) = ln_pack_f16(v[h][0] * factor, v[h][1] * factor);
+            *(uint32_t *)(high + h * step) = ln_pack_f16(v[h][2] * factor, v[h][3] * factor);
+        }
+    if (threadIdx.x == 0)
+        x.scales[row] = ln_f16_scale(largest);
+}
+
 /* Converts a row of which v[h] are the columns from 4 * (h * THREADS + threadIdx.x) on, by_row; by
  * a block of THREADS. */
 template <int THREADS, int FOURS>
@@ -123,7 +145,11 @@ static __device__ __forceinline__ void ln_act_store_registers(const ln_act_view 
                                                               float largest) {
     static_assert(THREADS % 32 == 0, "the columns of h have the places of those of 0 in 128 bytes");
     unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols;
-    if (!x.is_int8 || x.rows_per_tile == 0) {
+    if (!x.is_int8 && x.rows_per_tile > 0) {
+        ln_act_store_f16_registers<THREADS>(x, row, v, largest);
+        return;
+    }
+    if (x.rows_per_tile == 0) {
 #pragma unroll
         for (int h = 0; h < FOURS; h++)
             if (h * 4 * THREADS + first < cols)

@@ -63,6 +63,57 @@ static __device__ __forceinline__ void load_weights(const grouped_args &g, const
                 group, full);
 }
 
+/* Fetches the tensor maps of a linear; by one thread. */
+template <typename CONFIG>
+static __device__ __forceinline__ void prefetch_maps(const dense_args &g) {
+    ln_tma_prefetch_map(&g.act);
+    if (sm90_stage<CONFIG>::AUX_ROWS > 0)
+        ln_tma_prefetch_map(&g.aux);
+    if (CONFIG::GATE)
+        ln_tma_prefetch_map(&g.gate);
+    for (unsigned i = 0; i < g.p.n_parts; i++) {
+        ln_tma_prefetch_map(&g.weights[i]);
+        if (CONFIG::BOXES)
+            ln_tma_prefetch_map(&g.outs[i]);
+    }
+}
+
+template <typename CONFIG>
+static __device__ __forceinline__ void prefetch_maps(const grouped_args &g) {
+    ln_tma_prefetch_map(&g.act);
+    if (sm90_stage<CONFIG>::AUX_ROWS > 0)
+        ln_tma_prefetch_map(&g.aux);
+    if (CONFIG::GATE)
+        ln_tma_prefetch_map(&g.gate);
+    ln_tma_prefetch_map(&g.weight);
+}
+
+/* Asks for the weights of the first stages before the kernel in front has ended, as they do not
+ * depend on it; how many stages. By the producer. */
+template <typename CONFIG>
+static __device__ __forceinline__ unsigned load_early(const dense_args &g, char *stages,
+                                                      sm90_pipeline &pipeline) {
+    typedef sm90_stage<CONFIG> stage;
+    output_tile tile;
+    if (!find_tile<CONFIG>(g, first_tile<CONFIG>(g), tile))
+        return 0;
+    k_range own = find_k<CONFIG>(g, tile);
+    unsigned n = min(own.end - own.begin, stage::N_STAGES);
+    for (unsigned i = 0; i < n; i++) {
+        ln_mbarrier_expect_tx(&pipeline.full[i], stage::USED);
+        load_weights<CONFIG>(g, tile, stages + i * stage::BYTES + stage::TILES_AT,
+                             (int)((own.begin + i) * (stage::TILE_BYTES / 128)), &pipeline.full[i]);
+    }
+    return n;
+}
+
+/* None: which groups have rows is a result of the kernel in front. */
+template <typename CONFIG>
+static __device__ __forceinline__ unsigned load_early(const grouped_args &, char *,
+                                                      sm90_pipeline &) {
+    return 0;
+}
+
 /* Fills stage after stage for one output tile after another; by one thread. */
 template <typename CONFIG, typename ARGS>
 static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipeline) {
@@ -75,6 +126,8 @@ static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipel
     const ln_gemm_args &p = args_of(g);
     ln_pipeline_stage at = {0, 1};
     output_tile tile;
+    unsigned n_early = load_early<CONFIG>(g, stages, pipeline); /* stages that have weights */
+    ln_pdl_wait();
     for (unsigned number = first_tile<CONFIG>(g); find_tile<CONFIG>(g, number, tile);
          number += gridDim.x) {
         k_range own = find_k<CONFIG>(g, tile);
@@ -85,9 +138,13 @@ static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipel
                                                                            : CONFIG::ROWS) {
             uint64_t *full = &pipeline.full[at.index];
             char *act = stages + at.index * stage::BYTES, *w = act + stage::TILES_AT;
-            ln_mbarrier_wait(&pipeline.empty[at.index], at.phase);
-            ln_mbarrier_expect_tx(full, stage::USED);
-            load_weights<CONFIG>(g, tile, w, (int)(k * (stage::TILE_BYTES / 128)), full);
+            if (n_early > 0) {
+                n_early--;
+            } else {
+                ln_mbarrier_wait(&pipeline.empty[at.index], at.phase);
+                ln_mbarrier_expect_tx(full, stage::USED);
+                load_weights<CONFIG>(g, tile, w, (int)(k * (stage::TILE_BYTES / 128)), full);
+            }
             ln_tma_load(act, &g.act, 0, act_at * ACT_UNIT, full);
             if (stage::AUX_ROWS > 0)
                 ln_tma_load(act + stage::ACT_BYTES, &g.aux, 0, act_at * AUX_UNIT, full);
@@ -246,8 +303,9 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
     extern __shared__ __align__(1024) char stages[];
     __shared__ sm90_pipeline pipeline;
     ln_pdl_launch_dependents();
+    if (threadIdx.x == CONFIG::CONSUMERS)
+        prefetch_maps<CONFIG>(g);
     init_pipeline<CONFIG>(pipeline);
-    ln_pdl_wait();
     if (threadIdx.x >= CONFIG::CONSUMERS) {
         ln_setmaxnreg_dec<CONFIG::PRODUCER_REGISTERS>();
         if (threadIdx.x == CONFIG::CONSUMERS)
@@ -255,6 +313,7 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
         return;
     }
     ln_setmaxnreg_inc<CONFIG::CONSUMER_REGISTERS>();
+    ln_pdl_wait();
     float *outs = (float *)(stages + stage::N_STAGES * stage::BYTES);
     ln_pipeline_stage at = {0, 0};
     output_tile tile;

@@ -21,6 +21,11 @@ typedef struct ln_tensor {
 /* cuTensorMapEncodeTiled. 0, or an error code. */
 int ln_tensor_map(const ln_tensor *tensor, CUtensorMap *map);
 
+/* Fetches a tensor map, which takes as long as a read of memory, before the first copy needs it. */
+static __device__ __forceinline__ void ln_tma_prefetch_map(const CUtensorMap *map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 /* cp.async.bulk: `bytes`, a multiple of 16, from global to shared memory; completes on the barrier.
  */
 static __device__ __forceinline__ void ln_cp_async_bulk(void *to, const void *from, unsigned bytes,

@@ -126,21 +126,43 @@ static void add_adapters(writer *w, const ln_adapter_rows *rows, size_t n_rows, 
     to->most_all_runs = repeats ? most_runs(n_adapters + 1, n_rows) : n_runs;
 }
 
+/* Whether several sequences have the block that sequence `owner` writes its token to. column: of
+ * block number `index`, the block of each sequence, -1 where it has none. */
+static bool is_shared(const int32_t *column, size_t n_seqs, int32_t block) {
+    size_t n = 0;
+    for (size_t seq = 0; seq < n_seqs; seq++)
+        n += column[seq] == block;
+    return n > 1;
+}
+
 /* Whether, of sequences of one token, one has the block of another that its token goes to; of many
  * it may. */
 static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_t block_tokens) {
-    enum { MANY = 128 };
-    if (batch->n_tokens != batch->n_seqs)
+    enum { MANY = 1024 };
+    int32_t column[MANY], last[MANY]; /* last: the number of the block that a token goes to */
+    size_t n = batch->n_seqs;
+    if (batch->n_tokens != n)
         return false;
-    if (batch->n_seqs > MANY)
+    if (n > MANY)
         return true;
-    for (size_t owner = 0; owner < batch->n_seqs; owner++) {
-        size_t last = (size_t)group->lengths[owner] - 1, index = last / block_tokens;
-        for (size_t seq = 0; seq < batch->n_seqs; seq++)
-            if (seq != owner && (size_t)group->lengths[seq] > last &&
-                group->block_tables[seq * group->max_blocks + index] ==
-                    group->block_tables[owner * group->max_blocks + index])
+    for (size_t seq = 0; seq < n; seq++)
+        last[seq] = (int32_t)(((size_t)group->lengths[seq] - 1) / block_tokens);
+    for (size_t first = 0; first < n; first++) {
+        int32_t index = last[first];
+        if (index < 0)
+            continue; /* with an earlier one of the same number */
+        for (size_t seq = 0; seq < n; seq++) {
+            bool is_there = (size_t)group->lengths[seq] > (size_t)index * block_tokens;
+            column[seq] =
+                is_there ? group->block_tables[seq * group->max_blocks + (size_t)index] : -1;
+        }
+        for (size_t seq = first; seq < n; seq++) {
+            if (last[seq] != index)
+                continue;
+            if (is_shared(column, n, column[seq]))
                 return true;
+            last[seq] = -1;
+        }
     }
     return false;
 }

@@ -36,14 +36,14 @@ static bool is_same_step(const ln_cuda_step *a, const ln_cuda_step *b) {
     return same;
 }
 
-/* The step's graph, or where a new one goes: a free entry, or the one not used for longest. */
+/* The entry of such a step, or where a new one goes: one that is free, or not used for longest. */
 static ln_cuda_graph_entry *find(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
                                  const ln_cuda_step *step, bool *is_there) {
     ln_cuda_graph_entry *oldest = &graphs->entries[0];
     *is_there = true;
     for (size_t i = 0; i < LN_CUDA_MAX_GRAPHS; i++) {
         ln_cuda_graph_entry *entry = &graphs->entries[i];
-        if (entry->graph != NULL && entry->n_ops == n_ops && is_same_step(&entry->step, step) &&
+        if (entry->n_ops == n_ops && is_same_step(&entry->step, step) &&
             memcmp(entry->ops, ops, n_ops * sizeof *ops) == 0)
             return entry;
         if (entry->last_used < oldest->last_used)
@@ -84,41 +84,49 @@ void ln_cuda_graphs_free(ln_cuda_graphs *graphs) {
         free_entry(&graphs->entries[i]);
 }
 
-/* Captures what launch_all queues. An entry without a graph: it could not be kept. */
-static int capture(ln_cuda_graph_entry *entry, const ln_op *ops, size_t n_ops,
-                   const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
-                   ln_cuda_stream stream) {
+/* Remembers a step. Without memory it does not, and the step's graph is not made. */
+static void remember(ln_cuda_graph_entry *entry, const ln_op *ops, size_t n_ops,
+                     const ln_cuda_step *step) {
     free_entry(entry);
     entry->ops = malloc(n_ops * sizeof *ops);
     if (entry->ops == NULL)
-        return 0;
+        return;
+    memcpy(entry->ops, ops, n_ops * sizeof *ops);
+    entry->n_ops = n_ops;
+    entry->step = *step;
+}
+
+/* Captures what launch_all queues. */
+static int capture(ln_cuda_graph_entry *entry, const ln_op *ops, size_t n_ops,
+                   const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
+                   ln_cuda_stream stream) {
     int code = ln_cuda_capture_begin(stream);
     if (code != 0)
         return code;
     code = launch_all(context, ops, n_ops, step);
     int end_code = ln_cuda_capture_end(stream, &entry->graph);
-    if (code == 0)
-        code = end_code;
-    memcpy(entry->ops, ops, n_ops * sizeof *ops);
-    entry->n_ops = n_ops;
-    entry->step = *step;
-    return code;
+    return code == 0 ? end_code : code;
 }
 
+/* A step that comes for the first time is queued kernel by kernel, which takes less time than a
+ * graph of it: where sequences begin and end, few steps come again. */
 int ln_cuda_graphs_run(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
                        const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
                        ln_cuda_stream stream) {
     bool is_there;
     ln_cuda_graph_entry *entry = find(graphs, ops, n_ops, step, &is_there);
-    if (!is_there)
+    if (!is_there) {
         make_room(graphs, n_ops);
-    int code = is_there ? 0 : capture(entry, ops, n_ops, step, launch_all, context, stream);
+        remember(entry, ops, n_ops, step);
+    }
+    entry->last_used = ++graphs->n_launches;
+    if (!is_there)
+        return launch_all(context, ops, n_ops, step);
+    int code =
+        entry->graph != NULL ? 0 : capture(entry, ops, n_ops, step, launch_all, context, stream);
     if (code != 0) {
         free_entry(entry);
         return code;
     }
-    if (entry->graph == NULL)
-        return launch_all(context, ops, n_ops, step);
-    entry->last_used = ++graphs->n_launches;
     return ln_cuda_graph_launch(entry->graph, stream);
 }

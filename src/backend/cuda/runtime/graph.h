@@ -1,5 +1,5 @@
-/* Decode steps as CUDA graphs: what the launchers queued the first time is replayed as one launch.
- */
+/* Decode steps as CUDA graphs: what the launchers queue for a step that comes again is replayed as
+ * one launch. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_GRAPH_H
 #define LN_BACKEND_CUDA_RUNTIME_GRAPH_H
 
@@ -11,11 +11,11 @@
  * each, and what a graph takes of the device goes with its operations. */
 enum { LN_CUDA_MAX_GRAPHS = 512, LN_CUDA_MAX_GRAPH_OPS = 32 << 10 };
 
-/* A captured step, with all that its kernels' arguments were made of: the key. */
+/* A step that was run, with all that its kernels' arguments were made of: the key. */
 typedef struct ln_cuda_graph_entry {
-    ln_cuda_graph graph; /* NULL: free */
+    ln_cuda_graph graph; /* NULL: not captured yet */
     ln_cuda_step step;
-    ln_op *ops; /* [n_ops], a copy */
+    ln_op *ops; /* [n_ops], a copy; NULL: the entry is free */
     size_t n_ops;
     size_t last_used;
 } ln_cuda_graph_entry;
@@ -33,7 +33,8 @@ typedef int (*ln_cuda_launch_all)(void *context, const ln_op *ops, size_t n_ops,
 /* Whether a step is worth a graph: a decode whose operations repeat, without copies. */
 bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops);
 
-/* Replays the step, after a capture when it is new. 0, or the runtime's error code. */
+/* Replays the step, after a capture when it comes for the second time; a new one is queued as it
+ * is. 0, or the runtime's error code. */
 int ln_cuda_graphs_run(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
                        const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
                        ln_cuda_stream stream);

@@ -334,6 +334,13 @@ typedef struct linnet_engine_options {
     /* Adapters may change experts, too. Memory for as many matrices as the model has experts is
      * reserved for each adapter. Of one rank, with all experts on one side, in memory. */
     bool adapt_experts;
+    /* Sizes that are 0 are those of a server. max_seqs: 256 on a GPU, four for each thread of a CPU
+     * but 16 to 64; fewer where memory has no room for 1,024 tokens of each. max_batch_tokens: up
+     * to 4,096 on a GPU. ctx_tokens: the model's own. kv_tokens: what fits seven eighths of a GPU's
+     * memory, or half of a CPU's, that weights leave, up to max_seqs contexts; a context is at most
+     * as long. With ranks, layers or experts on both sides, kv_tokens or a model of vectors
+     * max_seqs is 16, and the others are as without. */
+    bool serves;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -368,6 +375,7 @@ typedef struct linnet_memory_plan {
     /* with experts_from_disk: experts that are read when they are chosen, how many of them fit in
      * memory, and the bytes that a token reads when it finds none of its own there */
     size_t disk_experts, cached_experts, disk_token_bytes;
+    size_t kv_tokens; /* that the KV cache holds */
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not

@@ -141,7 +141,8 @@ class EngineOptions(Structure):
         ("gpu_layers", c_int32), ("lazy_weights", c_bool), ("batch_invariant", c_bool), ("draft", c_char_p),
         ("max_adapters", c_size_t), ("max_adapter_rank", c_size_t), ("n_ranks", c_size_t), ("rank", c_size_t),
         ("n_stages", c_size_t), ("n_expert_ranks", c_size_t), ("collectives", c_int),
-        ("cpu_experts", c_int32), ("experts_from_disk", c_size_t), ("adapt_experts", c_bool)]
+        ("cpu_experts", c_int32), ("experts_from_disk", c_size_t), ("adapt_experts", c_bool),
+        ("serves", c_bool)]
 
 
 class Arena(Structure):
@@ -155,7 +156,8 @@ class MemoryPlan(Structure):
         ("total_bytes", c_size_t), ("mapped_bytes", c_size_t), ("libraries_bytes", c_size_t),
         ("device_bytes", c_size_t), ("gpu_layers", c_size_t), ("draft", c_char_p), ("draft_tokens", c_size_t),
         ("draft_seqs", c_size_t), ("n_ranks", c_size_t), ("rank_token_bytes", c_size_t), ("cpu_experts", c_size_t),
-        ("disk_experts", c_size_t), ("cached_experts", c_size_t), ("disk_token_bytes", c_size_t)]
+        ("disk_experts", c_size_t), ("cached_experts", c_size_t), ("disk_token_bytes", c_size_t),
+        ("kv_tokens", c_size_t)]
 
 
 class EngineStats(Structure):

@@ -155,7 +155,10 @@ void ln_cli_print_settings(const char *path, const linnet_model_info *info,
             ln_cli_count_text((size_t)info->n_layers, "layer").text, (int)info->n_vocab);
     fprintf(stderr, "engine    context of %s, ", ln_cli_count_text(plan->ctx_tokens, "token").text);
     if (plan->max_seqs > 1)
-        fprintf(stderr, "%s in a step, ", ln_cli_count_text(plan->max_seqs, "sequence").text);
+        fprintf(stderr, "%s and %s in a step, ", ln_cli_count_text(plan->max_seqs, "sequence").text,
+                ln_cli_count_text(plan->max_batch_tokens, "token").text);
+    if (plan->kv_tokens < plan->ctx_tokens * plan->max_seqs)
+        fprintf(stderr, "a KV cache of %s, ", ln_cli_count_text(plan->kv_tokens, "token").text);
     fprintf(stderr, "%s, %s reserved", ln_cli_count_text(plan->n_threads, "thread").text,
             ln_cli_size_text(plan->total_bytes).text);
     if (plan->mapped_bytes > 0)
@@ -195,7 +198,8 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
     json_t *value = NULL;
     if (!failed)
         value = json_pack(
-            "{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+            "{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, "
+            "s:I}",
             "ctx_tokens", (json_int_t)plan->ctx_tokens, "max_seqs", (json_int_t)plan->max_seqs,
             "max_batch_tokens", (json_int_t)plan->max_batch_tokens, "n_threads",
             (json_int_t)plan->n_threads, "arenas", arenas, "total_bytes",
@@ -206,7 +210,7 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
             (json_int_t)plan->draft_seqs, "cpu_experts", (json_int_t)plan->cpu_experts,
             "disk_experts", (json_int_t)plan->disk_experts, "cached_experts",
             (json_int_t)plan->cached_experts, "disk_token_bytes",
-            (json_int_t)plan->disk_token_bytes);
+            (json_int_t)plan->disk_token_bytes, "kv_tokens", (json_int_t)plan->kv_tokens);
     json_decref(arenas);
     return ln_cli_print_json(stream, value, false);
 }

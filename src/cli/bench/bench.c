@@ -407,6 +407,7 @@ static void fill_load(const bench_args *args, ln_bench_load *load, linnet_engine
         engine->ctx_tokens = args->n_prefill + args->n_decode + 1;
     if (engine->max_seqs == 0)
         engine->max_seqs = most < MAX_SERVED ? most : MAX_SERVED;
+    engine->serves = true;
 }
 
 static int bench_serve(const bench_args *args, const char *path) {

@@ -26,7 +26,7 @@
 #include "server/log_writer.h"
 #include "server/server.h"
 
-enum { DEFAULT_MAX_SEQS = 16, MAX_HOSTS = 64 };
+enum { SEQS_OF_MANY = 16, MAX_HOSTS = 64 };
 /* The log's queue, and how long the end waits for who reads it. */
 enum { LOG_BYTES = 256 << 10, LOG_END_MS = 500 };
 
@@ -335,8 +335,11 @@ static const struct argp serve_argp = {
         "memory is needed; where there are none the demo model is served.\vThe log goes to "
         "standard error. SIGTERM, SIGINT and SIGHUP wait for the running requests and end the "
         "program "
-        "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
-        "step.",
+        "with status 0; a second one ends it at once. Without --max-seqs, --max-batch-tokens, "
+        "--ctx and "
+        "--kv-tokens it chooses these by the backend and its memory, and says so; of several "
+        "models "
+        "each has 16 sequences in a step, and contexts as `linnet run' has them.",
 };
 
 /* The sandbox is for a server that listens; ranks start and reach each other by what it forbids. */
@@ -530,6 +533,9 @@ static int serve_any(serve_args *args) {
         return ln_cli_fail("%s: only with a server of one model", single);
     linnet_status resolved = ln_cli_resolve_model(&args->engine.draft_model, &err);
     ln_cli_catalog catalog = {.engine = args->engine, .keep_ms = args->many.keep_ms};
+    if (catalog.engine.max_seqs == 0)
+        catalog.engine.max_seqs = SEQS_OF_MANY;
+    args->engine.serves = true;
     if (resolved == LINNET_OK && (are_many || takes_cache))
         resolved = ln_cli_many_collect(&args->many, args->model, &catalog, &err);
     char *demo = args->model == NULL ? ln_cli_find_demo_model() : NULL;
@@ -560,8 +566,6 @@ int ln_cli_serve(int argc, char **argv) {
     bool is_one = args.many.n_models == 0 && args.many.n_lists == 0;
     if (!args.server.served_name && args.model && is_one) /* a path in the cache ends in a commit */
         args.server.served_name = ln_cli_model_name(args.model);
-    if (args.engine.max_seqs == 0)
-        args.engine.max_seqs = DEFAULT_MAX_SEQS;
     args.server.on_ready = print_address;
     args.server.ready_user = &args.server;
     int status = serve_any(&args);

@@ -6,91 +6,17 @@
 #include <unistd.h>
 
 #include "engine/constraint.h"
+#include "engine/plan/choose.h"
 #include "engine/plan/draft.h"
 #include "engine/plan/drafter.h"
 #include "engine/plan/expert_offload.h"
 #include "engine/plan/offload.h"
 #include "engine/plan/options.h"
+#include "engine/plan/serving.h"
 #include "engine/plan/sizes.h"
 #include "engine/pooler.h"
 #include "model/load.h"
 #include "model/shard.h"
-
-enum {
-    SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
-    CTX_STEP = 256,            /* a context that memory limits is a multiple of this */
-    CTX_EIGHTHS = 4,           /* of memory, in which a context must fit, */
-    STEPS_EIGHTHS = 5,         /* and long steps with it */
-    LONG_STEP_TOKENS = 32768
-};
-
-/* Whether all but the weights takes at most so many eighths of the memory that they leave. */
-static bool fits(const ln_spec *spec, const ln_backend *backend,
-                 const linnet_engine_options *options, size_t ctx_tokens, size_t available,
-                 size_t eighths, ln_engine_plan *plan) {
-    plan->ctx_tokens = ctx_tokens;
-    ln_engine_plan_budget(options, plan);
-    if (ln_engine_plan_arenas(spec, backend, plan, NULL) != LINNET_OK)
-        return false;
-    size_t weights = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes;
-    size_t others = 0;
-    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
-        others += i == LN_ARENA_WEIGHTS ? 0 : plan->bytes[i];
-    return weights < available && others <= (available - weights) / 8 * eighths;
-}
-
-/* Sets the context, which tables by position among the weights are as long as. */
-static ln_status set_ctx(const linnet_model *model, const ln_backend *backend, size_t ctx_tokens,
-                         ln_engine_plan *plan, ln_error *err) {
-    const linnet_model *draft = plan->draft.model;
-    plan->ctx_tokens = ctx_tokens;
-    if (!plan->spec.has_query_scales && (draft == NULL || !draft->spec.has_query_scales))
-        return LINNET_OK;
-    return ln_engine_plan_weights(model, backend, plan, err);
-}
-
-static bool ctx_fits(const linnet_model *model, const linnet_engine_options *options,
-                     const ln_backend *backend, size_t ctx_tokens, size_t available,
-                     ln_engine_plan *plan) {
-    return set_ctx(model, backend, ctx_tokens, plan, NULL) == LINNET_OK &&
-           fits(&plan->spec, backend, options, ctx_tokens, available, CTX_EIGHTHS, plan);
-}
-
-ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engine_options *options,
-                                    const ln_backend *backend, ln_engine_plan *plan,
-                                    ln_error *err) {
-    const ln_spec *spec = &plan->spec;
-    size_t available = backend->vtable->available_bytes(backend);
-    size_t most = spec->ctx_tokens < INT32_MAX ? spec->ctx_tokens : INT32_MAX;
-    if (spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < most)
-        most = spec->max_ctx_tokens;
-    if (most <= SMALLEST_CHOSEN_CTX || ctx_fits(model, options, backend, most, available, plan))
-        return set_ctx(model, backend, most, plan, err);
-    size_t low = SMALLEST_CHOSEN_CTX / CTX_STEP, high = most / CTX_STEP;
-    while (low < high) { /* the most steps that fit are in [low, high] */
-        size_t middle = high - (high - low) / 2;
-        if (ctx_fits(model, options, backend, middle * CTX_STEP, available, plan))
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return set_ctx(model, backend, low * CTX_STEP, plan, err);
-}
-
-void ln_engine_plan_choose_steps(const linnet_model *model, const linnet_engine_options *options,
-                                 const ln_backend *backend, ln_engine_plan *plan) {
-    bool embeds =
-        plan->spec.bidirectional || plan->spec.lacks_output || model->embedding.is_described;
-    if (options->max_batch_tokens > 0 || !plan->on_device || !embeds)
-        return;
-    size_t available = backend->vtable->available_bytes(backend);
-    for (size_t n = LONG_STEP_TOKENS; n > LN_DEFAULT_BATCH_TOKENS; n /= 2) {
-        plan->step_tokens = n;
-        if (fits(&plan->spec, backend, options, plan->ctx_tokens, available, STEPS_EIGHTHS, plan))
-            return;
-    }
-    plan->step_tokens = 0;
-}
 
 static size_t default_threads(void) {
     cpu_set_t set;
@@ -151,7 +77,11 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
         .max_long_prefills = options->max_long_prefills,
         .long_prefill_tokens = options->long_prefill_tokens,
     };
-    if (plan->ctx_tokens == 0)
+    if (options->serves && options->max_seqs == 0)
+        plan->n_seqs = LN_SERVED_SEQS_LEAST;
+    if (options->serves && plan->n_ranks == 1)
+        LN_TRY(ln_engine_plan_choose_serving(model, options, backend, plan, err));
+    else if (plan->ctx_tokens == 0)
         LN_TRY(ln_engine_plan_choose_ctx(model, options, backend, plan, err));
     ln_engine_plan_choose_steps(model, options, backend, plan);
     ln_engine_plan_budget(options, plan);
@@ -236,7 +166,9 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_threads = options->n_threads > 0 ? options->n_threads : default_threads();
     ln_backend_options backend_options = {.isa = options->cpu,
                                           .n_threads = plan->n_threads,
-                                          .max_seqs = options->max_seqs,
+                                          .max_seqs = options->max_seqs > 0 ? options->max_seqs
+                                                      : options->serves     ? LN_SERVED_SEQS_GPU
+                                                                            : 1,
                                           .pin = options->pin_threads,
                                           .adapts = options->n_threads == 0,
                                           .lazy = options->lazy_weights,

@@ -16,18 +16,6 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                               const ln_rank_place *place, size_t engine_bytes, ln_backend **backend,
                               ln_engine_plan *plan, ln_error *err);
 
-/* Chooses the context: the model's own, or the largest multiple of 256 tokens, from 512 on, with
- * which all but the weights takes at most half of the free memory that these leave. Tables by
- * position count as weights. */
-ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engine_options *options,
-                                    const ln_backend *backend, ln_engine_plan *plan, ln_error *err);
-
-/* A GPU that reads texts for their vectors alone does so faster in long steps: up to 32,768 tokens,
- * in which no text's bits depend on the others, as far as free memory allows. plan->ctx_tokens is
- * chosen before, so texts may be as long as with short steps. */
-void ln_engine_plan_choose_steps(const linnet_model *model, const linnet_engine_options *options,
-                                 const ln_backend *backend, ln_engine_plan *plan);
-
 /* Threads of one of n_local ranks on this machine: its share, unless the launcher has given each
  * rank processors of its own. */
 size_t ln_engine_plan_rank_threads(size_t n_local);

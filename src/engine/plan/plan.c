@@ -94,5 +94,7 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
     full.disk_experts = plan->cpu_experts.stored.n_experts;
     full.cached_experts = plan->cpu_experts.stored.n_slots;
     full.disk_token_bytes = plan->cpu_experts.stored.token_bytes;
+    full.kv_tokens =
+        plan->kv_tokens > 0 ? plan->kv_tokens : plan->ctx_tokens * plan->budget.max_seqs;
     return full;
 }

@@ -95,6 +95,7 @@ typedef struct ln_engine_plan {
     ln_load_progress progress;
     bool quantizes; /* plain matrices become `quantize` while they load */
     ln_dtype quantize;
+    size_t n_seqs;      /* in a step, of a server; 0: as options->max_seqs says */
     size_t step_tokens; /* where options->max_batch_tokens is 0; 0: as few as suffice */
     ln_step_budget budget;
     ln_scheduler_options scheduler;

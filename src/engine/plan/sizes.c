@@ -15,7 +15,8 @@ enum {
 };
 
 void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan *plan) {
-    size_t max_seqs = options->max_seqs > 0 ? options->max_seqs : 1;
+    size_t asked = options->max_seqs > 0 ? options->max_seqs : 1;
+    size_t max_seqs = plan->n_seqs > 0 ? plan->n_seqs : asked;
     size_t max_tokens = options->max_batch_tokens;
     if (max_tokens == 0) {
         const size_t most = plan->ctx_tokens * max_seqs; /* neither is over INT32_MAX */

@@ -1,7 +1,9 @@
 /* Layers split over two backends: the last ones on the one under test, the others on the CPU. */
 #include "played_memory.h"
 
+#include "engine/plan/choose.h"
 #include "engine/plan/offload.h"
+#include "engine/plan/serving.h"
 #include "engine/plan/sizes.h"
 
 static void any_split_gives_the_same_ids(void **state) {
@@ -240,6 +242,59 @@ static void chosen_contexts_fit_to_the_byte(void **state) {
     }
 }
 
+/* What a server's sizes leave of the memory: they fit seven eighths of it, and a longer KV cache
+ * does not. */
+static void check_served(const linnet_engine_options *options, const played_memory *gpu,
+                         size_t most_ctx, ln_engine_plan *plan) {
+    size_t most = plan->n_seqs * most_ctx, kv_tokens = plan->kv_tokens, ctx = plan->ctx_tokens;
+    assert_true(plan->n_seqs >= 16 && plan->n_seqs <= 256 && plan->step_tokens <= 4096);
+    assert_true(ln_engine_plan_takes_part(gpu->backend, options, played_bytes, 7, plan));
+    if (kv_tokens == 0) {
+        assert_int_equal(ctx, most_ctx);
+        return;
+    }
+    assert_true(kv_tokens % 256 == 0 && kv_tokens < most);
+    assert_int_equal(ctx, kv_tokens < most_ctx ? kv_tokens : most_ctx);
+    plan->kv_tokens += 256;
+    plan->ctx_tokens = plan->kv_tokens < most_ctx ? plan->kv_tokens : most_ctx;
+    assert_false(ln_engine_plan_takes_part(gpu->backend, options, played_bytes, 7, plan));
+}
+
+static void servers_choose_by_memory(void **state) {
+    (void)state;
+    enum { CTX = 1 << 16 };
+    golden g;
+    played_memory gpu;
+    ln_engine_plan plan;
+    ln_error err = {0};
+    size_t n_chosen = 0, last_seqs = 256;
+    golden_open(&g, "llama");
+    linnet_engine_options options = exact_options(64, 1, 0, 1);
+    options.backend = "cpu";
+    make_played_plan(&g, &options, 0, &gpu, &plan);
+    size_t weights = plan.bytes[LN_ARENA_WEIGHTS] + plan.mapped_bytes;
+    options.serves = true;
+    options.ctx_tokens = options.max_seqs = 0;
+    options.gpu_layers = -1;
+    plan.on_device = true;
+    plan.spec.ctx_tokens = CTX;
+    for (size_t shift = 44; shift >= 25; shift--) {
+        played_bytes = weights + ((size_t)1 << shift);
+        plan.n_seqs = plan.step_tokens = plan.kv_tokens = 0;
+        assert_int_equal(ln_engine_plan_choose_serving(g.model, &options, gpu.backend, &plan, &err),
+                         LINNET_OK);
+        assert_true(plan.n_seqs <= last_seqs);
+        last_seqs = plan.n_seqs;
+        n_chosen += plan.kv_tokens > 0;
+        if (shift == 44)
+            assert_true(plan.n_seqs == 256 && plan.step_tokens == 4096 && plan.kv_tokens == 0);
+        check_served(&options, &gpu, CTX, &plan);
+    }
+    assert_true(n_chosen > 3 && last_seqs < 256);
+    free_played_plan(&gpu, &plan);
+    linnet_model_close(g.model);
+}
+
 static void what_cannot_be_split_is_refused(void **state) {
     (void)state;
     linnet_engine_options options = exact_options(64, 1, 0, 1);
@@ -281,6 +336,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(as_many_layers_run_there_as_fit),
         cmocka_unit_test(texts_are_read_in_long_steps),
         cmocka_unit_test(chosen_contexts_fit_to_the_byte),
+        cmocka_unit_test(servers_choose_by_memory),
         cmocka_unit_test(what_cannot_be_split_is_refused),
         cmocka_unit_test(the_cpu_runs_all_without_a_gpu),
     };

@@ -68,7 +68,7 @@ _linnet() {
             list | doctor) i='--json' ;;
             rm) i= ;;
             inspect | show) i="--tensors --json $model" ;;
-            plan) i="--beams --disk-rate --gpu --json $engine $model" ;;
+            plan) i="--beams --disk-rate --gpu --json --serve $engine $model" ;;
             tokenize) i="--text --file --no-special $model" ;;
             detokenize) i="--ids --keep-special $model" ;;
             grammar) i="--check-lines $grammar" ;;

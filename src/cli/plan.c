@@ -12,7 +12,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS, KEY_GPU, KEY_DISK_RATE };
+enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS, KEY_GPU, KEY_DISK_RATE, KEY_SERVE };
 enum { MAX_BEAMS = 64 };
 
 typedef struct plan_args {
@@ -29,6 +29,8 @@ static const struct argp_option options[] = {
      "Bytes per second that the disk gives, to say what --experts-from-disk is to give", 1},
     {"gpu", KEY_GPU, NULL, 0, "As `--backend=cuda'", 1},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object, or one for each rank, sizes in bytes", 1},
+    {"serve", KEY_SERVE, NULL, 0, "As for `linnet serve', which chooses sizes that are not given",
+     1},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -44,6 +46,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_GPU: args->engine.backend = "cuda"; break;
     case KEY_JSON: args->json = true; break;
+    case KEY_SERVE: args->engine.serves = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_END:
         if (!args->model)
@@ -111,8 +114,11 @@ static void print_disk_experts(const linnet_memory_plan *plan, size_t disk_rate)
 }
 
 static void print_plan(const linnet_memory_plan *plan, size_t disk_rate) {
-    printf("context %zu tokens; sequences in a step %zu, tokens %zu; threads %zu\n\n",
+    printf("context %zu tokens; sequences in a step %zu, tokens %zu; threads %zu\n",
            plan->ctx_tokens, plan->max_seqs, plan->max_batch_tokens, plan->n_threads);
+    if (plan->kv_tokens < plan->ctx_tokens * plan->max_seqs)
+        printf("KV cache %zu tokens\n", plan->kv_tokens);
+    putchar('\n');
     printf("%-22s %16s\n", "reserved", "bytes");
     for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
         if (plan->arenas[i].bytes > 0)

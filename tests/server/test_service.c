@@ -32,7 +32,7 @@ static void says_what_is_served(void **state) {
              server.port);
     char *log = log_of(server);
     assert_has(log, "model     " DEMO ": llama, 8 layers");
-    assert_has(log, "context of 128 tokens, 16 sequences in a step, 1 thread, ");
+    assert_has(log, "context of 128 tokens, 16 sequences and 512 tokens in a step, 1 thread, ");
     assert_has(log, "/v1/messages");
     assert_has(log, call);
     assert_null(strstr(log, "warning"));

@@ -1,6 +1,7 @@
 #include "engine/plan/serving.h"
 
 #include "engine/plan/choose.h"
+#include "engine/plan/offload.h"
 
 enum {
     SEQS_PER_THREAD = 4,
@@ -97,6 +98,8 @@ ln_status ln_engine_plan_choose_serving(const linnet_model *model,
                 .eighths = plan->on_device ? GPU_EIGHTHS : CPU_EIGHTHS,
                 .wanted_ctx = options->ctx_tokens > 0 ? options->ctx_tokens
                                                       : ln_engine_plan_most_ctx(&plan->spec)};
+    if (plan->on_device) /* or layers would go to the CPU */
+        c.available -= smaller(c.available, LN_DEVICE_MARGIN_BYTES);
     bool is_whole = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes < c.available &&
                     options->gpu_layers <= 0 && options->cpu_experts == 0;
     if (!is_whole || ln_engine_plan_embeds(model, plan) || options->kv_tokens > 0) {

@@ -248,7 +248,9 @@ static void check_served(const linnet_engine_options *options, const played_memo
                          size_t most_ctx, ln_engine_plan *plan) {
     size_t most = plan->n_seqs * most_ctx, kv_tokens = plan->kv_tokens, ctx = plan->ctx_tokens;
     assert_true(plan->n_seqs >= 16 && plan->n_seqs <= 256 && plan->step_tokens <= 4096);
-    assert_true(ln_engine_plan_takes_part(gpu->backend, options, played_bytes, 7, plan));
+    size_t available = played_bytes - LN_DEVICE_MARGIN_BYTES;
+    assert_true(ln_engine_plan_takes_part(gpu->backend, options, available, 7, plan));
+    assert_true(ln_engine_plan_fits(gpu->backend, plan));
     if (kv_tokens == 0) {
         assert_int_equal(ctx, most_ctx);
         return;
@@ -257,7 +259,7 @@ static void check_served(const linnet_engine_options *options, const played_memo
     assert_int_equal(ctx, kv_tokens < most_ctx ? kv_tokens : most_ctx);
     plan->kv_tokens += 256;
     plan->ctx_tokens = plan->kv_tokens < most_ctx ? plan->kv_tokens : most_ctx;
-    assert_false(ln_engine_plan_takes_part(gpu->backend, options, played_bytes, 7, plan));
+    assert_false(ln_engine_plan_takes_part(gpu->backend, options, available, 7, plan));
 }
 
 static void servers_choose_by_memory(void **state) {
@@ -279,7 +281,7 @@ static void servers_choose_by_memory(void **state) {
     plan.on_device = true;
     plan.spec.ctx_tokens = CTX;
     for (size_t shift = 44; shift >= 25; shift--) {
-        played_bytes = weights + ((size_t)1 << shift);
+        played_bytes = weights + LN_DEVICE_MARGIN_BYTES + ((size_t)1 << shift);
         plan.n_seqs = plan.step_tokens = plan.kv_tokens = 0;
         assert_int_equal(ln_engine_plan_choose_serving(g.model, &options, gpu.backend, &plan, &err),
                          LINNET_OK);

@@ -335,11 +335,12 @@ typedef struct linnet_engine_options {
      * reserved for each adapter. Of one rank, with all experts on one side, in memory. */
     bool adapt_experts;
     /* Sizes that are 0 are those of a server. max_seqs: 256 on a GPU, four for each thread of a CPU
-     * but 16 to 64; fewer where memory has no room for 1,024 tokens of each. max_batch_tokens: up
-     * to 4,096 on a GPU. ctx_tokens: the model's own. kv_tokens: what fits seven eighths of a GPU's
-     * memory, or half of a CPU's, that weights leave, up to max_seqs contexts; a context is at most
-     * as long. With ranks, layers or experts on both sides, kv_tokens or a model of vectors
-     * max_seqs is 16, and the others are as without. */
+     * but 16 to 64; fewer, and not below 16, where memory has no room for 1,024 tokens of each.
+     * max_batch_tokens: up to 4,096 on a GPU. kv_tokens: what fits seven eighths of a GPU's memory,
+     * or half of a CPU's, that weights leave, up to max_seqs contexts and at least one that was
+     * asked for. ctx_tokens: the model's own, or all of kv_tokens. With ranks, layers on both
+     * sides, experts on the CPU or on disk, kv_tokens, a model of vectors, or where not even one
+     * context fits, max_seqs is 16, and the others are as without. */
     bool serves;
 } linnet_engine_options;
 

@@ -199,7 +199,8 @@ static const struct argp_option engine_options[] = {
     {"precision", KEY_PRECISION, "exact|fast", 0,
      "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
-    {"max-seqs", KEY_MAX_SEQS, "N", 0, "Sequences in one step (1)", 0},
+    {"max-seqs", KEY_MAX_SEQS, "N", 0, "Sequences in one step (1; serve: what suits the memory)",
+     0},
     {"cpu", KEY_CPU, "NAME", RARE,
      "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16, "
      "amx, neon, neon-dotprod or neon-i8mm",

@@ -10,7 +10,7 @@ enum {
     LONG_STEP_TOKENS = 32768
 };
 
-bool ln_engine_plan_takes_part(const ln_backend *backend, const linnet_engine_options *options,
+bool ln_engine_plan_fits_share(const ln_backend *backend, const linnet_engine_options *options,
                                size_t available, size_t eighths, ln_engine_plan *plan) {
     ln_engine_plan_budget(options, plan);
     if (ln_engine_plan_arenas(&plan->spec, backend, plan, NULL) != LINNET_OK)
@@ -35,7 +35,7 @@ static bool ctx_fits(const linnet_model *model, const linnet_engine_options *opt
                      const ln_backend *backend, size_t ctx_tokens, size_t available,
                      ln_engine_plan *plan) {
     return ln_engine_plan_set_ctx(model, backend, ctx_tokens, plan, NULL) == LINNET_OK &&
-           ln_engine_plan_takes_part(backend, options, available, CTX_EIGHTHS, plan);
+           ln_engine_plan_fits_share(backend, options, available, CTX_EIGHTHS, plan);
 }
 
 size_t ln_engine_plan_most_ctx(const ln_spec *spec) {
@@ -61,18 +61,16 @@ ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engi
     return ln_engine_plan_set_ctx(model, backend, low * CTX_STEP, plan, err);
 }
 
-bool ln_engine_plan_embeds(const linnet_model *model, const ln_engine_plan *plan) {
-    return plan->spec.bidirectional || plan->spec.lacks_output || model->embedding.is_described;
-}
-
 void ln_engine_plan_choose_steps(const linnet_model *model, const linnet_engine_options *options,
                                  const ln_backend *backend, ln_engine_plan *plan) {
-    if (options->max_batch_tokens > 0 || !plan->on_device || !ln_engine_plan_embeds(model, plan))
+    bool embeds =
+        plan->spec.bidirectional || plan->spec.lacks_output || model->embedding.is_described;
+    if (options->max_batch_tokens > 0 || !plan->on_device || !embeds)
         return;
     size_t available = backend->vtable->available_bytes(backend);
     for (size_t n = LONG_STEP_TOKENS; n > LN_DEFAULT_BATCH_TOKENS; n /= 2) {
         plan->step_tokens = n;
-        if (ln_engine_plan_takes_part(backend, options, available, STEPS_EIGHTHS, plan))
+        if (ln_engine_plan_fits_share(backend, options, available, STEPS_EIGHTHS, plan))
             return;
     }
     plan->step_tokens = 0;

@@ -6,7 +6,7 @@
 
 /* Whether all but the weights takes at most so many eighths of the memory that they leave, with the
  * plan's context, sequences and KV cache. */
-bool ln_engine_plan_takes_part(const ln_backend *backend, const linnet_engine_options *options,
+bool ln_engine_plan_fits_share(const ln_backend *backend, const linnet_engine_options *options,
                                size_t available, size_t eighths, ln_engine_plan *plan);
 
 /* Sets the context, which tables by position among the weights are as long as. */
@@ -21,9 +21,6 @@ size_t ln_engine_plan_most_ctx(const ln_spec *spec);
  * position count as weights. */
 ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engine_options *options,
                                     const ln_backend *backend, ln_engine_plan *plan, ln_error *err);
-
-/* Whether texts are read for their vectors. */
-bool ln_engine_plan_embeds(const linnet_model *model, const ln_engine_plan *plan);
 
 /* A GPU that reads texts for their vectors alone does so faster in long steps: up to 32,768 tokens,
  * in which no text's bits depend on the others, as far as free memory allows. plan->ctx_tokens is

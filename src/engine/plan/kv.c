@@ -70,6 +70,14 @@ static size_t count_states(const ln_kv_shape *shape, size_t g) {
     return LN_KV_STATES_PER_SEQ * n_seqs + (shape->shares_prefixes ? n_prefixes : 0);
 }
 
+/* Blocks of windows where every sequence has LN_SERVED_SEQ_TOKENS, or n_blocks if these are more.
+ */
+static size_t count_windows(size_t per_seq, size_t max_seqs, size_t n_blocks) {
+    size_t served = ln_kv_table_blocks(LN_SERVED_SEQ_TOKENS);
+    size_t of_all = per_seq + (max_seqs - 1) * (served < per_seq ? served : per_seq);
+    return n_blocks > of_all ? n_blocks : of_all;
+}
+
 /* Blocks of a group's pool: by default what max_seqs sequences of ctx_tokens hold. */
 static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks) {
     const ln_kv_shape *shape = &plan->kv_shape;
@@ -89,6 +97,8 @@ static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks)
         *n_blocks = ln_kv_table_blocks(plan->kv_tokens);
         if (shape->windows[g] > 0) /* in proportion, and enough for one */
             *n_blocks = per_seq + scaled / plan->ctx_tokens;
+        if (shape->windows[g] > 0 && plan->shares_windows)
+            *n_blocks = count_windows(per_seq, shape->max_seqs, *n_blocks);
     }
     return *n_blocks <= INT32_MAX / LN_KV_BLOCK_TOKENS;
 }

@@ -77,9 +77,9 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
         .max_long_prefills = options->max_long_prefills,
         .long_prefill_tokens = options->long_prefill_tokens,
     };
-    if (options->serves && options->max_seqs == 0)
-        plan->n_seqs = LN_SERVED_SEQS_LEAST;
-    if (options->serves && plan->n_ranks == 1)
+    if (options->serves)
+        plan->n_seqs = ln_engine_plan_least_seqs(options);
+    if (ln_engine_plan_serves(model, options, plan->n_ranks))
         LN_TRY(ln_engine_plan_choose_serving(model, options, backend, plan, err));
     else if (plan->ctx_tokens == 0)
         LN_TRY(ln_engine_plan_choose_ctx(model, options, backend, plan, err));
@@ -166,9 +166,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->n_threads = options->n_threads > 0 ? options->n_threads : default_threads();
     ln_backend_options backend_options = {.isa = options->cpu,
                                           .n_threads = plan->n_threads,
-                                          .max_seqs = options->max_seqs > 0 ? options->max_seqs
-                                                      : options->serves     ? LN_SERVED_SEQS_GPU
-                                                                            : 1,
+                                          .max_seqs = options->max_seqs,
                                           .pin = options->pin_threads,
                                           .adapts = options->n_threads == 0,
                                           .lazy = options->lazy_weights,
@@ -176,6 +174,8 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
     const ln_mesh mesh = ln_engine_plan_mesh(options);
     plan->n_ranks = ln_mesh_count(&mesh);
+    if (options->max_seqs == 0 && ln_engine_plan_serves(model, options, plan->n_ranks))
+        backend_options.max_seqs = LN_SERVED_SEQS_GPU; /* which weights are packed for */
     backend_options.n_local = place != NULL ? place->n_local : plan->n_ranks;
     backend_options.local_rank = place != NULL ? place->local_rank : mesh.rank;
     LN_TRY(create_backend(&own, &backend_options, backend, err));

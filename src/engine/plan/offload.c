@@ -6,7 +6,10 @@
 #include "model/activations.h"
 #include "model/load.h"
 
-enum { SPLIT_CTX = 4096 /* tokens of a context that nobody chose */ };
+enum {
+    MARGIN_BYTES = 256 << 20, /* of a GPU's memory: kernels, graphs and streams */
+    SPLIT_CTX = 4096          /* tokens of a context that nobody chose */
+};
 
 /* Sizes everything for n_cpu layers on the CPU. */
 static ln_status size_split(const linnet_model *model, const ln_backend *backend, size_t n_cpu,
@@ -28,8 +31,7 @@ static ln_status size_split(const linnet_model *model, const ln_backend *backend
 
 bool ln_engine_plan_fits(const ln_backend *backend, const ln_engine_plan *plan) {
     size_t available = backend->vtable->available_bytes(backend), wanted;
-    return ln_add(ln_engine_plan_device_bytes(plan, plan->bytes), LN_DEVICE_MARGIN_BYTES,
-                  &wanted) &&
+    return ln_add(ln_engine_plan_device_bytes(plan, plan->bytes), MARGIN_BYTES, &wanted) &&
            wanted <= available;
 }
 
@@ -87,7 +89,7 @@ static ln_status check_rank(const ln_backend *backend, const ln_engine_plan *pla
     return ln_fail(err, LINNET_ERR_NOMEM,
                    "a rank needs %zu MiB on its GPU, where it can have %zu, with a context of %zu "
                    "tokens: more ranks, a smaller context or gpu_layers 0 help",
-                   (ln_engine_plan_device_bytes(plan, plan->bytes) + LN_DEVICE_MARGIN_BYTES) >> 20,
+                   (ln_engine_plan_device_bytes(plan, plan->bytes) + MARGIN_BYTES) >> 20,
                    backend->vtable->available_bytes(backend) >> 20, plan->ctx_tokens);
 }
 

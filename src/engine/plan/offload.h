@@ -5,8 +5,6 @@
 
 #include "engine/plan/plan.h"
 
-enum { LN_DEVICE_MARGIN_BYTES = 256 << 20 /* of a GPU's memory: kernels, graphs and streams */ };
-
 /* Chooses how many layers the CPU has, which `gpu_layers` of the options asks for or the memory of
  * the GPU; creates their backend and sizes all that they take. The plan has every other size for
  * all layers on `backend`, and is sized again. Errors: UNSUPPORTED, ARGUMENT, NOMEM. */

@@ -87,6 +87,9 @@ typedef struct ln_cpu_experts_plan {
     ln_expert_sizes stored; /* with slots */
 } ln_cpu_experts_plan;
 
+/* Tokens of each sequence that a server's KV cache has room for, or there are fewer sequences. */
+enum { LN_SERVED_SEQ_TOKENS = 1024 };
+
 typedef struct ln_engine_plan {
     ln_spec spec; /* the model's, with the head that drafts; or the part of it that a rank has,
                      whose layers whoever made the plan frees (shard.h) */
@@ -95,8 +98,9 @@ typedef struct ln_engine_plan {
     ln_load_progress progress;
     bool quantizes; /* plain matrices become `quantize` while they load */
     ln_dtype quantize;
-    size_t n_seqs;      /* in a step, of a server; 0: as options->max_seqs says */
-    size_t step_tokens; /* where options->max_batch_tokens is 0; 0: as few as suffice */
+    size_t n_seqs;       /* in a step, of a server; 0: as options->max_seqs says */
+    bool shares_windows; /* kv_tokens was chosen: windows have LN_SERVED_SEQ_TOKENS at least */
+    size_t step_tokens;  /* where options->max_batch_tokens is 0; 0: as few as suffice */
     ln_step_budget budget;
     ln_scheduler_options scheduler;
     size_t kv_tokens, swap_bytes; /* as asked for */

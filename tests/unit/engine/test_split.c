@@ -248,9 +248,8 @@ static void check_served(const linnet_engine_options *options, const played_memo
                          size_t most_ctx, ln_engine_plan *plan) {
     size_t most = plan->n_seqs * most_ctx, kv_tokens = plan->kv_tokens, ctx = plan->ctx_tokens;
     assert_true(plan->n_seqs >= 16 && plan->n_seqs <= 256 && plan->step_tokens <= 4096);
-    size_t available = played_bytes - LN_DEVICE_MARGIN_BYTES;
-    assert_true(ln_engine_plan_takes_part(gpu->backend, options, available, 7, plan));
-    assert_true(ln_engine_plan_fits(gpu->backend, plan));
+    assert_true(ln_engine_plan_fits_share(gpu->backend, options, played_bytes, 7, plan) &&
+                ln_engine_plan_fits(gpu->backend, plan));
     if (kv_tokens == 0) {
         assert_int_equal(ctx, most_ctx);
         return;
@@ -259,29 +258,26 @@ static void check_served(const linnet_engine_options *options, const played_memo
     assert_int_equal(ctx, kv_tokens < most_ctx ? kv_tokens : most_ctx);
     plan->kv_tokens += 256;
     plan->ctx_tokens = plan->kv_tokens < most_ctx ? plan->kv_tokens : most_ctx;
-    assert_false(ln_engine_plan_takes_part(gpu->backend, options, available, 7, plan));
+    assert_false(ln_engine_plan_fits_share(gpu->backend, options, played_bytes, 7, plan) &&
+                 ln_engine_plan_fits(gpu->backend, plan));
 }
 
-static void servers_choose_by_memory(void **state) {
-    (void)state;
-    enum { CTX = 1 << 16 };
+/* By the memory behind the weights and what a GPU keeps free. */
+static void check_servers(const char *name, linnet_engine_options options, size_t most_ctx) {
     golden g;
     played_memory gpu;
     ln_engine_plan plan;
     ln_error err = {0};
     size_t n_chosen = 0, last_seqs = 256;
-    golden_open(&g, "llama");
-    linnet_engine_options options = exact_options(64, 1, 0, 1);
-    options.backend = "cpu";
-    make_played_plan(&g, &options, 0, &gpu, &plan);
+    golden_open(&g, name);
+    linnet_engine_options of_plan = exact_options(64, 1, 0, 1);
+    of_plan.backend = "cpu";
+    make_played_plan(&g, &of_plan, 0, &gpu, &plan);
     size_t weights = plan.bytes[LN_ARENA_WEIGHTS] + plan.mapped_bytes;
-    options.serves = true;
-    options.ctx_tokens = options.max_seqs = 0;
-    options.gpu_layers = -1;
     plan.on_device = true;
-    plan.spec.ctx_tokens = CTX;
+    plan.spec.ctx_tokens = most_ctx;
     for (size_t shift = 44; shift >= 25; shift--) {
-        played_bytes = weights + LN_DEVICE_MARGIN_BYTES + ((size_t)1 << shift);
+        played_bytes = weights + MARGIN_BYTES + ((size_t)1 << shift);
         plan.n_seqs = plan.step_tokens = plan.kv_tokens = 0;
         assert_int_equal(ln_engine_plan_choose_serving(g.model, &options, gpu.backend, &plan, &err),
                          LINNET_OK);
@@ -290,10 +286,49 @@ static void servers_choose_by_memory(void **state) {
         n_chosen += plan.kv_tokens > 0;
         if (shift == 44)
             assert_true(plan.n_seqs == 256 && plan.step_tokens == 4096 && plan.kv_tokens == 0);
-        check_served(&options, &gpu, CTX, &plan);
+        if (options.ctx_tokens > 0)
+            assert_int_equal(plan.ctx_tokens, options.ctx_tokens);
+        if (plan.shares_windows)
+            check_served(&options, &gpu, most_ctx, &plan);
     }
     assert_true(n_chosen > 3 && last_seqs < 256);
     free_played_plan(&gpu, &plan);
+    linnet_model_close(g.model);
+}
+
+static void servers_choose_by_memory(void **state) {
+    (void)state;
+    linnet_engine_options options = exact_options(0, 0, 0, 1);
+    options.backend = "cpu";
+    options.serves = true;
+    options.gpu_layers = -1;
+    check_servers("llama", options, 1 << 16);
+    check_servers("gemma3", options, 1 << 16);
+    options.ctx_tokens = 1 << 13;
+    check_servers("llama", options, 1 << 13);
+}
+
+/* What was asked for, or suits no server, is not chosen. */
+static void servers_keep_what_is_asked_for(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "llama");
+    linnet_engine_options options = exact_options(0, 0, 0, 1);
+    options.serves = true;
+    options.gpu_layers = -1;
+    assert_true(ln_engine_plan_serves(g.model, &options, 1));
+    assert_false(ln_engine_plan_serves(g.model, &options, 2));
+    assert_int_equal(ln_engine_plan_least_seqs(&options), 16);
+    options.max_batch_tokens = 8;
+    assert_int_equal(ln_engine_plan_least_seqs(&options), 8);
+    options.max_seqs = 3;
+    assert_int_equal(ln_engine_plan_least_seqs(&options), 3);
+    options.gpu_layers = 1;
+    assert_false(ln_engine_plan_serves(g.model, &options, 1));
+    options.gpu_layers = 1000;
+    assert_true(ln_engine_plan_serves(g.model, &options, 1));
+    options.kv_tokens = 4096;
+    assert_false(ln_engine_plan_serves(g.model, &options, 1));
     linnet_model_close(g.model);
 }
 
@@ -339,6 +374,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(texts_are_read_in_long_steps),
         cmocka_unit_test(chosen_contexts_fit_to_the_byte),
         cmocka_unit_test(servers_choose_by_memory),
+        cmocka_unit_test(servers_keep_what_is_asked_for),
         cmocka_unit_test(what_cannot_be_split_is_refused),
         cmocka_unit_test(the_cpu_runs_all_without_a_gpu),
     };

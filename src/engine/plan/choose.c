@@ -61,10 +61,13 @@ ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engi
     return ln_engine_plan_set_ctx(model, backend, low * CTX_STEP, plan, err);
 }
 
+bool ln_engine_plan_embeds(const linnet_model *model, const ln_spec *spec) {
+    return spec->bidirectional || spec->lacks_output || model->embedding.is_described;
+}
+
 void ln_engine_plan_choose_steps(const linnet_model *model, const linnet_engine_options *options,
                                  const ln_backend *backend, ln_engine_plan *plan) {
-    bool embeds =
-        plan->spec.bidirectional || plan->spec.lacks_output || model->embedding.is_described;
+    bool embeds = ln_engine_plan_embeds(model, &plan->spec);
     if (options->max_batch_tokens > 0 || !plan->on_device || !embeds)
         return;
     size_t available = backend->vtable->available_bytes(backend);

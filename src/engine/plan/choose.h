@@ -22,6 +22,9 @@ size_t ln_engine_plan_most_ctx(const ln_spec *spec);
 ln_status ln_engine_plan_choose_ctx(const linnet_model *model, const linnet_engine_options *options,
                                     const ln_backend *backend, ln_engine_plan *plan, ln_error *err);
 
+/* Whether texts are read for their vectors alone. spec: the model's, or a rank's part of it. */
+bool ln_engine_plan_embeds(const linnet_model *model, const ln_spec *spec);
+
 /* A GPU that reads texts for their vectors alone does so faster in long steps: up to 32,768 tokens,
  * in which no text's bits depend on the others, as far as free memory allows. plan->ctx_tokens is
  * chosen before, so texts may be as long as with short steps. */

@@ -37,9 +37,8 @@ bool ln_engine_plan_serves(const linnet_model *model, const linnet_engine_option
                            size_t n_ranks) {
     const ln_spec *spec = &model->spec;
     bool is_whole = options->gpu_layers <= 0 || (size_t)options->gpu_layers >= spec->n_layers;
-    bool embeds = spec->bidirectional || spec->lacks_output || model->embedding.is_described;
-    return options->serves && n_ranks == 1 && is_whole && !embeds && options->kv_tokens == 0 &&
-           options->cpu_experts <= 0 && options->experts_from_disk == 0;
+    return options->serves && n_ranks == 1 && is_whole && !ln_engine_plan_embeds(model, spec) &&
+           options->kv_tokens == 0 && options->cpu_experts <= 0 && options->experts_from_disk == 0;
 }
 
 /* Whether a KV cache of so many tokens fits; 0: of n_seqs contexts. Sets it, and the context. */

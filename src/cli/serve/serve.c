@@ -335,11 +335,9 @@ static const struct argp serve_argp = {
         "memory is needed; where there are none the demo model is served.\vThe log goes to "
         "standard error. SIGTERM, SIGINT and SIGHUP wait for the running requests and end the "
         "program "
-        "with status 0; a second one ends it at once. Without --max-seqs, --max-batch-tokens, "
-        "--ctx and "
-        "--kv-tokens it chooses these by the backend and its memory, and says so; of several "
-        "models "
-        "each has 16 sequences in a step, and contexts as `linnet run' has them.",
+        "with status 0; a second one ends it at once. What is not given of "
+        "--max-seqs, --max-batch-tokens, --ctx and --kv-tokens is chosen by the backend and its "
+        "memory, and said at the start; of several models each has 16 sequences in a step.",
 };
 
 /* The sandbox is for a server that listens; ranks start and reach each other by what it forbids. */

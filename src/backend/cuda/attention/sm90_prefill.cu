@@ -14,8 +14,7 @@
  *
  * Grid (tiles of rows, the last first, which see the most keys; KV heads; sequences), block 384.
  * Shared memory: Q, the stages, swizzled in rows of 128 bytes, and for 8-bit caches QUANT_STAGES
- * tiles as they are cached. Bytes moved: K and V once for every block's
- * rows. */
+ * tiles as they are cached. Bytes moved: K and V once for each block. */
 #include "backend/cuda/attention/sm90_prefill.cuh"
 
 #include "backend/cuda/attention/kv_tensor_map.cuh"

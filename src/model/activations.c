@@ -202,6 +202,20 @@ static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape
     a->rank_scratch = (float *)(void *)(memory + scratch);
 }
 
+/* Messages of layers that run again. */
+static void lay_out_messages(const ln_spec *spec, size_t row, ln_layout *layout, char *memory,
+                             ln_activations *a) {
+    size_t dim = spec->message_rank > 0 ? spec->dim : 0;
+    size_t of_streams = dim > 0 ? (ln_spec_loop_blocks(spec) - 1) * dim : 0;
+    for (size_t i = 0; i < 2; i++)
+        a->message_streams[i] = ln_layout_place(layout, memory, of_streams, row);
+    a->message = ln_layout_place(layout, memory, dim, row);
+    a->message_pairs = ln_layout_place(layout, memory, 2 * dim, row);
+    a->message_low = ln_layout_place(layout, memory, spec->message_rank, row);
+    a->message_forget = ln_layout_place(layout, memory, dim, row);
+    a->message_gain = ln_layout_place(layout, memory, dim, row);
+}
+
 /* Latents of queries, alone and in pairs, biases, what gates norms, and what stacks of cycles gave.
  */
 static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_layout *layout,
@@ -217,7 +231,8 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->block_streams = ln_layout_place(layout, memory, spec->residual.n_blocks * dim, row);
     a->key_input = ln_layout_place(layout, memory, dim, row);
     a->value_input = ln_layout_place(layout, memory, dim, row);
-    size_t cycle = spec->cycle_layers > 0 ? spec->dim : 0;
+    lay_out_messages(spec, row, layout, memory, a);
+    size_t cycle = spec->cycle_layers > 0 || spec->message_rank > 0 ? spec->dim : 0;
     a->cycle_high = ln_layout_place(layout, memory, spec->loop_layers > 0 ? spec->dim : cycle, row);
     a->cycle_low = ln_layout_place(layout, memory, cycle, row);
     a->norm_low = ln_layout_place(layout, memory, rank, row);
@@ -379,6 +394,11 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
             (ln_border){i == 0 ? activations->cycle_high : activations->cycle_low, spec->dim};
     if (spec->loop_layers > 0)
         borders[n++] = (ln_border){activations->cycle_high, spec->dim};
+    if (spec->message_rank > 0)
+        borders[n++] = (ln_border){activations->cycle_low, spec->dim};
+    for (size_t i = 0; i < 2 && spec->message_rank > 0 && ln_spec_loop_blocks(spec) > 1; i++)
+        borders[n++] = (ln_border){activations->message_streams[i],
+                                   (ln_spec_loop_blocks(spec) - 1) * spec->dim};
     if (spec->n_indexers > 0) /* layers use positions that one before them has chosen */
         borders[n++] = (ln_border){(float *)(void *)activations->indices, widths_of(spec).top_k};
     return n;

@@ -73,6 +73,10 @@ typedef struct ln_activations {
     float *shared_weights;         /* [max_tokens][n_shared] that the router gives */
     float *token_sinks;            /* [max_tokens][n_heads] */
     float *conv_taps;              /* [max_tokens][n_kv_heads * n_taps] of dynamic ones */
+    /* messages of the run before: what it gave in its blocks, and in this run, [max_tokens][blocks
+     * but the first][dim]; a message, its norm beside that of what takes it, and gates */
+    float *message_streams[2], *message, *message_pairs, *message_low, *message_forget,
+        *message_gain;
     float *block_streams; /* [max_tokens][n_blocks][dim] of block attention residuals, and */
     float *key_input, *value_input; /* [max_tokens][dim] where they are not what queries read */
     float *pairs;                   /* [max_tokens][2 dim] what a head reads */

@@ -26,10 +26,13 @@ typedef enum ln_role {
     LN_ROLE_LOOKUP_NORM,
     LN_ROLE_ALTUP_BEGIN, /* one per stream, or packed */
     LN_ROLE_ALTUP_END,
-    LN_ROLE_CYCLE_BEGIN,    /* [dim] what the low stack of a model of cycles begins with */
-    LN_ROLE_OUTPUT_SCALES,  /* [n_vocab] of logits */
-    LN_ROLE_OUTPUT_QUERY,   /* [dim] of block attention residuals */
-    LN_ROLE_ATTENTION_NORM, /* the first role of a layer */
+    LN_ROLE_CYCLE_BEGIN,     /* [dim] what the low stack of a model of cycles begins with */
+    LN_ROLE_OUTPUT_SCALES,   /* [n_vocab] of logits */
+    LN_ROLE_OUTPUT_QUERY,    /* [dim] of block attention residuals */
+    LN_ROLE_MESSAGE_QUERIES, /* layers that run again: [2 * layers][dim] of messages for queries and
+                                feed-forwards, */
+    LN_ROLE_KV_MESSAGE_QUERIES, /* and for keys and values */
+    LN_ROLE_ATTENTION_NORM,     /* the first role of a layer */
     LN_ROLE_ATTENTION_POST_NORM,
     LN_ROLE_Q,
     LN_ROLE_K,
@@ -66,6 +69,18 @@ typedef enum ln_role {
     LN_ROLE_FFN_QUERY,           /* [dim], */
     LN_ROLE_KEY_INPUT_NORM,      /* and norms of what keys and values read */
     LN_ROLE_VALUE_INPUT_NORM,
+    LN_ROLE_Q_MESSAGE_DOWN,   /* a gate of messages: [rank][2 dim], */
+    LN_ROLE_Q_MESSAGE_FORGET, /* [dim][rank] of what is forgotten, */
+    LN_ROLE_Q_MESSAGE_GAIN,   /* and of messages; */
+    LN_ROLE_K_MESSAGE_DOWN,   /* in this order the same of keys, values and feed-forwards */
+    LN_ROLE_K_MESSAGE_FORGET,
+    LN_ROLE_K_MESSAGE_GAIN,
+    LN_ROLE_V_MESSAGE_DOWN,
+    LN_ROLE_V_MESSAGE_FORGET,
+    LN_ROLE_V_MESSAGE_GAIN,
+    LN_ROLE_FFN_MESSAGE_DOWN,
+    LN_ROLE_FFN_MESSAGE_FORGET,
+    LN_ROLE_FFN_MESSAGE_GAIN,
     LN_ROLE_ATTENTION_ROUTER, /* mixture of attention: queries and outputs have experts */
     LN_ROLE_EXPERT_Q,
     LN_ROLE_EXPERT_O,
@@ -493,6 +508,8 @@ struct ln_family {
     bool layer_scales;    /* what a layer gives is multiplied by a number */
     bool cycles;          /* two stacks of layers, which run in cycles (HRM) */
     bool loops;           /* n_recurrent_layers in the middle run n_recurrent_loops times (Dory) */
+    bool passes; /* where there is a loop_layer_index_start, layers from it on run loop_num_passes
+                    times, and get messages of the run before (Inkling 2 Mini) */
     bool attention_experts; /* a mixture of attention: queries and outputs have experts, as many as
                                the feed-forward; each has as many heads as there are of keys */
     bool output_eps;        /* with norm_eps: the output's norm has config.json's all the same */

@@ -18,6 +18,7 @@
 
 enum {
     OPS_PER_LAYER = 80,
+    OPS_OF_MESSAGES = 48,
     OPS_OF_SHARED = 6, /* a shared expert that the router weighs */
     OPS_OUTSIDE = 16 + LN_MAX_AUX_LAYERS,
     OPS_OF_RANKS = 4,
@@ -26,11 +27,12 @@ enum {
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0, of_shared = 0;
+    size_t of_messages = spec->message_rank > 0 ? OPS_OF_MESSAGES : 0;
     size_t of_stages = 2 * (size_t)LN_MAX_BORDERS + OPS_OF_STAGES;
     for (size_t i = 0; i < spec->n_layers; i++)
         of_shared += OPS_OF_SHARED * spec->layers[i].ffn.moe.n_shared;
-    return (spec->n_layers + spec->n_encoder_layers) * (OPS_PER_LAYER + of_ranks) + of_shared +
-           OPS_OUTSIDE + of_ranks + (spec->ranks.layers.n > 0 ? of_stages : 0);
+    return (spec->n_layers + spec->n_encoder_layers) * (OPS_PER_LAYER + of_messages + of_ranks) +
+           of_shared + OPS_OUTSIDE + of_ranks + (spec->ranks.layers.n > 0 ? of_stages : 0);
 }
 
 size_t ln_forward_max_head_ops(void) {

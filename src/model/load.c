@@ -150,7 +150,7 @@ static ln_status behind_block(ln_loader *l, const ln_layer_spec *layer, size_t i
     }
     LN_TRY(ln_load_block(l, i, layer, &w->block));
     LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
-    return ln_load_mixer(l, i, &layer->mixer, &w->mixer);
+    return ln_load_mixer(l, i, layer, &w->mixer);
 }
 
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
@@ -167,7 +167,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
         LN_TRY(kept_norms(l, layer, i, w));
     if (layer->attention.n_heads > 0)
         LN_TRY(ln_load_attention(l, i, &layer->attention, w));
-    LN_TRY(ln_load_mixer(l, i, &layer->mixer, &w->mixer));
+    LN_TRY(ln_load_mixer(l, i, layer, &w->mixer));
     if (layer->has_cross)
         LN_TRY(ln_load_cross_attention(l, i, &layer->attention, w));
     LN_TRY(ln_load_layer_lookup(l, layer, i, w));
@@ -442,6 +442,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(ln_load_cca_columns(l));
     LN_TRY(ln_load_key_bias_rows(l));
     LN_TRY(ln_load_cycles(l));
+    LN_TRY(ln_load_messages(l));
     LN_TRY(ln_load_zeros(l));
     LN_TRY(ln_load_query_scales(l));
     LN_TRY(ln_load_hyper(l));

@@ -125,8 +125,11 @@ static bool is_of_streams(ln_role role) {
            role == LN_ROLE_FFN_HYPER || role == LN_ROLE_OUTPUT_HYPER;
 }
 
-/* Few rows that make biases and sinks of scores, taps of convolutions and gates of streams. */
+/* Few rows that make biases and sinks of scores, taps of convolutions, and gates of streams and
+ * messages. */
 static bool is_small_and_precise(ln_role role) {
+    if (role >= LN_ROLE_Q_MESSAGE_DOWN && role <= LN_ROLE_FFN_MESSAGE_GAIN)
+        return true;
     switch ((int)role) {
     case LN_ROLE_KEY_BIAS:
     case LN_ROLE_RELATIVE_QUERIES:

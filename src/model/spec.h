@@ -434,8 +434,9 @@ typedef struct ln_spec {
      * high one, and all again. A run is counted as layers of its own. 0: none */
     size_t cycle_layers, cycle_stacks;
     /* loop_layers layers from loop_begin on run n_loops times, each on the norm of what is there
-     * plus that of what the layers before them gave. A run is counted likewise. 0: none */
-    size_t loop_begin, loop_layers, n_loops;
+     * plus that of what the layers before them gave; or, with message_rank > 0, on what these gave,
+     * with messages of the run before. A run is counted likewise. 0: none */
+    size_t loop_begin, loop_layers, n_loops, message_rank;
     double unit_range, unit_rate; /* nGPT: what stored scales are divided by, and rates multiplied
                                      with before; 0: the residual stream is another */
     bool has_order;               /* columns of weights may be in another order than activations */
@@ -482,6 +483,16 @@ static inline bool ln_spec_reads_tokens(const ln_spec *spec, size_t first) {
         if (spec->layers[i].ffn.moe.hash_routed || spec->layers[i].ngrams.is_there)
             return true;
     return false;
+}
+
+/* Layers of the checkpoint, of which some may run several times. */
+static inline size_t ln_spec_stored_layers(const ln_spec *spec) {
+    return spec->n_layers - (spec->loop_layers > 0 ? (spec->n_loops - 1) * spec->loop_layers : 0);
+}
+
+/* Blocks of attention residuals in a run of layers that run again. */
+static inline size_t ln_spec_loop_blocks(const ln_spec *spec) {
+    return spec->loop_layers / spec->residual.n_layers;
 }
 
 static inline bool ln_spec_leads(const ln_spec *spec) {

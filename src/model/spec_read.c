@@ -24,6 +24,7 @@ static const char wrappers[] =
     "fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|glm5_next|glm4v|glm4v_moe|"
     "glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|granite_speech|"
     "granite_speech_plus|hunyuan_vl|hy_v4_vl|hyperclovax_vision_v2|idefics2|idefics3|inkling2|"
+    "inkling2_loop|"
     "inkling_mm_model|instructblip|instructblipvideo|internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|"
     "lighton_ocr|llama4|llava|"
     "llava_next|llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|"

@@ -81,6 +81,14 @@ typedef struct ln_expert_store {
     ln_stored_matrix *matrices[LN_EXPERT_MATRICES]; /* [n_experts] each */
 } ln_expert_store;
 
+/* How a message of the run before joins what a block reads. */
+typedef struct ln_message_gate {
+    ln_weight down;         /* [rank][2 dim] */
+    ln_weight forget, gain; /* [dim][rank] */
+} ln_message_gate;
+
+enum { LN_MESSAGE_GATES = 4 };
+
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
@@ -118,6 +126,8 @@ typedef struct ln_layer_weights {
     ln_weight token_sinks;                      /* [n_heads][dim] */
     const float *attention_queries, *ffn_query; /* of blocks: [3 or 1][dim] or NULL, [dim] */
     ln_norm key_input_norm, value_input_norm;
+    /* of messages for queries, keys, values and feed-forward; or absent */
+    ln_message_gate message_gates[LN_MESSAGE_GATES];
     ln_weight key_bias;          /* where values make biases: [n_kv_heads][values of all], */
     const float *key_bias_rates; /* [n_kv_heads], */
     ln_norm key_bias_copy;       /* and of ends of heads as they are */
@@ -221,7 +231,9 @@ typedef struct ln_weights {
     const float *hyper_most, *hyper_eps; /* [2 n], [n]: what sigmoids are multiplied with, and what
                                             is added */
     ln_hyper_weights output_hyper;
-    const float *output_query;  /* [dim], with block attention residuals */
+    const float *output_query; /* [dim], with block attention residuals */
+    /* of messages, [2 * loop_layers][dim] each: of queries and feed-forward, of keys and values */
+    const float *message_queries, *kv_message_queries;
     ln_norm stream_norm;        /* of a stream of dim, before its weights; with gated streams */
     ln_weight token_ids;        /* [n_vocab][ngrams' n_tokens - 1] a token's number plus one */
     const float *token_taps;    /* [n_tokens][n_tokens - 1] those of the tokens before */

@@ -252,6 +252,18 @@ VARIANTS = {
         vision_config=dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, patch_size=4,
                            posemb_grid_size=4, projection_hidden_dim=8, text_hidden_size=32),
         image_token_id=90),
+    # layers in the middle run three times, in two blocks; messages of the run before
+    "inkling2_loop": lambda: hf.AutoConfig.for_model(
+        "inkling2_loop",
+        text_config=dict(INKLING2, model_type="inkling2_loop_text", num_hidden_layers=4,
+                         vocab_size=96, unpadded_vocab_size=96, n_layers_per_attn_res_block=1,
+                         loop_layer_index_start=1, loop_layer_index_end=3, loop_num_passes=3,
+                         loop_gate_rank=6, moe_intermediate_size=8, n_routed_experts=4,
+                         layer_types=["hybrid_sliding", "hybrid"] * 2),
+        vision_config=dict(model_type="inkling2_vision", hidden_size=8, num_hidden_layers=1,
+                           num_attention_heads=1, patch_size=4, posemb_grid_size=4,
+                           projection_hidden_dim=8, text_hidden_size=32),
+        image_token_id=90),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
@@ -261,7 +273,7 @@ VARIANTS = {
 # where the first draw has two tokens that are nearly equal
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
          "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4,
-         "inkling2": 2, "inkling2_mm": 3,
+         "inkling2": 2, "inkling2_mm": 3, "inkling2_loop": 1,
          "qwen4_exp": 1, "qwen4_exp_vision": 1, "qwen4_exp_plain": 1}
 
 
@@ -315,6 +327,8 @@ def randomize(model: torch.nn.Module) -> None:
                 p.add_(1.0)
             elif name.endswith("_input.query"):
                 p.mul_(3.0)
+            elif "_message_gate." in name:  # runs in a row would magnify what rounding leaves
+                p.mul_(0.4)
             elif adds_one and "norm" in name and "linear_attn" not in name:
                 p.sub_(1.0)
             elif shares and "transformer" in name and p.ndim > 1:

@@ -121,6 +121,9 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
     if (spec->blend_temperature > 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s is given, but %s normalises what each expert gives", name, path);
+    if (spec->loop_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s is given, but layers of %s run several times", name, path);
     if (has_zero)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s is given, but %s has experts without matrices", name, path);

@@ -415,6 +415,11 @@ ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_w
                           ln_error *err) {
     ln_adapter_loading l = {
         .file = file, .spec = spec, .weights = weights, .place = place, .scale = scale};
+    if (spec->loop_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: the model has layers that run several times; adapters of these are not "
+                       "supported",
+                       file->path);
     if (file->rank > place->rank)
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "%s: the adapter has rank %zu; max_adapter_rank is %zu", file->path,

@@ -188,10 +188,11 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
     }
     if (window == 0)
         return LINNET_OK;
+    size_t stored = ln_cycle_stored(spec, layer);
     if (ln_config_find(config, (ln_key){"local_layer_ids", ""}, &types, NULL)) {
         for (size_t i = 0; ln_meta_item(&types, i, &item); i++)
-            *windowed |= item.kind == LN_META_INT && item.integer == (int64_t)layer;
+            *windowed |= item.kind == LN_META_INT && item.integer == (int64_t)stored;
         return LINNET_OK;
     }
-    return is_windowed_by_rule(config, spec, layer, window, windowed, err);
+    return is_windowed_by_rule(config, spec, stored, window, windowed, err);
 }

@@ -48,10 +48,36 @@ static ln_status read_loops(const ln_config *config, ln_spec *spec, ln_error *er
                    spec->n_layers);
 }
 
+/* The same where layers get messages of the run before. */
+static ln_status read_passes(const ln_config *config, ln_spec *spec, ln_error *err) {
+    size_t end = 0, rank = 0, n_runs = 0, n_layers = spec->n_layers;
+    LN_TRY(ln_config_need_size(config,
+                               (ln_key){"loop_config.core_start|loop_layer_index_start", ""}, 1,
+                               n_layers, &spec->loop_begin, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"loop_config.core_end|loop_layer_index_end", ""}, 1,
+                               n_layers, &end, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"loop_config.num_passes|loop_num_passes", ""}, 1,
+                               MAX_CYCLES, &n_runs, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"loop_config.gate_rank|loop_gate_rank", ""}, 1,
+                               LN_MAX_DIM, &rank, err));
+    spec->loop_layers = end > spec->loop_begin ? end - spec->loop_begin : 0;
+    spec->n_loops = n_runs;
+    spec->message_rank = rank;
+    spec->n_layers += (n_runs - 1) * spec->loop_layers;
+    if (spec->loop_layers > 0 && spec->n_layers <= LN_MAX_LAYERS)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: layers %zu to %zu of %zu cannot run %zu times",
+                   ln_checkpoint_path(config->checkpoint), spec->loop_begin, end, n_layers, n_runs);
+}
+
 ln_status ln_spec_read_cycles(const ln_config *config, ln_spec *spec, ln_error *err) {
     size_t n_high = 2, n_low = 3, n_layers = spec->n_layers;
+    ln_meta_value value;
     if (spec->family->loops)
         return read_loops(config, spec, err);
+    ln_key begin_key = {"loop_config.core_start|loop_layer_index_start", ""};
+    if (spec->family->passes && ln_config_find(config, begin_key, &value, NULL))
+        return read_passes(config, spec, err);
     if (!spec->family->cycles)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, (ln_key){"H_cycles", ""}, 1, MAX_CYCLES, &n_high, err));
@@ -74,11 +100,13 @@ static bool is_high(const ln_spec *spec, size_t layer) {
 
 ln_status ln_load_cycles(ln_loader *l) {
     ln_weights *w = l->weights;
-    if (l->spec->loop_layers > 0)
+    if (l->spec->family->loops)
         return ln_load_unit_norm(l, l->spec->dim, &w->cycle_norm);
-    if (l->spec->cycle_layers == 0)
+    if (l->spec->cycle_layers == 0 && l->spec->message_rank == 0)
         return LINNET_OK;
     w->cycle_norm = (ln_norm){.kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = l->spec->dim};
+    if (l->spec->message_rank > 0)
+        return LINNET_OK;
     return ln_load_vector(l, (ln_tensor_id){.role = LN_ROLE_CYCLE_BEGIN}, l->spec->dim,
                           &w->cycle_begin);
 }
@@ -139,7 +167,7 @@ static void record_loop(recorder *r, size_t layer) {
 void ln_record_cycle(recorder *r, size_t layer) {
     const ln_activations *a = r->a;
     size_t n = r->spec->cycle_layers;
-    if (r->spec->loop_layers > 0)
+    if (r->spec->loop_layers > 0 && r->spec->message_rank == 0)
         record_loop(r, layer);
     if (n == 0 || layer % n != 0)
         return;

@@ -207,8 +207,8 @@ static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     return ln_load_value_table(l, LN_ROLE_MIXER_NORM, layer, false, n, NULL, &norm->weight);
 }
 
-ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
-                        ln_mixer_weights *w) {
+ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_layer_spec *of, ln_mixer_weights *w) {
+    const ln_mixer_spec *spec = &of->mixer;
     size_t dim = l->spec->dim, inner = spec->n_heads * spec->v_dim;
     if (spec->kind == LN_MIXER_CCA) /* a part of attention */
         return LINNET_OK;
@@ -216,7 +216,7 @@ ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
     if (spec->kind == LN_MIXER_NONE)
         return LINNET_OK;
     if (spec->kind == LN_MIXER_SHORT_CONVS)
-        return ln_load_short_convs(l, layer, spec, w);
+        return ln_load_short_convs(l, layer, spec, of->attention.n_kv_heads, w);
     LN_TRY(load_in(l, layer, spec, w));
     LN_TRY(load_conv(l, layer, spec, w));
     if (spec->kind == LN_MIXER_CONV) {

@@ -5,6 +5,6 @@
 #include "model/load_tensor.h"
 
 /* Nothing for a layer that is not recurrent. w->in_norm stays as it is. */
-ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec, ln_mixer_weights *w);
+ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_layer_spec *of, ln_mixer_weights *w);
 
 #endif

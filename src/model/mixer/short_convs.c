@@ -44,7 +44,7 @@ static float scale_of(const ln_mixer_spec *spec, bool is_dynamic) {
 }
 
 ln_status ln_load_short_convs(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
-                              ln_mixer_weights *w) {
+                              size_t n_kv_heads, ln_mixer_weights *w) {
     static const ln_role roles[] = {[LN_CONV_KEYS] = LN_ROLE_MIXER_CONV_K,
                                     [LN_CONV_VALUES] = LN_ROLE_MIXER_CONV_V,
                                     [LN_CONV_ATTENTION] = LN_ROLE_ATTENTION_CONV,
@@ -60,7 +60,7 @@ ln_status ln_load_short_convs(ln_loader *l, size_t layer, const ln_mixer_spec *s
         float scale = scale_of(spec, is_dynamic) * (i == LN_CONV_FFN ? of_ffn : 1.0f);
         LN_TRY(load_taps(l, role, layer, spec->channels[i], spec->n_taps, is_dynamic, scale,
                          &w->short_convs[i]));
-        size_t n_rows = l->spec->layers[layer].attention.n_kv_heads * spec->n_taps;
+        size_t n_rows = n_kv_heads * spec->n_taps;
         if (is_dynamic)
             LN_TRY(ln_load_matrix(l, i == LN_CONV_KEYS ? LN_ROLE_K_TAPS : LN_ROLE_V_TAPS, layer,
                                   n_rows, l->spec->dim, &w->taps[i]));

@@ -14,7 +14,7 @@ static inline bool ln_has_short_convs(const ln_mixer_spec *mixer) {
 void ln_spec_size_short_convs(size_t dim, ln_layer_spec *layer);
 
 ln_status ln_load_short_convs(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
-                              ln_mixer_weights *w);
+                              size_t n_kv_heads, ln_mixer_weights *w);
 
 /* Where a linear is to leave what a convolution reads, or `out` in layers without any. */
 static inline float *ln_short_conv_input(const recorder *r, float *out) {

@@ -359,6 +359,14 @@ static void folders_are_refused(void **state) {
     expect_key(e, "r", json_integer(INT64_C(1) << 40), LINNET_ERR_FORMAT, "key r");
     expect_key(e, "r", json_integer(0), LINNET_ERR_FORMAT, "key r");
     expect_key(e, "lora_alpha", json_real(1e300), LINNET_ERR_FORMAT, "key lora_alpha");
+    golden looped;
+    golden_open(&looped, "dory");
+    linnet_engine *of_looped =
+        engine_on(&looped, with_adapters(exact_options(64, 1, 64, 1), 1, 16));
+    make(&a, 5, 1, false);
+    expect(of_looped, &a, LINNET_ERR_UNSUPPORTED, "layers that run several times");
+    linnet_engine_destroy(of_looped);
+    linnet_model_close(looped.model);
     made_adapter_begin(&a, 5, 1);
     made_adapter_linear(&a, "../../../../etc/passwd", DIM, DIM);
     expect(e, &a, LINNET_ERR_UNSUPPORTED, "passwd: the model has no such linear");

@@ -170,6 +170,7 @@ static void what_is_not_possible_is_refused(void **state) {
     linnet_engine_options options = exact_options(64, 1, 0, 1);
     options.cpu_experts = 1;
     refuse_plan("llama", options, LINNET_ERR_UNSUPPORTED, "has no experts");
+    refuse_plan("inkling2_loop", options, LINNET_ERR_UNSUPPORTED, "run several times");
     options.gpu_layers = 1;
     refuse_plan("qwen3_moe", options, LINNET_ERR_UNSUPPORTED, "gpu_layers is 1");
     options.gpu_layers = -1;

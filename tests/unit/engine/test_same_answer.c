@@ -199,6 +199,7 @@ static void short_convolutions(void **state) {
     check_by("inkling", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
     check_by("inkling_mm", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_model("inkling2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_model("inkling2_loop", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("inkling2_mm", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 

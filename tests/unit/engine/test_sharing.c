@@ -129,7 +129,8 @@ static void models_answer_alike_after_a_hit(void **state) {
         "qwen3_5",       "falcon_h1",   "kimi_linear",    "jamba",
         "falcon_mamba",  "minimax",     "bailing_hybrid", "recurrent_gemma",
         "zamba2",        "deepseek_v4", "glm5_next",      "inkling",
-        "inkling2",      "zaya",        "qwen4_exp",      "doge_window"};
+        "inkling2",      "zaya",        "qwen4_exp",      "doge_window",
+        "inkling2_loop"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         golden other;
         golden_open(&other, models[m]);

@@ -182,6 +182,7 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("minimax", exact_options(256, 6, 64, 1), NULL, 0);
     compare("inkling", exact_options(256, 6, 64, 1), NULL, 0); /* short convolutions */
     compare("inkling2", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("inkling2_loop", exact_options(256, 6, 64, 1), NULL, 0);
     compare("bailing_hybrid", exact_options(256, 6, 64, 1), NULL, 0);
     compare("zaya", exact_options(256, 6, 64, 1), NULL, 0);
     compare("zaya_taps", exact_options(256, 4, 9, 1), NULL, 0);

@@ -141,12 +141,12 @@ static void small_precise_matrices_are_not_quantised_on_load(void **state) {
         const char *golden, *name;
         bool is_quantised;
     } cases[] = {
-        {"inkling_mm", "attn.wr_du.", false},      {"inkling", "self_attn.r_proj.", false},
-        {"inkling", "self_attn.q_proj.", true},    {"inkling2", "attn.wr_du.", false},
-        {"inkling2", "attn_sink_proj.", false},    {"inkling2", "sconv.weight_proj", false},
-        {"inkling2", "attn.wq_du.", true},         {"qwen4_exp", "mix_weight_down.", false},
-        {"qwen4_exp", "index_qk_proj.", true},     {"deepseek_v32", "indexer.wk.", true},
-        {"deepseek_v32", "mlp.gate.weight", false}};
+        {"inkling_mm", "attn.wr_du.", false},     {"inkling", "self_attn.r_proj.", false},
+        {"inkling", "self_attn.q_proj.", true},   {"inkling2", "attn.wr_du.", false},
+        {"inkling2", "attn_sink_proj.", false},   {"inkling2", "sconv.weight_proj", false},
+        {"inkling2_loop", "controllers.", false}, {"inkling2", "attn.wq_du.", true},
+        {"qwen4_exp", "mix_weight_down.", false}, {"qwen4_exp", "index_qk_proj.", true},
+        {"deepseek_v32", "indexer.wk.", true},    {"deepseek_v32", "mlp.gate.weight", false}};
     const ln_dtype q8_0 = LN_DTYPE_Q8_0;
     ln_backend *backend = count_by(watch);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

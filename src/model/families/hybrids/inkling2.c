@@ -2,12 +2,18 @@
  * limits of their lengths in place of norms, tokens have sinks of their own and gates of
  * attention's output, and layers that see all read other sums for keys and values, whose
  * convolutions have taps that hidden states add to. All layers are mixtures without shared experts,
- * whose SwiGLU is capped.
+ * whose SwiGLU is capped. In Inkling 2 Mini (inkling2_loop) the layers in the middle run several
+ * times, with messages of the run before.
  */
 #include "model/families/hybrids/inkling.h"
 
 #define QUERY(r, name)                                                                             \
     { .role = r, .hf = "model.llm.attn_res." name, .hf_bare = true }
+
+#define MESSAGES(of, name)                                                                         \
+    LN_INKLING_BARE(LN_ROLE_##of##_MESSAGE_DOWN, "controllers." name ".down_weight", ),            \
+        LN_INKLING_BARE(LN_ROLE_##of##_MESSAGE_FORGET, "controllers." name ".forget_weight", ),    \
+        LN_INKLING_BARE(LN_ROLE_##of##_MESSAGE_GAIN, "controllers." name ".gain_weight", )
 
 static const ln_binding bindings[] = {
     LN_INKLING_ENDS,
@@ -27,11 +33,21 @@ static const ln_binding bindings[] = {
     LN_INKLING_BARE(LN_ROLE_K_TAPS, "attn.k_sconv.weight_proj", ),
     LN_INKLING_BARE(LN_ROLE_V_TAPS, "attn.v_sconv.weight_proj", ),
     LN_INKLING_EXPERTS,
+    {.role = LN_ROLE_MESSAGE_QUERIES,
+     .hf = "model.llm.middle_cycle_cross_pass_queries",
+     .hf_bare = true},
+    {.role = LN_ROLE_KV_MESSAGE_QUERIES,
+     .hf = "model.llm.middle_cycle_cross_pass_kv_queries",
+     .hf_bare = true},
+    MESSAGES(Q, "attn"),
+    MESSAGES(K, "k"),
+    MESSAGES(V, "v"),
+    MESSAGES(FFN, "mlp"),
 };
 
 const ln_family ln_family_inkling2 = {
     .name = "inkling2",
-    .hf_types = "inkling2_text|inkling2",
+    .hf_types = "inkling2_text|inkling2|inkling2_loop_text|inkling2_loop",
     .defaults = "moe_intermediate_size=2304 unless intermediate_size",
     LN_INKLING,
     .limits_lengths = true,
@@ -40,5 +56,6 @@ const ln_family ln_family_inkling2 = {
     .even_convs = true,
     .block_residual = true,
     .caps_swiglu = true,
+    .passes = true,
     LN_BINDINGS(bindings),
 };

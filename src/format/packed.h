@@ -39,7 +39,7 @@ typedef enum ln_packed_kind {
     LN_PACKED_MXFP4,     /* values U8 [experts][rows][cols / 32][16], or without experts; scales U8
                             [experts][rows][cols / 32] */
     LN_PACKED_NVFP4,     /* values U8 [rows][cols / 2], E2M1; scales F8_E4M3 [rows][cols / 16], and
-                            one of the whole matrix */
+                            one of the whole matrix, or one for each of several below one another */
     LN_PACKED_CODEBOOK   /* bitsandbytes: values U8 [rows * cols / 2], the first of two in the high
                             bits: indices of a table; a scale for each block of values */
 } ln_packed_kind;
@@ -67,17 +67,19 @@ typedef struct ln_packed {
     const ln_tensor *order; /* GPTQ and INT: the group of each column; NULL: ascending */
     const int32_t *columns; /* [n_cols] the caller's: stored column of each column of a row, from
                                ln_packed_columns; wanted where there is an order */
-    size_t first_turned, n_turned;  /* FP8, INT8; n_turned > 0: row r holds column r of this many
-                                       stored rows from first_turned on */
-    ln_dtype on_load;               /* ON_LOAD, and kinds of values: what rows become */
-    float factor;                   /* INT8: multiplies scales; 0: nothing does */
-    const ln_tensor *global_scale;  /* NVFP4: a float32; ROW_PAIRS, SMOOTHED: not used */
-    bool divides;                   /* NVFP4: it divides scales, rather than multiplies them */
-    const ln_tensor *column_scales; /* NVFP4, SMOOTHED: a factor for each column, or NULL */
-    ln_packed_codebook codebook;    /* CODEBOOK */
-    size_t first_col, n_part_cols;  /* rows have so many columns, from first_col on; 0: have all */
-    bool meets_8_bits;              /* INT8, FP8: the checkpoint wants activations so, too */
-    bool as_floats;                 /* INT8, FP8, GPTQ, INT: rows are F32 */
+    size_t first_turned, n_turned;   /* FP8, INT8; n_turned > 0: row r holds column r of this many
+                                        stored rows from first_turned on */
+    ln_dtype on_load;                /* ON_LOAD, and kinds of values: what rows become */
+    float factor;                    /* INT8: multiplies scales; 0: nothing does */
+    const ln_tensor *global_scale;   /* NVFP4: a float32, or one for each of as many matrices below
+                                        one another; ROW_PAIRS, SMOOTHED: not used */
+    const ln_tensor *global_divisor; /* NVFP4: by which that is divided, one or as many; or NULL */
+    bool divides;                    /* NVFP4: it divides scales, rather than multiplies them */
+    const ln_tensor *column_scales;  /* NVFP4, SMOOTHED: a factor for each column, or NULL */
+    ln_packed_codebook codebook;     /* CODEBOOK */
+    size_t first_col, n_part_cols;   /* rows have so many columns, from first_col on; 0: have all */
+    bool meets_8_bits;               /* INT8, FP8: the checkpoint wants activations so, too */
+    bool as_floats;                  /* INT8, FP8, GPTQ, INT: rows are F32 */
 } ln_packed;
 
 /* Whether rows pass through float32, of a checkpoint's form that no type of blocks has. */

@@ -428,6 +428,50 @@ static ln_status find_fp4(const finder *f, const char *suffix, ln_packed *p) {
                        "has a wrong shape or type");
 }
 
+/* ---- experts below one another ------------------------------------------------------------ */
+
+static bool has_shape_of_experts(const ln_tensor *tensor, size_t n_experts, size_t rows,
+                                 size_t cols) {
+    return tensor->n_dims == 3 && tensor->dims[0] == n_experts && tensor->dims[1] == rows &&
+           tensor->dims[2] == cols;
+}
+
+/* One number, or one for each expert. */
+static bool is_by_expert(const ln_tensor *tensor, size_t n_experts) {
+    return (tensor->n_elems == 1 || tensor->n_elems == n_experts) && is_scale_type(tensor->dtype) &&
+           !is_exponent(tensor->dtype);
+}
+
+/* Inkling 2: values of all experts in one tensor, whose name is the module's, and scales of 32
+ * columns beside them (MXFP8), or of 16, with what an expert's are multiplied with (NVFP4). */
+static ln_status find_experts(const finder *f, size_t n_experts, ln_packed *p) {
+    size_t rows = p->n_rows / n_experts;
+    bool is_fp8 = p->values->dtype == LN_DTYPE_F8_E4M3;
+    p->kind = is_fp8 ? LN_PACKED_FP8 : LN_PACKED_NVFP4;
+    if (!is_fp8)
+        p->on_load = LN_DTYPE_BF16;
+    p->group_rows = 1;
+    p->group_cols = is_fp8 ? BLOCK : BLOCK / 2;
+    p->scale_rows = p->n_rows;
+    p->scale_cols = p->n_cols / p->group_cols;
+    LN_TRY(need(f, "_scale", &p->scales));
+    if (!has_shape_of_experts(p->values, n_experts, rows, p->n_cols / (is_fp8 ? 1 : 2)) ||
+        p->n_cols % p->group_cols != 0)
+        return wrong(f, "", "has a wrong shape");
+    if (!has_shape_of_experts(p->scales, n_experts, rows, p->scale_cols) ||
+        (is_fp8 ? !is_exponent(p->scales->dtype) : p->scales->dtype != LN_DTYPE_F8_E4M3))
+        return wrong(f, "_scale", "has a wrong shape or type");
+    if (is_fp8)
+        return LINNET_OK;
+    LN_TRY(need(f, "_amax", &p->global_scale));
+    LN_TRY(need(f, "_outer_scale_denominator", &p->global_divisor));
+    if (!is_by_expert(p->global_scale, n_experts))
+        return wrong(f, "_amax", "has a wrong shape or type");
+    return is_by_expert(p->global_divisor, n_experts)
+               ? LINNET_OK
+               : wrong(f, "_outer_scale_denominator", "has a wrong shape or type");
+}
+
 /* ---- bitsandbytes, 4 bits --------------------------------------------------------------- */
 
 static const ln_tensor *find_state(const finder *f) {
@@ -533,6 +577,10 @@ static ln_status find_form(const finder *f, size_t n_experts, ln_packed *p) {
         return p->values->dtype == LN_DTYPE_U8 ? find_fp4(f, ".weight_packed", p) : find_int(f, p);
     if ((p->values = find(f, "_blocks")) != NULL)
         return find_mxfp4(f, n_experts, p);
+    p->values = n_experts > 1 ? find(f, "") : NULL;
+    if (p->values != NULL &&
+        (p->values->dtype == LN_DTYPE_F8_E4M3 || p->values->dtype == LN_DTYPE_U8))
+        return find_experts(f, n_experts, p);
     return LINNET_OK;
 }
 

@@ -72,11 +72,19 @@ static float column_scale(const ln_packed *p, size_t col) {
     return p->column_scales != NULL ? ln_packed_scale(p->column_scales, col) : 1.0f;
 }
 
+/* The number that is a tensor's one, or that of the matrix of a row, of as many. */
+static float whole_of(const ln_packed *p, const ln_tensor *tensor, size_t row) {
+    size_t n = (size_t)tensor->n_elems;
+    return ln_packed_scale(tensor, n > 1 ? row / (p->n_rows / n) : 0);
+}
+
 /* Value 2 i of a row in the low bits of byte i, value 2 i + 1 above it. */
 static void nvfp4_values(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
     const uint8_t *pairs = p->values->data + row * (p->n_cols / 2);
     const uint8_t *scales = p->scales->data + row * p->scale_cols;
-    float whole = float_at(p->global_scale, 0);
+    float whole = whole_of(p, p->global_scale, row);
+    if (p->global_divisor != NULL)
+        whole /= whole_of(p, p->global_divisor, row);
     for (size_t i = col; i < col + n; i++) {
         float scale = ln_f32_from_e4m3(scales[i / p->group_cols]);
         scale = p->divides ? scale / whole : scale * whole;

@@ -180,7 +180,7 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
 /* How a folder's matrices are quantised; tensors of other methods may have the same names. */
 static ln_status check_quantised(const ln_config *config, ln_error *err) {
     static const char known[] = "fp8|fbgemm_fp8|compressed-tensors|gptq|awq|mxfp4|modelopt|"
-                                "bitsandbytes|auto-round|intel/auto-round|quark";
+                                "bitsandbytes|auto-round|intel/auto-round|quark|mxfp8";
     ln_meta_value value;
     char name[128];
     ln_key key = {"quantization_config.quant_method", ""};

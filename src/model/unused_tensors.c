@@ -34,6 +34,7 @@ void ln_unused_tensors_mark_request(ln_unused_tensors *unused, const ln_weight_r
         ln_unused_tensors_mark(unused, source->packed.zeros);
         ln_unused_tensors_mark(unused, source->packed.order);
         ln_unused_tensors_mark(unused, source->packed.global_scale);
+        ln_unused_tensors_mark(unused, source->packed.global_divisor);
         ln_unused_tensors_mark(unused, source->packed.column_scales);
     }
 }

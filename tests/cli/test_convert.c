@@ -65,6 +65,7 @@ static const struct {
     {"hyperclovax", "hyperclovax"},
     {"inkling", "inkling"},
     {"inkling2", "inkling2"},
+    {"inkling2_fp4", "inkling2"},
     {"inkling2_loop", "inkling2"},
     {"inkling2_mm", "inkling2"},
     {"inkling_mm", "inkling"},

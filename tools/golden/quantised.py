@@ -460,6 +460,57 @@ def mimo():
     return model, tensors
 
 
+def exact_nvfp4(w):
+    """Of Inkling 2: a scale in E4M3 for 16 values, and for each expert the largest value over what
+    codes and scales can say at most. A power of two here, so that values are exact in bf16."""
+    most = 6.0 * 448.0
+    amax = most * np.exp2(np.ceil(np.log2(np.abs(w).max((1, 2)) / most)))
+    whole = torch.tensor(amax / most).float()[:, None, None, None]
+    g = torch.tensor(w).reshape(*w.shape[:2], -1, 16) / whole
+    scale = (g.abs().amax(-1, keepdim=True) / 6).to(torch.float8_e4m3fn)
+    codes, values = e2m1((g / scale.float()).numpy().reshape(w.shape[0] * w.shape[1], -1))
+    value = torch.tensor(values).reshape(g.shape) * scale.float() * whole
+    return {"": pairs(codes).reshape(*w.shape[:2], -1), "_scale": scale.squeeze(-1),
+            "_amax": torch.tensor(amax).float(),
+            "_outer_scale_denominator": torch.tensor(most)}, value.reshape(w.shape)
+
+
+def expert_mxfp8(w):
+    packed, value = mxfp8(w.reshape(-1, w.shape[-1]))
+    return {"": packed[".weight"].reshape(w.shape),
+            "_scale": packed[".weight_scale"].reshape(*w.shape[:2], -1)}, \
+        torch.tensor(value).reshape(w.shape)
+
+
+def inkling2():
+    """Inkling 2 Mini as it is published: experts of some layers in NVFP4, of others in MXFP8."""
+    torch.manual_seed(2)
+    model = hf.AutoModelForCausalLM.from_config(hf.AutoConfig.for_model(
+        "inkling2_loop_text", **dict(
+            models.hybrids.INKLING2, num_hidden_layers=3, vocab_size=256, unpadded_vocab_size=256,
+            n_layers_per_attn_res_block=1, loop_layer_index_start=1, loop_layer_index_end=2,
+            loop_num_passes=2, loop_gate_rank=4, hidden_size=32, moe_intermediate_size=32,
+            n_routed_experts=3, layer_types=["hybrid_sliding", "hybrid", "hybrid_sliding"])),
+        attn_implementation="eager").float().eval()
+    models.randomize(model)
+    models.hybrids.randomize(model)
+    tensors = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model.to(torch.bfloat16).save_pretrained(folder)
+        file = pathlib.Path(folder) / "model.safetensors"
+        for name, w in load_file(file).items():
+            if ".experts." in name:
+                pack = expert_mxfp8 if ".layers.1." in name else exact_nvfp4
+                packed, _ = pack(w.float().numpy())
+                tensors |= {name + suffix: t for suffix, t in packed.items()}
+            else:
+                tensors[name] = w
+        save_file(tensors, file, {"format": "pt"})
+        model = hf.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return model, tensors
+
+
 def make(name: str, out: pathlib.Path) -> None:
     torch.manual_seed(sum(name.encode()))
     if name == "deepseek_v3_fp8":
@@ -468,6 +519,8 @@ def make(name: str, out: pathlib.Path) -> None:
         (model, tensors), settings = mimo(), FORMS["llama_fp8_tiles"][1]
     elif name == "deepseek_v4_fp4":
         (model, tensors), settings = deepseek_v4(), FORMS["llama_fp8_tiles"][1]
+    elif name == "inkling2_fp4":
+        (model, tensors), settings = inkling2(), None
     elif name == "gpt_oss_mxfp4":
         (model, tensors), settings = gpt_oss(), {"quant_method": "mxfp4"}
     else:
@@ -478,7 +531,7 @@ def make(name: str, out: pathlib.Path) -> None:
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors")
-    config = model.config.to_dict() | {"quantization_config": settings}
+    config = model.config.to_dict() | ({"quantization_config": settings} if settings else {})
     (folder / "config.json").write_text(json.dumps(config, indent=2, default=str))
     (folder / "golden.json").write_text(json.dumps({
         "model": name, "family": model.config.model_type, "encoder_decoder": False, "vocab": 256,
@@ -492,5 +545,5 @@ def make(name: str, out: pathlib.Path) -> None:
 
 if __name__ == "__main__":
     for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8", "deepseek_v4_fp4",
-                                 "mimo_v2_fp8"]:
+                                 "mimo_v2_fp8", "inkling2_fp4"]:
         make(each, pathlib.Path(sys.argv[1]))

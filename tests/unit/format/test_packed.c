@@ -140,6 +140,35 @@ static void wrong_forms_are_refused_by_name(void **state) {
     }
 }
 
+/* Experts below one another, whose tensor has the module's name: layer 0's are NVFP4, layer 1's
+ * MXFP8. Golden models compare their values. */
+static void experts_in_one_tensor_are_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *layer;
+        size_t n_rows, n_cols; /* of an expert: 64 x 32 */
+        ln_packed_kind kind;
+        const char *message;
+    } cases[] = {{"0", 64, 32, LN_PACKED_NVFP4, NULL},
+                 {"1", 64, 32, LN_PACKED_FP8, NULL},
+                 {"0", 32, 32, LN_PACKED_NONE, "w13_weight has a wrong shape"},
+                 {"0", 64, 64, LN_PACKED_NONE, "w13_weight has a wrong shape"},
+                 {"1", 64, 64, LN_PACKED_NONE, "w13_weight has a wrong shape"}};
+    ln_checkpoint *checkpoint = open_edited("inkling2_fp4", "\"bos_", "\"bos_");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[96];
+        ln_packed packed;
+        ln_error err = {0};
+        snprintf(name, sizeof name, "model.llm.layers.%s.mlp.experts.w13_weight", cases[i].layer);
+        ln_status status = ln_packed_find(checkpoint, name, 3, 3 * cases[i].n_rows, cases[i].n_cols,
+                                          &packed, &err);
+        if ((status == LINNET_OK) != (cases[i].message == NULL) || packed.kind != cases[i].kind ||
+            (status != LINNET_OK && strstr(err.message, cases[i].message) == NULL))
+            fail_msg("case %zu: status %d, message: %s", i, (int)status, err.message);
+    }
+    ln_checkpoint_close(checkpoint);
+}
+
 /* Where 32 columns do not share a scale, or rows that become columns, the rows are float32. */
 static void tiles_of_any_size_are_read(void **state) {
     (void)state;
@@ -417,6 +446,7 @@ int main(void) {
         cmocka_unit_test(exponents_are_scales),
         cmocka_unit_test(codes_of_8_bits_are_read),
         cmocka_unit_test(rows_of_values_are_read),
+        cmocka_unit_test(experts_in_one_tensor_are_found),
         cmocka_unit_test(wrong_forms_are_refused_by_name),
         cmocka_unit_test(plain_modules_stay_plain),
     };

@@ -442,27 +442,41 @@ static bool is_by_expert(const ln_tensor *tensor, size_t n_experts) {
            !is_exponent(tensor->dtype);
 }
 
-/* Inkling 2: values of all experts in one tensor, whose name is the module's, and scales of 32
- * columns beside them (MXFP8), or of 16, with what an expert's are multiplied with (NVFP4). */
-static ln_status find_experts(const finder *f, size_t n_experts, ln_packed *p) {
+/* Scales of E4M3: of 32 columns each (MXFP8), or of tiles, which begin anew with each expert. */
+static ln_status check_expert_scales(const finder *f, const char *suffix, size_t n_experts,
+                                     ln_packed *p) {
+    size_t rows = p->n_rows / n_experts, tile[2];
+    bool is_mx = is_exponent(p->scales->dtype) && p->n_cols % BLOCK == 0 &&
+                 has_shape_of_experts(p->scales, n_experts, rows, p->n_cols / BLOCK);
+    tile_of(f, tile);
+    p->group_rows = is_mx ? 1 : tile[0];
+    p->group_cols = is_mx ? BLOCK : tile[1];
+    size_t n_tiles = (rows - 1) / p->group_rows + 1;
+    p->scale_rows = n_experts * n_tiles;
+    p->scale_cols = (p->n_cols - 1) / p->group_cols + 1;
+    p->n_shards = rows % p->group_rows != 0 ? n_experts : 0;
+    return is_scale_type(p->scales->dtype) &&
+                   has_shape_of_experts(p->scales, n_experts, n_tiles, p->scale_cols)
+               ? LINNET_OK
+               : wrong(f, suffix, "has a wrong shape or type");
+}
+
+/* Inkling 2: a scale for 16 columns, and what all of an expert's are multiplied with. */
+static ln_status find_nvfp4_experts(const finder *f, size_t n_experts, ln_packed *p) {
     size_t rows = p->n_rows / n_experts;
-    bool is_fp8 = p->values->dtype == LN_DTYPE_F8_E4M3;
-    p->kind = is_fp8 ? LN_PACKED_FP8 : LN_PACKED_NVFP4;
-    if (!is_fp8)
-        p->on_load = LN_DTYPE_BF16;
+    p->kind = LN_PACKED_NVFP4;
+    p->on_load = LN_DTYPE_BF16;
     p->group_rows = 1;
-    p->group_cols = is_fp8 ? BLOCK : BLOCK / 2;
+    p->group_cols = BLOCK / 2;
     p->scale_rows = p->n_rows;
     p->scale_cols = p->n_cols / p->group_cols;
     LN_TRY(need(f, "_scale", &p->scales));
-    if (!has_shape_of_experts(p->values, n_experts, rows, p->n_cols / (is_fp8 ? 1 : 2)) ||
-        p->n_cols % p->group_cols != 0)
+    if (p->n_cols % p->group_cols != 0 ||
+        !has_shape_of_experts(p->values, n_experts, rows, p->n_cols / 2))
         return wrong(f, "", "has a wrong shape");
-    if (!has_shape_of_experts(p->scales, n_experts, rows, p->scale_cols) ||
-        (is_fp8 ? !is_exponent(p->scales->dtype) : p->scales->dtype != LN_DTYPE_F8_E4M3))
+    if (p->scales->dtype != LN_DTYPE_F8_E4M3 ||
+        !has_shape_of_experts(p->scales, n_experts, rows, p->scale_cols))
         return wrong(f, "_scale", "has a wrong shape or type");
-    if (is_fp8)
-        return LINNET_OK;
     LN_TRY(need(f, "_amax", &p->global_scale));
     LN_TRY(need(f, "_outer_scale_denominator", &p->global_divisor));
     if (!is_by_expert(p->global_scale, n_experts))
@@ -470,6 +484,19 @@ static ln_status find_experts(const finder *f, size_t n_experts, ln_packed *p) {
     return is_by_expert(p->global_divisor, n_experts)
                ? LINNET_OK
                : wrong(f, "_outer_scale_denominator", "has a wrong shape or type");
+}
+
+/* Values of all experts in one tensor, whose name is the module's. */
+static ln_status find_experts(const finder *f, size_t n_experts, ln_packed *p) {
+    const char *suffix = find(f, "_scale") != NULL ? "_scale" : "_scale_inv";
+    if (p->values->dtype == LN_DTYPE_U8)
+        return find_nvfp4_experts(f, n_experts, p);
+    p->kind = LN_PACKED_FP8;
+    p->meets_8_bits = wants_8_bit_activations(f);
+    LN_TRY(need(f, suffix, &p->scales));
+    if (!has_shape_of_experts(p->values, n_experts, p->n_rows / n_experts, p->n_cols))
+        return wrong(f, "", "has a wrong shape");
+    return check_expert_scales(f, suffix, n_experts, p);
 }
 
 /* ---- bitsandbytes, 4 bits --------------------------------------------------------------- */

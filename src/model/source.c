@@ -301,6 +301,27 @@ static ln_status take_shards(const ln_checkpoint *checkpoint, size_t rows, ln_we
     return LINNET_OK;
 }
 
+/* Whether a tensor that may lie either way fits only with its columns as rows. */
+static bool lies_across(const ln_tensor *tensor, size_t rows, const ln_source_shape *shape) {
+    return tensor->n_dims >= 2 && tensor->dims[tensor->n_dims - 2] != rows &&
+           tensor->dims[tensor->n_dims - 1] == rows &&
+           tensor->dims[tensor->n_dims - 2] == shape->n_cols;
+}
+
+/* The same of experts in FP8 below one another. */
+static bool experts_lie_across(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                               const ln_binding *binding, const char *name, size_t rows,
+                               const ln_source_shape *shape) {
+    char placed[LN_TENSOR_NAME_BYTES];
+    const ln_tensor *tensor = NULL;
+    if (!binding->hf_either && !binding->hf_transposed)
+        return false;
+    for (size_t i = 0; tensor == NULL && ln_family_place(spec->family, name, i, placed); i++)
+        tensor = ln_checkpoint_find(checkpoint, placed);
+    return tensor != NULL && tensor->dtype == LN_DTYPE_F8_E4M3 && tensor->n_dims == 3 &&
+           (binding->hf_transposed || lies_across(tensor, rows, shape));
+}
+
 /* A binding's tensor in one of the quantised forms of Hugging Face folders. */
 static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_spec *spec,
                                      const ln_binding *binding, ln_tensor_id id,
@@ -319,7 +340,14 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
         n_packed = 1;
     } else {
         *source = part_of(spec, binding->hf_part, id, shape->n_rows, &rows);
-        source->row_begin += index * rows;
+        if (experts_lie_across(checkpoint, spec, binding, name, rows, shape)) {
+            source->transpose = true;
+            source->col_begin = index * shape->n_cols;
+            n_cols = rows;
+            rows = shape->n_cols;
+        } else {
+            source->row_begin += index * rows;
+        }
     }
     bool by_shard = binding->hf_part == LN_PART_QKV_BY_SHARD;
     size_t n_kv_heads = by_shard ? spec->layers[id.layer].attention.n_kv_heads : 0;
@@ -331,7 +359,7 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
                         : ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
                                          &source->packed, err));
     source->tensor = source->packed.values;
-    if (source->packed.n_shards > 0)
+    if (by_shard && source->packed.n_shards > 0)
         LN_TRY(take_shards(checkpoint, rows, source, err));
     if (source->packed.kind == LN_PACKED_NONE || !source->transpose)
         return LINNET_OK;
@@ -353,13 +381,6 @@ static ln_status find_packed(const ln_checkpoint *checkpoint, const ln_spec *spe
         LN_TRY(find_packed_binding(checkpoint, spec, binding, id, shape, source, err));
     }
     return LINNET_OK;
-}
-
-/* Whether a tensor that may lie either way fits only with its columns as rows. */
-static bool lies_across(const ln_tensor *tensor, size_t rows, const ln_source_shape *shape) {
-    return tensor->n_dims >= 2 && tensor->dims[tensor->n_dims - 2] != rows &&
-           tensor->dims[tensor->n_dims - 1] == rows &&
-           tensor->dims[tensor->n_dims - 2] == shape->n_cols;
 }
 
 ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,

@@ -511,6 +511,36 @@ def inkling2():
     return model, tensors
 
 
+def qwen3_vl_moe():
+    """Qwen3 VL MoE with all of a layer's experts in one tensor, columns before rows, as FP8 folders of
+    it have them: in tiles that begin anew with each expert."""
+    torch.manual_seed(0)
+    config = models.VARIANTS["qwen3_vl_moe"]()
+    config.text_config.vocab_size, config.text_config.moe_intermediate_size = 256, 40
+    config.text_config.hidden_size = 48
+    config.vision_config.out_hidden_size = 48
+    model = hf.AutoModelForImageTextToText.from_config(
+        config, attn_implementation="eager").float().eval()
+    models.randomize(model)
+    tensors, (pack, _) = {}, FORMS["llama_fp8_tiles"]
+    with tempfile.TemporaryDirectory() as folder:
+        model.to(torch.bfloat16).save_pretrained(folder)
+        file = pathlib.Path(folder) / "model.safetensors"
+        plain = load_file(file)
+        for name, w in plain.items():
+            if ".experts." not in name:
+                tensors[name] = w
+                continue
+            packed, values = zip(*(pack(e.float().T.contiguous().numpy()) for e in w))
+            tensors[name] = torch.stack([p[".weight"] for p in packed])
+            tensors[name + "_scale_inv"] = torch.stack([p[".weight_scale_inv"] for p in packed])
+            plain[name] = torch.stack([torch.tensor(v).T for v in values]).contiguous()
+        save_file(plain, file, {"format": "pt"})
+        model = hf.AutoModelForImageTextToText.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return model, tensors
+
+
 def make(name: str, out: pathlib.Path) -> None:
     torch.manual_seed(sum(name.encode()))
     if name == "deepseek_v3_fp8":
@@ -519,6 +549,8 @@ def make(name: str, out: pathlib.Path) -> None:
         (model, tensors), settings = mimo(), FORMS["llama_fp8_tiles"][1]
     elif name == "deepseek_v4_fp4":
         (model, tensors), settings = deepseek_v4(), FORMS["llama_fp8_tiles"][1]
+    elif name == "qwen3_vl_moe_fp8":
+        (model, tensors), settings = qwen3_vl_moe(), FORMS["llama_fp8_tiles"][1]
     elif name == "inkling2_fp4":
         (model, tensors), settings = inkling2(), None
     elif name == "gpt_oss_mxfp4":
@@ -545,5 +577,5 @@ def make(name: str, out: pathlib.Path) -> None:
 
 if __name__ == "__main__":
     for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8", "deepseek_v4_fp4",
-                                 "mimo_v2_fp8", "inkling2_fp4"]:
+                                 "mimo_v2_fp8", "inkling2_fp4", "qwen3_vl_moe_fp8"]:
         make(each, pathlib.Path(sys.argv[1]))

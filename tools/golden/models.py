@@ -256,7 +256,8 @@ def make(name: str, out: pathlib.Path) -> None:
     if name in FORBIDDEN:
         assert [generate(model, p) for p in prompts] == [a[0] for a in answers]
     folder = out / name
-    model.to(torch.bfloat16).save_pretrained(folder)
+    model.to(torch.bfloat16).save_pretrained(
+        folder, save_original_format=name not in variants.STACKED)
     published = hybrids.PUBLISHED | variants.PUBLISHED
     if name in published:
         published[name](folder)

@@ -56,6 +56,12 @@ VARIANTS = {
     "llama_small": lambda: hf.LlamaConfig(**SMALL),
     "minimax_m2": lambda: hf.MiniMaxM2Config(
         **HEADS, num_local_experts=4, num_experts_per_tok=2, partial_rotary_factor=0.5),
+    "minimax_m2_stacked": lambda: hf.MiniMaxM2Config(
+        **dict(TINY, intermediate_size=16), head_dim=8, num_local_experts=3, num_experts_per_tok=2,
+        partial_rotary_factor=0.5),
+    "qwen3_moe_stacked": lambda: hf.Qwen3MoeConfig(
+        **dict(TINY, intermediate_size=24), head_dim=8, num_experts=3, num_experts_per_tok=2,
+        moe_intermediate_size=16),
     "granitemoe": lambda: hf.GraniteMoeConfig(
         **SMALL, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=6.0,
         attention_multiplier=0.2, residual_multiplier=0.3, logits_scaling=3.0,
@@ -611,6 +617,9 @@ VARIANTS = {
         **TINY, embedding_multiplier=6.0, attention_multiplier=8**-0.5,
         residual_multiplier=1.25 * 2**-0.5, logits_scaling=4.0, tie_word_embeddings=True),
 }
+
+# Folders whose tensors are as transformers has them in memory: a layer's experts in one.
+STACKED = {"qwen3_moe_stacked", "minimax_m2_stacked"}
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,

@@ -88,14 +88,25 @@
     {.role = LN_ROLE_ROUTER}, {.role = LN_ROLE_EXPERT_GATE}, {.role = LN_ROLE_EXPERT_UP}, {        \
         .role = LN_ROLE_EXPERT_DOWN                                                                \
     }
-/* One tensor an expert. */
+/* All experts of a layer in one tensor, as transformers has them in memory, and in folders that are
+ * saved so. */
+#define LN_STACKED_EXPERT(r, name, ...)                                                            \
+    { .role = r, .hf = name, .hf_bare = true, .gguf = "", __VA_ARGS__ }
+#define LN_STACKED_EXPERTS(base)                                                                   \
+    LN_STACKED_EXPERT(LN_ROLE_EXPERT_GATE, base "gate_up_proj", .hf_part = LN_PART_GATE_UP),       \
+        LN_STACKED_EXPERT(LN_ROLE_EXPERT_UP, base "gate_up_proj", .hf_part = LN_PART_GATE_UP),     \
+        LN_STACKED_EXPERT(LN_ROLE_EXPERT_DOWN, base "down_proj", )
+/* One tensor an expert, or stacked. */
 #define LN_LLAMA_EXPERTS                                                                           \
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate"},                                    \
-        LN_EXPERTS("model.layers.%d.mlp.experts.%e.", "gate_proj", "up_proj", "down_proj")
+        LN_EXPERTS("model.layers.%d.mlp.experts.%e.", "gate_proj", "up_proj", "down_proj"),        \
+        LN_STACKED_EXPERTS("model.layers.%d.mlp.experts.")
 /* The same by the names of Mixtral's folders. */
 #define LN_MIXTRAL_EXPERTS                                                                         \
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.gate"},                       \
-        LN_EXPERTS("model.layers.%d.block_sparse_moe.experts.%e.", "w1", "w3", "w2")
+        {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = ""},                    \
+        LN_EXPERTS("model.layers.%d.block_sparse_moe.experts.%e.", "w1", "w3", "w2"),              \
+        LN_STACKED_EXPERTS("model.layers.%d.mlp.experts.")
 #define LN_SHARED_EXPERTS(base)                                                                    \
     LN_SHARED("model.layers.%d." base ".", "gate_proj", "up_proj", "down_proj")
 /* What counts for the choice of experts alone. */

@@ -4,6 +4,7 @@
 
 static const ln_binding bindings[] = {
     LN_ENDS("gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"),
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = ""},
     LN_BLOCK_NORMS("gpt_neox.layers.%d.", "input_layernorm", "post_attention_layernorm"),
     LN_QKV("gpt_neox.layers.%d.attention.query_key_value", .hf_part = LN_PART_QKV_BY_GROUP,
            LN_GGUF_QKV),

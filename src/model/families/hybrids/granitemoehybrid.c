@@ -14,6 +14,8 @@ static const ln_binding bindings[] = {
     INPUT(LN_ROLE_EXPERT_GATE, EXPERTS ".input_linear", "ffn_gate_exps"),
     INPUT(LN_ROLE_EXPERT_UP, EXPERTS ".input_linear", "ffn_up_exps"),
     {.role = LN_ROLE_EXPERT_DOWN, .hf = EXPERTS ".output_linear"},
+    {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router", .gguf = ""},
+    LN_STACKED_EXPERTS(EXPERTS ".experts."),
     INPUT(LN_ROLE_SHARED_GATE, SHARED ".input_linear", "ffn_gate_shexp"),
     INPUT(LN_ROLE_SHARED_UP, SHARED ".input_linear", "ffn_up_shexp"),
     {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".output_linear"},

@@ -17,6 +17,7 @@ static const ln_binding bindings[] = {
     LN_GATED_FFN(FFN ".", "gate_proj", "up_proj", "down_proj"),
     {.role = LN_ROLE_ROUTER, .hf = FFN ".router"},
     LN_EXPERTS(FFN ".experts.%e.", "gate_proj", "up_proj", "down_proj"),
+    LN_STACKED_EXPERTS(FFN ".experts."),
 };
 
 const ln_family ln_family_jamba = {

@@ -18,6 +18,7 @@ static const ln_binding bindings[] = {
     EXPERTS(LN_ROLE_EXPERT_GATE, "w1", "ffn_gate_exps"),
     EXPERTS(LN_ROLE_EXPERT_UP, "w3", "ffn_up_exps"),
     EXPERTS(LN_ROLE_EXPERT_DOWN, "w2", "ffn_down_exps"),
+    LN_STACKED_EXPERTS("model.layers.%d.feed_forward.experts."),
 };
 
 const ln_family ln_family_lfm2_moe = {

@@ -13,6 +13,8 @@ static const ln_binding bindings[] = {
     INPUT(LN_ROLE_EXPERT_GATE, "blk.%d.ffn_gate_exps"),
     INPUT(LN_ROLE_EXPERT_UP, "blk.%d.ffn_up_exps"),
     {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.output_linear"},
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.router", .gguf = ""},
+    LN_STACKED_EXPERTS("model.layers.%d.block_sparse_moe.experts."),
     {.role = LN_ROLE_SHARED_GATE,
      .hf = "model.layers.%d.shared_mlp.input_linear",
      .hf_part = LN_PART_GATE_UP},

@@ -16,6 +16,10 @@ static const ln_binding bindings[] = {
      .hf_bare = true,
      .gguf_bare = true},
     {.role = LN_ROLE_ROUTER_BIAS},
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.e_score_correction_bias",
+     .gguf = "",
+     .hf_bare = true},
     /* as adapters name them */
     LN_SHARED(SHARED ".", "gate_proj", "up_proj", "down_proj"),
 };

@@ -7,6 +7,10 @@ static const ln_binding bindings[] = {
     LN_LLAMA_QK_NORMS,
     LN_MIXTRAL_EXPERTS,
     LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.e_score_correction_bias",
+     .gguf = "",
+     .hf_bare = true},
 };
 
 const ln_family ln_family_minimax_m2 = {

@@ -3,8 +3,7 @@
 
 static const ln_binding bindings[] = {
     LN_LLAMA_BUT_FFN,
-    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.gate"},
-    LN_EXPERTS("model.layers.%d.block_sparse_moe.experts.%e.", "w1", "w3", "w2"),
+    LN_MIXTRAL_EXPERTS,
 };
 
 const ln_family ln_family_mixtral = {

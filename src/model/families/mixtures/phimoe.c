@@ -1,7 +1,11 @@
 /* Phi 3.5 MoE: LayerNorm, biases, longrope, two experts chosen by the sparse mixer. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA_BUT_FFN, LN_MIXTRAL_EXPERTS};
+static const ln_binding bindings[] = {
+    LN_LLAMA_BUT_FFN,
+    LN_MIXTRAL_EXPERTS,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router", .gguf = ""},
+};
 
 const ln_family ln_family_phimoe = {
     .name = "phimoe",

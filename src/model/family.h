@@ -102,6 +102,7 @@ typedef enum ln_role {
     LN_ROLE_EXPERT_GATE, /* one per expert, or packed [expert][rows][columns] */
     LN_ROLE_EXPERT_UP,
     LN_ROLE_EXPERT_DOWN,
+    LN_ROLE_EXPERTS_BIAS,     /* [dim] of what experts give together */
     LN_ROLE_EXPERT_LATENT_IN, /* around experts that work in fewer dimensions */
     LN_ROLE_EXPERT_LATENT_OUT,
     LN_ROLE_SHARED_GATE,

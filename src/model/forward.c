@@ -189,6 +189,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         gate_norm(r, &w->ffn_norm_low, &w->ffn_norm_gate, r->a->ffn_normed);
         keep(r, &w->ffn_kept, w->ffn_residual_scale, w->ffn_residual_shift);
         ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
+        scale_stream(r, NULL, w->experts_bias);
         if (convolves)
             ln_record_short_conv_to_stream(r, LN_CONV_FFN);
         after_norm(r, spec, &w->ffn_norm);

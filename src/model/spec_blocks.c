@@ -300,8 +300,8 @@ static ln_status is_dense_by_rule(const ln_config *config, size_t layer, bool *d
                                      "dense_mlp_idx",
                                      "leading_dense_block_count"};
     static const ln_key step_key = {
-        "decoder_sparse_step|interleave_moe_layer_step|moe_layer_interval",
-        "interleave_moe_layer_step"};
+        "decoder_sparse_step|interleave_moe_layer_step|moe_layer_interval|moe_every_n_layers",
+        "interleave_moe_layer_step|moe_every_n_layers"};
     size_t n_dense = 0, step = 1, frequency = 1;
     ln_meta_value value;
     LN_TRY(ln_config_size(config, first_key, 0, LN_MAX_LAYERS, &n_dense, err));

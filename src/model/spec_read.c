@@ -104,6 +104,14 @@ static bool is_jina_bert(const ln_config *config, const ln_meta_value *type) {
            ln_list_has("alibi", positions.string.data, positions.string.bytes);
 }
 
+/* Whether a folder that says Nomic BERT has mixtures. */
+static bool is_nomic_moe(const ln_config *config, const ln_meta_value *type) {
+    ln_meta_value step;
+    return !config->is_gguf && ln_list_has("nomic_bert", type->string.data, type->string.bytes) &&
+           ln_checkpoint_meta(config->checkpoint, "moe_every_n_layers", &step) &&
+           step.kind == LN_META_INT && step.integer > 0;
+}
+
 /* The family, and where its keys are: a folder's text_config describes the model where others see
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
@@ -119,6 +127,9 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     if (is_jina_bert(config, &type))
         type =
             (ln_meta_value){.kind = LN_META_STRING, .string = {"jina_bert", strlen("jina_bert")}};
+    if (is_nomic_moe(config, &type))
+        type = (ln_meta_value){.kind = LN_META_STRING,
+                               .string = {"nomic_bert_moe", strlen("nomic_bert_moe")}};
     if (find_thinker(config, &config->nest, &text))
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||

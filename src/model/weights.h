@@ -138,6 +138,7 @@ typedef struct ln_layer_weights {
     ln_weight router_in, router_first, router_second; /* of a router that is a feed-forward */
     const float *router_carry; /* [router_hidden] or NULL: it is the first one */
     const float *router_bias;  /* [n_experts] or NULL */
+    const float *experts_bias; /* [dim] of what experts give together, or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
     bool experts_apart; /* they are another backend's, which computes beside this one */
     ln_expert_store store;

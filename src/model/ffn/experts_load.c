@@ -136,6 +136,10 @@ ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln
     else if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
              NULL)
         LN_TRY(ln_load_vector(l, bias, n_routed, &w->router_bias));
+    ln_tensor_id sum_bias = {.role = LN_ROLE_EXPERTS_BIAS, .layer = i};
+    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), sum_bias, 0) !=
+        NULL)
+        LN_TRY(ln_load_vector(l, sum_bias, dim, &w->experts_bias));
     skip_zero_experts(l, i, moe);
     if (i >= l->options.experts_apart)
         LN_TRY(experts(l, i, layer, w));

@@ -80,12 +80,12 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
 
 /* Multiplies S, or P, by `unit` times the scales of the tile's keys, which are `stride` floats
  * apart: S by those of K before the softmax, P by those of V behind it. ROWS 1: no row g + 8. */
-template <int ROWS = 2>
+template <int ROWS = 2, int N8 = LN_KV_TILE_N8>
 static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsigned stride,
-                                                       float unit, float s[LN_KV_TILE_N8][4]) {
+                                                       float unit, float s[N8][4]) {
     unsigned t = threadIdx.x % 4;
 #pragma unroll
-    for (int n = 0; n < LN_KV_TILE_N8; n++)
+    for (int n = 0; n < N8; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             float scale = unit * scales[(8 * n + 2 * t + i) * stride];

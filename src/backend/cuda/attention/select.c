@@ -76,7 +76,8 @@ bool ln_plan_takes_decode_q8(const ln_kv_layer *kv, const ln_attention_split *sp
     enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     return ln_kv_has_scales(kv->dtype) && split->uses_split_kv && has_sm90a &&
            split->block_shift >= MIN_SHIFT && n_seqs <= LN_SM90_DECODE_Q8_MAX_SEQS &&
-           n_seqs * kv->n_heads < LN_ATTENTION_COUNTERS && (kv->k_dim == 64 || kv->k_dim == 128);
+           n_seqs * kv->n_heads < LN_ATTENTION_COUNTERS &&
+           (kv->k_dim == 64 || kv->k_dim == 128 || kv->k_dim == 256);
 }
 
 /* Whether heads need a rotation alone, of few pairs: ln_has_rope_angles. */

@@ -1,19 +1,22 @@
-/* Split-KV decode attention on Hopper: caches of int8 and E4M3, head dims 64 and 128, up to 16
+/* Split-KV decode attention on Hopper: caches of int8 and E4M3, head dims 64, 128 and 256, up to 16
  * query heads to a KV head, sequences of one token each.
  *
  * Persistent CTAs: a block stays on each SM. A warp claims KV splits of KV heads from an atomic
  * counter; whole splits come first, the last ones of all sequences behind them. It is its own
  * producer: it fetches KV tiles of 64 keys by cp.async into its pipeline of up to 16 stages, those
- * of its next split while it computes this one. Elements become f16 in registers where mma.sync
- * reads them, and scales are applied to S and P. With up to 8 query heads O is computed transposed,
- * which halves MMAs and accumulators. Partial results go to memory; the warp that finishes the last
- * split of a sequence's KV head merges them in order, unless merge.cu does. Bits are those of
- * mma_decode.cu. (16-bit caches are faster in one-warp blocks: sm90_decode_f16.cu.)
+ * of its next split while it computes this one. A stage has K or V of a tile, of head dim 256 of
+ * half a tile (K K V V). Elements become f16 in registers where mma.sync reads them, and scales are
+ * applied to S and P. With up to 8 query heads O is computed transposed, which halves MMAs and
+ * accumulators; with more of head dim 256 Q lies in shared memory, as O leaves no registers.
+ * Partial results go to memory; the warp that finishes the last split of a sequence's KV head
+ * merges them in order, unless merge.cu does. Bits are those of mma_decode.cu. (16-bit caches are
+ * faster in one-warp blocks: sm90_decode_f16.cu.)
  *
  * Keys and values of earlier steps are prefetched ahead of the PDL wait.
  *
- * Grid: one block an SM; block: 12 warps, or 8 where D = 128 and more than 8 heads share K and V.
- * Shared memory: pipelines (208 KiB), what is known of each sequence. Bytes moved: K and V once. */
+ * Grid: one block an SM; block: 12 warps, or 8 where D = 256, or D = 128 and more than 8 heads
+ * share K and V. Shared memory: pipelines (208 KiB), what is known of each sequence. Bytes moved: K
+ * and V once. */
 #include "backend/cuda/attention/sm90_decode_q8.cuh"
 
 #include "backend/cuda/activations/store.cuh"
@@ -23,19 +26,23 @@
 
 enum { MAX_PIPELINE_BYTES = 208 * 1024, MAX_STAGES = 16, QUEUE_ITEMS = 16 };
 
-/* A pipeline stage: a KV tile [LN_KV_TILE][ROW_BYTES] and its scales. Swizzle: the 16 bytes at i of
+/* A pipeline stage: [KEYS][ROW_BYTES] of a KV tile, and their scales. Swizzle: the 16 bytes at i of
  * a row lie at i ^ row % 8, or at i ^ row / 2 % 4 of rows of 64 bytes. */
 template <int D, int DTYPE, int ROWS> struct pipeline_shape {
     static constexpr int TYPE = DTYPE;
     static constexpr int HEAD_ROWS = ROWS; /* of a lane; 1: up to 8 query heads to a KV head */
     static constexpr unsigned ROW_BYTES = D;
-    static constexpr unsigned TILE_BYTES = LN_KV_TILE * ROW_BYTES;
-    static constexpr unsigned BYTES = TILE_BYTES + LN_KV_TILE * 4; /* with scales */
-    static constexpr unsigned WARPS = D > 64 && ROWS == 2 ? 8 : 12;
+    static constexpr unsigned KEYS = D > 128 ? LN_KV_TILE / 2 : LN_KV_TILE;
+    static constexpr unsigned PARTS = LN_KV_TILE / KEYS; /* stages of K of a tile */
+    static constexpr int KEYS_N8 = KEYS / 8;
+    static constexpr unsigned STAGE_BYTES = KEYS * ROW_BYTES;
+    static constexpr unsigned BYTES = STAGE_BYTES + KEYS * 4; /* with scales */
+    static constexpr unsigned QUERY_BYTES = D > 128 && ROWS == 2 ? 16 * D * 2 : 0;
+    static constexpr unsigned WARPS = D > 128 || (D > 64 && ROWS == 2) ? 8 : 12;
     static constexpr unsigned THREADS = WARPS * LN_WARP;
-    static constexpr unsigned MOST = MAX_PIPELINE_BYTES / (WARPS * BYTES);
+    static constexpr unsigned MOST = (MAX_PIPELINE_BYTES / WARPS - QUERY_BYTES) / BYTES;
     static constexpr unsigned STAGES = MOST < MAX_STAGES ? MOST : (unsigned)MAX_STAGES;
-    static constexpr unsigned PIPELINE_BYTES = WARPS * STAGES * BYTES;
+    static constexpr unsigned PIPELINE_BYTES = WARPS * (STAGES * BYTES + QUERY_BYTES);
 };
 
 /* What a block knows of a sequence. */
@@ -152,21 +159,22 @@ static __device__ unsigned claim_item(const decode_args &p, const work_queue &wo
 
 /* ---- tiles to shared memory ------------------------------------------------------------------ */
 
-/* A warp's pipeline stages. */
+/* A warp's pipeline stages, and Q where it lies in shared memory. */
 typedef struct pipeline {
     char *tiles;
     float *scales;
+    uint4 *queries; /* [D / 16][LN_WARP] A fragments, each read by the lane that has written it */
 } pipeline;
 
 template <typename SHAPE> static __device__ __forceinline__ void advance(unsigned &stage) {
     stage = stage + 1 == SHAPE::STAGES ? 0 : stage + 1;
 }
 
-/* The producer side of a warp: the tile that it fetches next. */
+/* The producer side of a warp: what it fetches next, part by part of a tile, K before V. */
 typedef struct producer {
     kv_split item;
     unsigned number, first, stage, n_taken;
-    bool is_value;
+    unsigned part;  /* of 2 PARTS */
     unsigned block; /* id of cache block `lane` of the tile */
 } producer;
 
@@ -199,20 +207,21 @@ static __device__ __forceinline__ void load_block_ids(const decode_args &p, cons
         (unsigned)p.mma.a.block_tables[next.item.seq * p.mma.a.max_blocks + min(block, last)];
 }
 
-/* Queues the copies of a tile of K or V and its scales. Keys outside [begin, end) are replaced by
+/* Queues the copies of a stage of K or V and its scales. Keys outside [begin, end) are replaced by
  * ones inside. */
 template <typename SHAPE>
-static __device__ __forceinline__ void copy_tile(const decode_args &p, const seq_splits &seq,
+static __device__ __forceinline__ void copy_part(const decode_args &p, const seq_splits &seq,
                                                  const pipeline &pipe, const producer &next) {
     constexpr unsigned CHUNKS = SHAPE::ROW_BYTES / 16, ROWS = LN_WARP / CHUNKS; /* at once */
-    const ln_kv_array &array = next.is_value ? p.mma.a.values : p.mma.a.keys;
+    const ln_kv_array &array = next.part >= SHAPE::PARTS ? p.mma.a.values : p.mma.a.keys;
     unsigned lane = threadIdx.x % LN_WARP, shift = p.mma.block_shift, mask = (1u << shift) - 1;
     unsigned n_heads = (unsigned)p.mma.a.kv.n_heads, chunk = lane % CHUNKS;
     unsigned low = seq.begin, last = seq.end - 1, first_block = next.first >> shift;
-    char *tile = pipe.tiles + next.stage * SHAPE::TILE_BYTES;
+    unsigned first = next.first + next.part % SHAPE::PARTS * SHAPE::KEYS;
+    char *tile = pipe.tiles + next.stage * SHAPE::STAGE_BYTES;
 #pragma unroll
-    for (unsigned i = 0; i < LN_KV_TILE / ROWS; i++) {
-        unsigned row = i * ROWS + lane / CHUNKS, key = min(max(next.first + row, low), last);
+    for (unsigned i = 0; i < SHAPE::KEYS / ROWS; i++) {
+        unsigned row = i * ROWS + lane / CHUNKS, key = min(max(first + row, low), last);
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
@@ -220,25 +229,25 @@ static __device__ __forceinline__ void copy_tile(const decode_args &p, const seq
                        head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
     }
 #pragma unroll
-    for (unsigned i = 0; i < LN_KV_TILE / LN_WARP; i++) {
-        unsigned row = i * LN_WARP + lane, key = min(max(next.first + row, low), last);
+    for (unsigned i = 0; i < SHAPE::KEYS / LN_WARP; i++) {
+        unsigned row = i * LN_WARP + lane, key = min(max(first + row, low), last);
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        ln_cp_async_4(pipe.scales + next.stage * LN_KV_TILE + row,
+        ln_cp_async_4(pipe.scales + next.stage * SHAPE::KEYS + row,
                       head + array.scales_offset + (key & mask) * 4);
     }
 }
 
-/* Queues the next tile, if there is one, as a cp.async group: K, then V of the same keys. */
+/* Queues the next stage, if there is one, as a cp.async group: K, then V of the same keys. */
 template <typename SHAPE>
 static __device__ __forceinline__ void load_next(const decode_args &p, const work_queue &work,
                                                  const pipeline &pipe, producer &next) {
     if (next.number < work.n_items) {
-        copy_tile<SHAPE>(p, work.seqs[next.item.seq], pipe, next);
+        copy_part<SHAPE>(p, work.seqs[next.item.seq], pipe, next);
         advance<SHAPE>(next.stage);
-        next.is_value = !next.is_value;
-        if (!next.is_value) {
+        next.part = (next.part + 1) % (2 * SHAPE::PARTS);
+        if (next.part == 0) {
             next.first += LN_KV_TILE;
             if (next.first >= next.item.stop)
                 begin_producer(work, claim_item(p, work, next.item), next);
@@ -248,30 +257,44 @@ static __device__ __forceinline__ void load_next(const decode_args &p, const wor
     ln_cp_async_commit();
 }
 
-/* Waits for the tile that was queued STAGES calls of load_next ago. */
-template <typename SHAPE> static __device__ __forceinline__ void wait_for_tile(void) {
+/* Waits for the stage that was queued STAGES calls of load_next ago. */
+template <typename SHAPE> static __device__ __forceinline__ void wait_for_stage(void) {
     ln_cp_async_wait<SHAPE::STAGES - 1>();
     __syncwarp();
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* S = Q K^T, without the scales of K. */
+/* A fragment k of Q: q, or of pipe.queries. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void qk(const uint32_t q[D / 16][4], char *keys,
-                                          float s[LN_KV_TILE_N8][4]) {
+static __device__ __forceinline__ void read_query(const uint32_t q[D / 16][4], const pipeline &pipe,
+                                                  int k, uint32_t a[4]) {
+    if constexpr (SHAPE::QUERY_BYTES > 0) {
+        uint4 four = pipe.queries[k * LN_WARP + threadIdx.x % LN_WARP];
+        a[0] = four.x, a[1] = four.y, a[2] = four.z, a[3] = four.w;
+    } else {
+        a[0] = q[k][0], a[1] = q[k][1], a[2] = q[k][2], a[3] = q[k][3];
+    }
+}
+
+/* S = Q K^T of a stage, without the scales of K. */
+template <int D, typename SHAPE>
+static __device__ __forceinline__ void qk(const uint32_t q[D / 16][4], const pipeline &pipe,
+                                          char *keys, float s[SHAPE::KEYS_N8][4]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
-    for (int n = 0; n < LN_KV_TILE_N8; n++)
+    for (int n = 0; n < SHAPE::KEYS_N8; n++)
         s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         const char *row = element_at<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
+        uint32_t a[4];
+        read_query<D, SHAPE>(q, pipe, k, a);
 #pragma unroll
-        for (int n = 0; n < LN_KV_TILE_N8; n++) {
+        for (int n = 0; n < SHAPE::KEYS_N8; n++) {
             uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES);
             word = ln_dequantize_bias<SHAPE::TYPE>(word);
-            ln_mma<false>(s[n], q[k], ln_dequantize_x2<SHAPE::TYPE>(word, 0),
+            ln_mma<false>(s[n], a, ln_dequantize_x2<SHAPE::TYPE>(word, 0),
                           ln_dequantize_x2<SHAPE::TYPE>(word, 2));
         }
     }
@@ -293,13 +316,13 @@ static __device__ __forceinline__ void online_softmax(float s[LN_KV_TILE_N8][4],
         ln_online_softmax<D, true>(s, factor, &sums->state);
 }
 
-/* O += P V; P has the scales of V. */
+/* O += P V of a stage; P has the scales of V. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void pv(const float s[LN_KV_TILE_N8][4], char *values,
+static __device__ __forceinline__ void pv(const float s[SHAPE::KEYS_N8][4], char *values,
                                           accumulators<D, SHAPE::HEAD_ROWS> *sums) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
-    for (int k = 0; k < LN_KV_TILE / 16; k++) {
+    for (int k = 0; k < SHAPE::KEYS_N8 / 2; k++) {
         const uint32_t a[4] = {ln_pack_x2<false>(s[2 * k][0], s[2 * k][1]),
                                ln_pack_x2<false>(s[2 * k][2], s[2 * k][3]),
                                ln_pack_x2<false>(s[2 * k + 1][0], s[2 * k + 1][1]),
@@ -451,11 +474,11 @@ static __device__ __forceinline__ bool is_last_split(const ln_mma_attention_args
     return __shfl_sync(0xffffffffu, before, 0) == n;
 }
 
-/* The lane's query rows of an item, and their A fragments. */
+/* The lane's query rows of an item, and their A fragments: q, or pipe.queries. */
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void load_query(const decode_args &m, const seq_splits &s,
-                                                  const kv_split &item, ln_query_rows &rows,
-                                                  uint32_t q[D / 16][4]) {
+                                                  const kv_split &item, const pipeline &pipe,
+                                                  ln_query_rows &rows, uint32_t q[D / 16][4]) {
     const ln_mma_attention_args &p = m.mma;
     const float *q_rows[2];
     for (int i = 0; i < 2; i++) {
@@ -469,9 +492,22 @@ static __device__ __forceinline__ void load_query(const decode_args &m, const se
         q_rows[i] = row < p.heads_per_kv ? q_row : NULL;
     }
     ln_load_query<D, false, true>(q_rows[0], q_rows[1], q);
+    if constexpr (SHAPE::QUERY_BYTES > 0)
+#pragma unroll
+        for (int k = 0; k < D / 16; k++)
+            pipe.queries[k * LN_WARP + threadIdx.x % LN_WARP] =
+                make_uint4(q[k][0], q[k][1], q[k][2], q[k][3]);
 }
 
-/* All items of a warp: two stages (K, V) a tile. */
+/* The scales of V, or K, of a stage to P, or S. */
+template <typename SHAPE>
+static __device__ __forceinline__ void scale_part(const pipeline &pipe, unsigned stage,
+                                                  float s[SHAPE::KEYS_N8][4]) {
+    ln_scale_scores<SHAPE::HEAD_ROWS, SHAPE::KEYS_N8>(pipe.scales + stage * SHAPE::KEYS, 1,
+                                                      LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
+}
+
+/* All items of a warp: PARTS stages of K and as many of V to a tile. */
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void consume(const decode_args &p, const work_queue &work,
                                                const pipeline &pipe, producer &next) {
@@ -484,27 +520,33 @@ static __device__ __forceinline__ void consume(const decode_args &p, const work_
         ln_query_rows rows;
         uint32_t q[D / 16][4];
         accumulators<D, SHAPE::HEAD_ROWS> sums = {};
-        load_query<D, SHAPE>(p, seq, item, rows, q);
+        load_query<D, SHAPE>(p, seq, item, pipe, rows, q);
         ln_softmax_init(&sums.state);
 #pragma unroll 1
         for (unsigned first = item.first; first < item.stop; first += LN_KV_TILE) {
             float s[LN_KV_TILE_N8][4];
-            wait_for_tile<SHAPE>();
-            qk<D, SHAPE>(q, pipe.tiles + stage * SHAPE::TILE_BYTES, s);
-            ln_scale_scores<SHAPE::HEAD_ROWS>(pipe.scales + stage * LN_KV_TILE, 1,
-                                              LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
-            __syncwarp();
-            load_next<SHAPE>(p, work, pipe, next);
-            advance<SHAPE>(stage);
+#pragma unroll
+            for (unsigned part = 0; part < SHAPE::PARTS; part++) {
+                float(*of)[4] = s + part * SHAPE::KEYS_N8;
+                wait_for_stage<SHAPE>();
+                qk<D, SHAPE>(q, pipe, pipe.tiles + stage * SHAPE::STAGE_BYTES, of);
+                scale_part<SHAPE>(pipe, stage, of);
+                __syncwarp();
+                load_next<SHAPE>(p, work, pipe, next);
+                advance<SHAPE>(stage);
+            }
             ln_finish_scores(p.mma.a, rows, first, s);
             online_softmax<D>(s, factor, &sums);
-            wait_for_tile<SHAPE>();
-            ln_scale_scores<SHAPE::HEAD_ROWS>(pipe.scales + stage * LN_KV_TILE, 1,
-                                              LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
-            pv<D, SHAPE>(s, pipe.tiles + stage * SHAPE::TILE_BYTES, &sums);
-            __syncwarp();
-            load_next<SHAPE>(p, work, pipe, next);
-            advance<SHAPE>(stage);
+#pragma unroll
+            for (unsigned part = 0; part < SHAPE::PARTS; part++) {
+                float(*of)[4] = s + part * SHAPE::KEYS_N8;
+                wait_for_stage<SHAPE>();
+                scale_part<SHAPE>(pipe, stage, of);
+                pv<D, SHAPE>(of, pipe.tiles + stage * SHAPE::STAGE_BYTES, &sums);
+                __syncwarp();
+                load_next<SHAPE>(p, work, pipe, next);
+                advance<SHAPE>(stage);
+            }
         }
         store_partials<D>(p, item, sums);
         if (p.merges && is_last_split(p.mma, seq, item))
@@ -526,9 +568,11 @@ static __global__ void __launch_bounds__(pipeline_shape<D, DTYPE, ROWS>::THREADS
     ln_pdl_launch_dependents();
     find_splits(p, seqs);
     pipeline pipe;
-    pipe.tiles = memory + warp * shape::STAGES * shape::TILE_BYTES;
-    pipe.scales = (float *)(memory + shape::WARPS * shape::STAGES * shape::TILE_BYTES) +
-                  warp * shape::STAGES * LN_KV_TILE;
+    pipe.tiles = memory + warp * shape::STAGES * shape::STAGE_BYTES;
+    char *queries = memory + shape::WARPS * shape::STAGES * shape::STAGE_BYTES;
+    pipe.queries = (uint4 *)(queries + warp * shape::QUERY_BYTES);
+    pipe.scales =
+        (float *)(queries + shape::WARPS * shape::QUERY_BYTES) + warp * shape::STAGES * shape::KEYS;
     work_queue work;
     work.seqs = seqs;
     work.n_items = (seqs[p.n_seqs].first + p.n_seqs) * (unsigned)p.mma.a.kv.n_heads;
@@ -599,12 +643,19 @@ bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_st
     return ln_plan_takes_decode_q8(&a->kv, &split, step->batch.n_seqs, ln_has_sm90a_code());
 }
 
+template <int D>
+static int launch_dtype(const ln_mma_attention_args *args, const ln_cuda_step *step, bool merges,
+                        const ln_act_view *to, cudaStream_t stream) {
+    return args->a.kv.dtype == LN_KV_FP8
+               ? launch_rows<D, LN_KV_FP8>(args, step, merges, to, stream)
+               : launch_rows<D, LN_KV_Q8_0>(args, step, merges, to, stream);
+}
+
 int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,
                                 bool merges, const ln_act_view *to, cudaStream_t stream) {
-    bool is_small = args->a.kv.k_dim == 64;
-    if (args->a.kv.dtype == LN_KV_FP8)
-        return is_small ? launch_rows<64, LN_KV_FP8>(args, step, merges, to, stream)
-                        : launch_rows<128, LN_KV_FP8>(args, step, merges, to, stream);
-    return is_small ? launch_rows<64, LN_KV_Q8_0>(args, step, merges, to, stream)
-                    : launch_rows<128, LN_KV_Q8_0>(args, step, merges, to, stream);
+    switch (args->a.kv.k_dim) {
+    case 64: return launch_dtype<64>(args, step, merges, to, stream);
+    case 128: return launch_dtype<128>(args, step, merges, to, stream);
+    default: return launch_dtype<256>(args, step, merges, to, stream);
+    }
 }

@@ -399,6 +399,14 @@ static const attention_case attention_cases[] = {
      .style = LN_ROPE_INTERLEAVED},
     {"f16 128, a warp for all splits", LN_KV_F16, 32, 16, 128, 128, 0, 0, .rotates = true},
     {"bf16 64, a warp for all splits", LN_KV_BF16, 16, 16, 64, 64, 300, 0, .sinks = true},
+    {"int8 256", LN_KV_Q8_0, 12, 2, 256, 256, 0, 0, .rotates = true},
+    {"fp8 256, window", LN_KV_FP8, 16, 2, 256, 256, 270, 0, .rotates = true,
+     .qk_norm = LN_QK_NORM_HEAD},
+    {"int8 256, sinks", LN_KV_Q8_0, 5, 5, 256, 256, 0, 0, .sinks = true, .rotates = true},
+    {"int8 256, small blocks", LN_KV_Q8_0, 4, 2, 256, 256, 200, 0, .rotates = true, .block = 8},
+    {"fp8 256, twelve heads to one", LN_KV_FP8, 24, 2, 256, 256, 200, 0, .rotates = true},
+    {"far scores, int8 256", LN_KV_Q8_0, 16, 1, 256, 256, 0, 0, .rotates = true, .scale = 3.0f},
+    {"fp8 256, many heads", LN_KV_FP8, 24, 12, 256, 256, 500, 0, .rotates = true},
 };
 
 static void attention_is_that_of_scalar(void **state) {
@@ -617,6 +625,7 @@ static void long_contexts_are_those_of_scalar(void **state) {
         {"long fp8 128, sinks", LN_KV_FP8, 2, 1, 128, 128, 0, 0, .sinks = true},
         {"long latent 512", LN_KV_F16, 2, 1, 576, 512, 0, 0, .sinks = true, .n_latent = 512},
         {"long bf16 256", LN_KV_BF16, 2, 1, 256, 256, 0, 0, .rotates = true},
+        {"long fp8 256", LN_KV_FP8, 2, 1, 256, 256, 0, 0, .sinks = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const attention_case *c = &cases[i];

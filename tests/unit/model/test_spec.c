@@ -915,6 +915,19 @@ static void the_width_of_bloom_is_read(void **state) {
     ln_arena_free(&arena);
 }
 
+/* CWM's, where config.json does not list what layers see: every fourth sees all, from the first. */
+static void windows_of_cwm_need_no_list(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("cwm", "\"layer_types\"", "\"nothing\"", &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.layers[0].attention.window, 0);
+    assert_int_equal(spec.layers[1].attention.window, 16);
+    ln_arena_free(&arena);
+}
+
 /* Gemma 2's folders say its window twice. */
 static void a_second_window_key_counts_nothing(void **state) {
     (void)state;
@@ -1185,6 +1198,7 @@ int main(void) {
         cmocka_unit_test(repeated_words_are_read),
         cmocka_unit_test(absent_bases_do_not_hide_others),
         cmocka_unit_test(the_width_of_bloom_is_read),
+        cmocka_unit_test(windows_of_cwm_need_no_list),
         cmocka_unit_test(a_second_window_key_counts_nothing),
         cmocka_unit_test(a_ramp_may_have_no_width),
         cmocka_unit_test(short_models_end_in_attention),

@@ -8,8 +8,10 @@ const ln_family ln_family_mistral = {
     .hf_types = "mistral|ministral|cwm",
     .gguf_as = "llama",
     .hf_prefix = "model.",
-    .defaults = "num_key_value_heads=8|cwm:sliding_window=8192|cwm:rms_norm_eps=1e-5|"
-                "cwm:head_dim=128|sliding_window=4096",
+    .defaults =
+        "num_key_value_heads=8|cwm:sliding_window=8192|cwm:rms_norm_eps=1e-5|"
+        "cwm:head_dim=128|cwm:layer_types=full_attention,sliding_attention,sliding_attention,"
+        "sliding_attention|sliding_window=4096",
     .direction_key = "use_bidirectional_attention",
     .pooling = LINNET_POOLING_LAST,
     .class_pooling = LINNET_POOLING_LAST,

@@ -460,6 +460,17 @@ def mimo():
     return model, tensors
 
 
+def publish_inkling2(config: dict) -> dict:
+    """The keys of published folders."""
+    loop = {"core_start": "loop_layer_index_start", "core_end": "loop_layer_index_end",
+            "num_passes": "loop_num_passes", "gate_rank": "loop_gate_rank"}
+    config["loop_config"] = {new: config.pop(old) for new, old in loop.items()}
+    for new, old in {"sconv_kernel_size": "conv_kernel_size", "intermediate_size":
+                     "moe_intermediate_size", "model_max_length": "max_position_embeddings"}.items():
+        config[new] = config.pop(old)
+    return config
+
+
 def exact_nvfp4(w):
     """Of Inkling 2: a scale in E4M3 for 16 values, and for each expert the largest value over what
     codes and scales can say at most. A power of two here, so that values are exact in bf16."""
@@ -564,6 +575,8 @@ def make(name: str, out: pathlib.Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors")
     config = model.config.to_dict() | ({"quantization_config": settings} if settings else {})
+    if name == "inkling2_fp4":
+        config = publish_inkling2(config)
     (folder / "config.json").write_text(json.dumps(config, indent=2, default=str))
     (folder / "golden.json").write_text(json.dumps({
         "model": name, "family": model.config.model_type, "encoder_decoder": False, "vocab": 256,

@@ -48,7 +48,9 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_inkling2 = {
     .name = "inkling2",
     .hf_types = "inkling2_text|inkling2|inkling2_loop_text|inkling2_loop",
-    .defaults = "moe_intermediate_size=2304 unless intermediate_size",
+    .defaults = "inkling2_loop_text:moe_intermediate_size=1152 unless intermediate_size|"
+                "inkling2_loop:moe_intermediate_size=1152 unless intermediate_size|"
+                "moe_intermediate_size=2304 unless intermediate_size",
     LN_INKLING,
     .limits_lengths = true,
     .v_norm = true,

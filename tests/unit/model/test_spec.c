@@ -372,6 +372,8 @@ static const struct {
     {"lara_mini", "\"full_attention\"", "\"sliding_attention\"", NULL},
     {"lara_mini", "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 4",
      "linear_attn.in_proj.weight has shape 168 x 32, not 200 x 32"},
+    {"granitemoehybrid", "\"layer_types\"", "\"full_attention_interval\": 2, \"nothing\"",
+     "tensor model.layers.1.mamba.in_proj.weight is missing"},
     {"inkling2_loop", "\"loop_layer_index_end\": 3", "\"loop_layer_index_end\": 1",
      "layers 1 to 1 of 4 cannot run 3 times"},
     {"inkling2_loop", "\"n_layers_per_attn_res_block\": 1", "\"n_layers_per_attn_res_block\": 4",

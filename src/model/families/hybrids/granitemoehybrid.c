@@ -30,7 +30,7 @@ const ln_family ln_family_granitemoehybrid = {
     .gguf_even = "granite|granitemoe",
     .defaults = "attention_multiplier=1|num_local_experts=8|num_experts_per_tok=2|"
                 "shared_intermediate_size=1024|mamba_n_heads=128|mamba_n_groups=1|"
-                "mamba_d_state=256|mamba_d_conv=4",
+                "mamba_d_state=256|mamba_d_conv=4|layer_types=linear_attention",
     .positions = LN_POSITIONS_NONE,
     .rope_key = "position_embedding_type",
     .gguf_rope_flag = true,

@@ -162,11 +162,17 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
-/* What readers take for granted of Mamba's norms. */
+/* What readers take for granted of Mamba's norms, and of heads, for whose number there is one key.
+ */
 static ln_status check_mixers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
+    size_t n_heads = ln_convert_attention(spec)->n_heads;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_mixer_spec *mixer = &spec->layers[i].mixer;
+        if (mixer->kind == LN_MIXER_KDA && mixer->n_heads != n_heads)
+            return refuse(plan, "recurrent layers with heads of another number than attention's");
+        if (mixer->kind == LN_MIXER_CONV && n_heads == 0)
+            return refuse(plan, "models without attention");
         if (mixer->kind != LN_MIXER_SSD)
             continue;
         if (!mixer->has_norm && !plan->target->mixers_beside)

@@ -398,6 +398,17 @@ static void scalings_by_factors_are_refused(void **state) {
     remove_changed(edited);
 }
 
+/* GGUF has one key for heads of attention and of KDA. */
+static void other_heads_of_recurrent_layers_are_refused(void **state) {
+    (void)state;
+    char edited[256];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_status(convert_changed("bailing_hybrid", edited, "\"linear_num_heads\": 2",
+                                  "\"linear_num_heads\": 1"),
+                  1, "heads of another number than attention's");
+    remove_changed(edited);
+}
+
 /* Without --type each matrix keeps its own. */
 static void types_may_differ(void **state) {
     (void)state;
@@ -566,6 +577,7 @@ int main(void) {
         cmocka_unit_test(recurrent_layers_have_their_shapes),
         cmocka_unit_test(recurrent_layers_are_quantised),
         cmocka_unit_test(scalings_by_factors_are_refused),
+        cmocka_unit_test(other_heads_of_recurrent_layers_are_refused),
         cmocka_unit_test(types_may_differ),
         cmocka_unit_test(longrope_needs_no_type),
         cmocka_unit_test(targets_are_checked),

@@ -162,23 +162,25 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
-/* What readers take for granted of Mamba's norms, and of heads, for whose number there is one key.
- */
+/* What readers take for granted of recurrent layers: Mamba's norms, that there is attention beside
+ * other kinds, and that KDA has as many heads, for whose number there is one key. */
 static ln_status check_mixers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
+    ln_mixer kind = plan->target->mixer;
     size_t n_heads = ln_convert_attention(spec)->n_heads;
+    bool has_both = kind == LN_MIXER_KDA || kind == LN_MIXER_DELTA || kind == LN_MIXER_CONV;
+    bool has_mixer = false;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_mixer_spec *mixer = &spec->layers[i].mixer;
-        if (mixer->kind == LN_MIXER_KDA && mixer->n_heads != n_heads)
+        has_mixer |= mixer->kind != LN_MIXER_NONE;
+        if (mixer->kind == LN_MIXER_KDA && n_heads > 0 && mixer->n_heads != n_heads)
             return refuse(plan, "recurrent layers with heads of another number than attention's");
-        if (mixer->kind == LN_MIXER_CONV && n_heads == 0)
-            return refuse(plan, "models without attention");
-        if (mixer->kind != LN_MIXER_SSD)
-            continue;
-        if (!mixer->has_norm && !plan->target->mixers_beside)
+        if (mixer->kind == LN_MIXER_SSD && !mixer->has_norm && !plan->target->mixers_beside)
             return refuse(plan, "recurrent layers without a norm");
     }
-    return LINNET_OK;
+    if (has_both && n_heads == 0)
+        return refuse(plan, "models without attention");
+    return has_both && !has_mixer ? refuse(plan, "models without recurrent layers") : LINNET_OK;
 }
 
 static ln_status check_ropes(const ln_convert_plan *plan) {

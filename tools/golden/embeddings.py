@@ -59,6 +59,10 @@ VARIANTS = {
     "qwen2_embedding": (lambda: hf.Qwen2Config(**dict(SMALL, num_key_value_heads=2)),
                         hf.Qwen2Model, False),
     "llama_embedding": (lambda: hf.LlamaConfig(**GROUPED), hf.LlamaModel, False),
+    # tokens all see each other, by a mask; pooled for classes by their mean
+    "llama_bidirec": (lambda: hf.LlamaConfig(**dict(GROUPED, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 64})), hf.LlamaModel, False),
     "mistral_embedding": (lambda: hf.MistralConfig(**GROUPED, sliding_window=None),
                           hf.MistralModel, False),
 }
@@ -83,6 +87,8 @@ def answer(model, prompt: list[int], n_first: int) -> list[torch.Tensor]:
     if n_first > 0:
         types = [int(i >= n_first) for i in range(len(prompt))]
         ids["token_type_ids"] = torch.tensor([types])
+    if getattr(model, "sees_both", False):
+        ids["attention_mask"] = torch.zeros(1, 1, len(prompt), len(prompt))
     base = model.base_model
     with torch.no_grad():
         hidden = base(**ids).last_hidden_state[0]
@@ -101,6 +107,7 @@ def make(name: str, out: pathlib.Path) -> None:
     randomize(model)
     if name == "gte_new":
         scale_by_ntk(model, 2.0)
+    model.sees_both = name == "llama_bidirec"
     prompts = [torch.randint(5, 64, (n,)).tolist() for n in (1, 7, 40, 150)]
     firsts = [0, 3 if has_pairs else 0, 0, 0]
     answers = [answer(model, p, f) for p, f in zip(prompts, firsts)]
@@ -111,6 +118,10 @@ def make(name: str, out: pathlib.Path) -> None:
     model.to(torch.bfloat16).save_pretrained(folder)
     if name == "gte_new":
         write_as_new(folder, 2.0)
+    if name == "llama_bidirec":
+        path = folder / "config.json"
+        path.write_text(path.read_text().replace('"model_type": "llama"',
+                                                 '"model_type": "llama_bidirec"'))
     n_labels = len(answers[0][3]) if len(answers[0]) > 3 else 0
     (folder / "golden.json").write_text(json.dumps({
         "prompts": prompts, "first": firsts, "labels": n_labels, "dim": len(answers[0][0]),

@@ -10,6 +10,7 @@
 #include "backend/cuda/attention/kv_tile.cuh"
 #include "backend/cuda/attention/online_softmax.cuh"
 #include "backend/cuda/attention/scores.cuh"
+#include "backend/cuda/ptx/ldmatrix.cuh"
 
 /* The two rows of a lane within a KV split: running max, row sum (of this lane's keys), O. */
 template <int D> struct ln_softmax_state {
@@ -46,18 +47,6 @@ static __device__ __forceinline__ void ln_mma(float c[4], const uint32_t a[4], u
                      "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-static __device__ __forceinline__ void ln_ldmatrix(uint32_t r[4], const void *row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(ln_shared_address(row)));
-}
-
-static __device__ __forceinline__ void ln_ldmatrix_trans(uint32_t r[4], const void *row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(ln_shared_address(row)));
 }
 
 /* The A fragments of Q; a NULL row is zeros. Of 16 columns lane t has 2 t, 2 t + 1, 2 t + 8 and

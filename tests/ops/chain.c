@@ -99,8 +99,14 @@ static size_t rank_of(const chain_case *c, size_t slot) {
     return c->rank > 0 ? c->rank : ranks[slot % (sizeof ranks / sizeof *ranks)];
 }
 
+/* Bytes have row scales. */
+static matrix make_chain_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
+    bool is_byte = dtype == LN_DTYPE_I8 || dtype == LN_DTYPE_F8_E4M3;
+    return make_case_matrix(dtype, is_byte ? dtype : LN_DTYPE_F32, n_rows, n_cols);
+}
+
 static chain_data make_data(const chain_case *c) {
-    chain_data d = {.out = make_matrix(c->out_dtype, N_OUT, c->dim),
+    chain_data d = {.out = make_chain_matrix(c->out_dtype, N_OUT, c->dim),
                     .norms = noise_rows(4 * c->dim),
                     .x = noise_rows(MAX_STEPS * c->n_rows * c->dim),
                     .inv_freq = noise_rows(MAX_HALF_DIM),
@@ -110,7 +116,7 @@ static chain_data make_data(const chain_case *c) {
             size_t n_rows, n_cols;
             linear_shape(c, name, &n_rows, &n_cols);
             ln_dtype dtype = name == DOWN ? c->down_dtype : name == V ? c->v_dtype : c->dtype;
-            d.linears[set][name] = make_matrix(dtype, n_rows, n_cols);
+            d.linears[set][name] = make_chain_matrix(dtype, n_rows, n_cols);
             d.bias[set][name] = c->has_bias ? noise_rows(n_rows) : NULL;
             /* as large as what the weights give, so that one that is not there shows */
             for (size_t slot = 0; slot < c->n_slots; slot++)
@@ -530,6 +536,33 @@ static void chains_of_many_rows_are_those_of_single_kernels(void **state) {
     check_cases(cases, sizeof cases / sizeof *cases);
 }
 
+static void chains_of_row_scales_are_those_of_single_kernels(void **state) {
+    (void)state;
+    static const chain_case cases[] = {
+        {"e4m3", LN_DTYPE_F8_E4M3, .n_cached = 40, .n_rows = 9},
+        {"w8a8", LN_DTYPE_I8, .n_cached = 40, .n_rows = 18},
+        {"e4m3, no whole tiles", LN_DTYPE_F8_E4M3, .n_cached = 30, .n_rows = 33, .n_hidden = 1056,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"w8a8, no whole tiles", LN_DTYPE_I8, .n_cached = 30, .n_rows = 31, .n_hidden = 1056,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"e4m3, no gate", LN_DTYPE_F8_E4M3, .n_cached = 20, .n_rows = 20, .is_plain = true},
+        {"w8a8, no gate", LN_DTYPE_I8, .n_cached = 20, .n_rows = 64, .is_plain = true},
+        {"e4m3, parallel", LN_DTYPE_F8_E4M3, .n_cached = 50, .n_rows = 63, .placement = PARALLEL,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"e4m3, precise", LN_DTYPE_F8_E4M3, .n_cached = 10, .n_rows = 12, .is_precise = true},
+        {"w8a8, two norms", LN_DTYPE_I8, .n_rows = 17, .placement = PARALLEL_WITH_NORM},
+        {"e4m3 behind w8a8", LN_DTYPE_I8, LN_DTYPE_F8_E4M3, LN_DTYPE_I8, .n_rows = 30},
+        {"wide e4m3", LN_DTYPE_F8_E4M3, .n_cached = 5, .n_rows = 64, .dim = 4608, .n_hidden = 9216,
+         .head_dim = 128, .n_heads = 24, .kv_heads = 4, .n_layers = 1, .n_steps = 2,
+         .norm = LN_NORM_RMS_PLUS_ONE},
+        {"wide w8a8", LN_DTYPE_I8, .n_cached = 5, .n_rows = 50, .dim = 4096, .n_hidden = 14336,
+         .head_dim = 128, .n_heads = 32, .kv_heads = 8, .n_layers = 1, .n_steps = 2},
+        {"e4m3, many columns", LN_DTYPE_F8_E4M3, .n_rows = 33, .n_hidden = 17024, .n_layers = 1},
+        {"w8a8, many columns", LN_DTYPE_I8, .n_rows = 9, .n_hidden = 17024, .n_layers = 1},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
 static void chains_mix_kinds_that_become_f16(void **state) {
     (void)state;
     static const chain_case cases[] = {
@@ -604,6 +637,7 @@ const struct CMUnitTest chain_tests[] = {
     cmocka_unit_test(chains_are_those_of_single_kernels),
     cmocka_unit_test(chains_mix_kinds_that_become_f16),
     cmocka_unit_test(chains_of_many_rows_are_those_of_single_kernels),
+    cmocka_unit_test(chains_of_row_scales_are_those_of_single_kernels),
     cmocka_unit_test(chains_with_adapters_are_those_of_single_kernels),
 };
 const size_t n_chain_tests = sizeof chain_tests / sizeof *chain_tests;

@@ -464,6 +464,13 @@ static void linears_and_norms_of_9_to_64_rows_are_one_kernel(void **state) {
     (void)state;
     static const expected cases[] = {
         {"16 rows", {.layout = LN_LAYOUT_BF16, .n_rows = 16}, "e N>! G3 A2> L8 A2> L6"},
+        {"64 rows of f8", {.layout = LN_LAYOUT_F8_ROW, .n_rows = 64}, "e N>! G3 A2 L8x A2 L6x"},
+        {"17 rows of int8 with row scales",
+         {.layout = LN_LAYOUT_INT8_ROW, .n_rows = 17},
+         "e N>! G3 A2 L8x A2 L6x"},
+        {"f8 between others",
+         {.layout = LN_LAYOUT_F8_ROW, .down_layout = LN_LAYOUT_BF16, .n_rows = 16},
+         "e N>! G3 A2 L3x Gx N>! G3 A2 L3x Gx N>! G"},
         {"adapters of rank 16",
          {.layout = LN_LAYOUT_BF16, .n_rows = 64, .adapted_runs = 20, .max_rank = 16},
          "e N> B4 A2> L12 A2> L9"},
@@ -516,9 +523,6 @@ static void other_steps_convert_results_on_the_way(void **state) {
          "e N> G2 G A2 Gx N>! G Gx N> G2 G A2 Gx N>! G Gx N>! G"},
         {"one row of f8",
          {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1},
-         "e N>! G3 A2 Gx N>! G Gx N>! G3 A2 Gx N>! G Gx N>! G"},
-        {"64 rows of f8",
-         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 64},
          "e N>! G3 A2 Gx N>! G Gx N>! G3 A2 Gx N>! G Gx N>! G"},
         {"prefill of f8",
          {.layout = LN_LAYOUT_F8_ROW, .n_rows = 512, .is_prefill = true},
@@ -736,6 +740,8 @@ static void reasons_are_given(void **state) {
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .context = 32768},
          "the cache is long, which a kernel of its own reads faster"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 256}, "more than 64 rows have no fused kernel"},
+        {{.layout = LN_LAYOUT_INT8_ROW, .n_rows = 16},
+         "int8 weights of up to 16 rows are faster apart"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .one_by_one = true}, "no fused kernels run here"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -69,8 +69,9 @@ LN_HOST_DEVICE size_t ln_decode_sums_floats(size_t n_rows, bool has_gate) {
 }
 
 enum {
-    LN_LINEAR_NORM_MAX_TASKS = 4,    /* a layer's linears between two attentions */
-    LN_LINEAR_NORM_MAX_ADAPTED = 12, /* their weights with adapters */
+    LN_LINEAR_NORM_MAX_TASKS = 4,      /* a layer's linears between two attentions */
+    LN_LINEAR_NORM_MIN_INT8_ROWS = 17, /* of INT8_ROW; fewer are faster apart */
+    LN_LINEAR_NORM_MAX_ADAPTED = 12,   /* their weights with adapters */
     /* What adapters have of all these weights, sixteen ranks of a run of rows each, filled up to
      * four for each. */
     LN_LINEAR_NORM_MAX_ADAPTER_TILES = 384,

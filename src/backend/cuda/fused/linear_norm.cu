@@ -1,20 +1,23 @@
-/* Fused linear + norm kernel on Hopper, 9 to 64 rows, BF16 weights: up to four linears one after
- * another with the norms between them, as persistent CTAs. M = 64 output columns to a tile (weights
- * are the A operand), N = 16, 32 or 64 rows, K in 8 splits, with the order of sums of
- * gemm/sm90_small_m.cu.
+/* Fused linear + norm kernel on Hopper, BF16 or F8_ROW weights and 9 to 64 rows, or INT8_ROW
+ * weights and 17 to 64 rows: up to four linears one after another with the norms between them, as
+ * persistent CTAs. M = 64 output columns to a tile (weights are the A operand), N = 16, 32 or 64
+ * rows, K in 8 splits, with the order of sums of gemm/sm90_small_m.cu.
  *
  * Weights run through one pipeline whatever linear they are of, so memory is read while blocks wait
  * for each other's outputs: once all have stored theirs, rows are normalised by a block each, and
- * once all rows are there, activations are fetched. A gated linear's output is converted to the
- * next linear's activations where it is made. The two halves of the activation buffer alternate.
- * Rows may have adapters (linear_norm_adapters.cuh).
+ * once all rows are there, activations are fetched. Of BF16 a gated linear's output is converted to
+ * the next linear's activations where it is made; of the others all blocks
+ * quantise it, once they know the largest magnitude of each row.
+ * The two halves of the activation buffer alternate. Of BF16 rows may have adapters
+ * (linear_norm_adapters.cuh).
  *
  * Grid: as many blocks as the largest linear has work for, at most one an SM, with adapters one an
  * SM, all resident at once. Block 320: 8 consumer warps, a producer warp for weights, one for
  * activations; with adapters 512, and setmaxnreg moves registers to the consumers. Shared memory:
  * an output tile or a norm's row; its residual or the norm's weights; pipeline stages of weights
- * (as many as fit, up to 16) and of activations (5, with adapters 4). Bytes moved: weights once.
- * Code that runs once between linears is not unrolled, as instructions come from memory, too. */
+ * (as many as fit, up to 16) and of activations (12 to 5, with adapters 4). Bytes moved: weights
+ * once. Code that runs once between linears is not unrolled, as instructions come from memory, too.
+ */
 #include "backend/cuda/activations/convert.h"
 #include "backend/cuda/gemm/tensor_maps.cuh"
 #include "backend/cuda/launch.h"
@@ -30,7 +33,12 @@
 template <bool ADAPTS>
 constexpr unsigned block_threads = ADAPTS ? FIRST_SHRINK_THREAD + SHRINK_THREADS
                                           : (unsigned)SMALL_M_THREADS;
-template <bool ADAPTS> constexpr unsigned x_stages = ADAPTS ? 4 : (unsigned)MAX_X_STAGES;
+/* Of few rows a stage is small, and as long under way. */
+template <int ROWS, bool ADAPTS>
+constexpr unsigned x_stages = ADAPTS       ? 4
+                              : ROWS == 16 ? (unsigned)MAX_X_STAGES
+                              : ROWS == 32 ? 8
+                                           : 5;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -60,6 +68,8 @@ static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned 
     grid_counts &counts = c.memory->counts;
     if (number == 0)
         ln_pdl_wait();
+    else if (c.linears[number].quantizes)
+        wait_for_blocks(&counts.normed[number], gridDim.x);
     else if (c.linears[number].normalizes)
         wait_for_blocks(&counts.normed[number], min(gridDim.x, c.n_rows));
     else
@@ -80,7 +90,7 @@ template <int ROWS, bool ADAPTS>
 static __device__ __forceinline__ void produce_rows(const fused_args &c, unsigned number,
                                                     adapter_table *table, const pipelines &pipes,
                                                     ln_pipeline_stage &at) {
-    constexpr unsigned X_STAGES = x_stages<ADAPTS>;
+    constexpr unsigned X_STAGES = x_stages<ROWS, ADAPTS>;
     const fused_linear &l = c.linears[number];
     bool has_low = false;
     split_range range;
@@ -121,79 +131,47 @@ static __device__ __forceinline__ void produce_all(const fused_args &c, adapter_
             produce_rows<ROWS, ADAPTS>(c, i, table, pipes, at);
 }
 
-/* All output tiles of a block, in the K order of gemm/sm90_small_m.cuh. */
-template <int ROWS, bool ADAPTS, bool WIDE>
+/* All output tiles of a block. */
+template <typename SHAPE, int ROWS, bool ADAPTS>
 static __device__ __forceinline__ void
 consume(const fused_args &c, unsigned number, adapter_table *table, const pipelines &pipes,
-        float *sums, ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
-    typedef stage_shape<ROWS, WIDE> shape;
-    constexpr unsigned N = shape::N_ACC, X_STAGES = x_stages<ADAPTS>,
-                       MAX_HELD = WIDE ? 0 : (unsigned)MAX_DEFERRED;
+        const consumer_memory &memory, ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
+    constexpr unsigned X_STAGES = x_stages<ROWS, ADAPTS>,
+                       MAX_HELD = SHAPE::IS_WIDE ? 0 : (unsigned)MAX_DEFERRED;
     const fused_linear &l = c.linears[number];
-    const small_m_args &a = l.gemm;
-    float sum[N], total[N];
-    deferred_splits<N, MAX_HELD> held = {};
-    split_range piece;
-    for (unsigned k = 0; find_split_range(a, k, piece); k++) {
-        weight_unit unit = find_unit(l, piece.unit);
-        bool is_whole = piece.begin == 0;
-        bool adds = piece.end == LN_K_SPLITS && a.p.parts[unit.part].epilogue.residual != NULL;
-#pragma unroll
-        for (unsigned i = 0; i < N; i++)
-            total[i] = -0.0f; /* -0 + x is x */
-#pragma unroll 1
-        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
-            unsigned n = first_tile_of(a.p, k_split + 1) - first_tile_of(a.p, k_split);
-#pragma unroll
-            for (unsigned i = 0; i < N; i++)
-                sum[i] = 0.0f;
-#pragma unroll 1
-            for (unsigned i = 0; i < n / 2; i++)
-                multiply_stage<shape, 2, X_STAGES>(c, pipes, at, x_at, sum);
-            if (n % 2 > 0)
-                multiply_stage<shape, 1, X_STAGES>(c, pipes, at, x_at, sum);
-            if (adds && n > 0) { /* once activations are there the residual is, too */
-                fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
-                adds = false;
-            }
-            if (is_whole) {
-#pragma unroll
-                for (unsigned i = 0; i < N; i++)
-                    total[i] += sum[i];
-                continue;
-            }
-            is_whole = held.n > MAX_HELD || k_split + 1 == piece.end;
-            if (is_whole) {
-                float taken[N];
-                receive_partials(c, taken);
-                add_deferred(taken, held, sum, total);
-            } else {
-                defer_split(sum, held, total);
-            }
-        }
-        if (adds) /* likewise with the partial sums of others */
-            fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
+    typename SHAPE::sum_type total[SHAPE::N_ACC];
+    split_range range;
+    for (unsigned k = 0; find_split_range(l.gemm, k, range); k++) {
+        weight_unit unit = find_unit(l, range.unit);
+        multiply_splits<SHAPE, ROWS, X_STAGES, MAX_HELD>(c, l, range, unit, pipes, memory, at, x_at,
+                                                         total);
         if constexpr (ADAPTS)
-            add_adapters<shape, X_STAGES>(c, l, list_behind(table, number, unit.part, piece), pipes,
+            add_adapters<SHAPE, X_STAGES>(c, l, list_behind(table, number, unit.part, range), pipes,
                                           at, x_at, total);
-        if (piece.end < LN_K_SPLITS)
-            send_partials(c, total);
+        if (range.end < LN_K_SPLITS)
+            send_partials<SHAPE::LAYOUT>(c, total);
         else
-            store_tile<shape, ROWS>(l, unit, total, sums);
+            store_tile<SHAPE, ROWS>(l, unit, total, memory);
     }
 }
 
 #endif
 
-template <int ROWS, bool ADAPTS>
+template <int LAYOUT, int ROWS, bool ADAPTS>
 static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
     linear_norm(const __grid_constant__ fused_args c) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) char memory[];
     __shared__ pipeline_barriers bars;
-    __shared__ float shared[LN_MAX_WARPS];
-    float *sums = (float *)memory;
+    __shared__ float norm_sums[LN_MAX_WARPS];
     char *weights = memory + STAGES_OFFSET;
+    consumer_memory own = {(float *)memory, norm_sums, NULL};
+    if constexpr (LAYOUT != LN_LAYOUT_BF16) {
+        __shared__ tile_scales scales;
+        own.scales = &scales;
+        if (threadIdx.x < ACT_TILE_ROWS)
+            scales.greatest[threadIdx.x] = 0;
+    }
     const pipelines pipes = {weights, weights + c.n_stages * stage_shape<ROWS>::W_BYTES, &bars};
     adapter_table *table = NULL;
     if constexpr (ADAPTS) {
@@ -221,11 +199,18 @@ static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
 #pragma unroll 1
     for (unsigned i = 0; i < c.n_linears; i++) {
         if (c.linears[i].normalizes)
-            normalize(c, i, sums, shared);
+            normalize<LAYOUT>(c, i, own);
+        if constexpr (LAYOUT != LN_LAYOUT_BF16)
+            if (c.linears[i].quantizes)
+                quantize<LAYOUT>(c, i);
         if (ADAPTS && c.linears[i].is_wide)
-            consume<ROWS, ADAPTS, ADAPTS>(c, i, table, pipes, sums, at, x_at);
+            consume<stage_shape<ROWS, ADAPTS>, ROWS, ADAPTS>(c, i, table, pipes, own, at, x_at);
         else
-            consume<ROWS, ADAPTS, false>(c, i, table, pipes, sums, at, x_at);
+            consume<stage_shape<ROWS, false, LAYOUT>, ROWS, ADAPTS>(c, i, table, pipes, own, at,
+                                                                    x_at);
+        if constexpr (LAYOUT != LN_LAYOUT_BF16)
+            if (i + 1 < c.n_linears && c.linears[i + 1].quantizes)
+                publish_greatest(c, i + 1, own);
         if (i + 1 < c.n_linears)
             arrive_block(&c.memory->counts.done[i], c.linears[i].gemm.p.converts);
     }
@@ -302,6 +287,10 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
             add_adapted(behind_norm, i, tasks[i].n_linears, step, &c.adapters);
         if (tasks[i].has_norm) {
             set_norm(plan, behind_norm - 1, step, &l);
+        } else if (i > 0 && x.by_row) {
+            l.quantizes = true;
+            l.norm.dim = x.n_cols;
+            l.from = first->linear.x;
         } else if (i > 0) { /* the linear before writes its result as this one's x */
             to->args[i - 1].converts = true;
             to->args[i - 1].leaves_out = is_left_out(plan, behind_norm - 1);
@@ -313,7 +302,8 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
 /* Divides the K splits of a linear's output tiles among blocks. Gated linears whose rows may have
  * adapters take wide units where each block has at least a whole one: then the block in front has
  * sent its partial sums long before they are needed, as it begins with them. */
-static int schedule(const ln_gemm_args &args, unsigned n_sms, bool adapts, fused_linear *l) {
+static int schedule(int layout, const ln_gemm_args &args, unsigned n_sms, bool adapts,
+                    fused_linear *l) {
     small_m_args *a = &l->gemm;
     l->is_wide = adapts && l->has_gate && args.parts[0].epilogue.residual == NULL &&
                  ln_gemm_output_tiles(args, TILE_N) >= n_sms;
@@ -322,14 +312,13 @@ static int schedule(const ln_gemm_args &args, unsigned n_sms, bool adapts, fused
     a->p = args;
     a->n_items = ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
     a->per_block = ln_ceil_div(a->n_items, n_sms);
-    return map_parts(LN_LAYOUT_BF16, args, columns / LN_WEIGHT_TILE_ROWS, tiles, a->weights,
-                     &a->gate);
+    return map_parts(layout, args, columns / LN_WEIGHT_TILE_ROWS, tiles, a->weights, &a->gate);
 }
 
-template <int ROWS, bool ADAPTS>
+template <int LAYOUT, int ROWS, bool ADAPTS>
 static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
     typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> shape;
-    constexpr unsigned X_BYTES = x_stages<ADAPTS> * shape::X_BYTES;
+    constexpr unsigned X_BYTES = x_stages<ROWS, ADAPTS> * shape::X_BYTES;
     fused_args &c = plan->fused;
     unsigned n_sms, shared, n_blocks = 0;
     int code = ln_count_sms(&n_sms);
@@ -337,24 +326,34 @@ static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
         code = ln_max_shared_bytes(&shared);
     for (unsigned i = 0; i < c.n_linears && code == 0; i++) {
         small_m_args *a = &c.linears[i].gemm;
-        code = schedule(plan->args[i], n_sms, ADAPTS, &c.linears[i]);
+        code = schedule(LAYOUT, plan->args[i], n_sms, ADAPTS, &c.linears[i]);
         n_blocks = ADAPTS ? n_sms : max(n_blocks, ln_ceil_div(a->n_items, a->per_block));
     }
     if (code != 0)
         return code;
     shared -= ADAPTS ? STATIC_SHARED_ADAPTERS : STATIC_SHARED;
     c.n_stages = min((shared - STAGES_OFFSET - X_BYTES) / shape::W_BYTES, (unsigned)SMALL_M_STAGES);
-    code = cudaFuncSetAttribute(linear_norm<ROWS, ADAPTS>,
+    code = cudaFuncSetAttribute(linear_norm<LAYOUT, ROWS, ADAPTS>,
                                 cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != 0)
         return code;
-    return ln_pdl_launch(linear_norm<ROWS, ADAPTS>, dim3(n_blocks), block_threads<ADAPTS>,
+    return ln_pdl_launch(linear_norm<LAYOUT, ROWS, ADAPTS>, dim3(n_blocks), block_threads<ADAPTS>,
                          STAGES_OFFSET + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
 }
 
-template <int ROWS> static int launch_rows(planned_launch *plan, cudaStream_t stream) {
-    return plan->fused.adapters.n_weights > 0 ? launch_kernel<ROWS, true>(plan, stream)
-                                              : launch_kernel<ROWS, false>(plan, stream);
+template <int LAYOUT, int ROWS> static int launch_rows(planned_launch *plan, cudaStream_t stream) {
+    if constexpr (LAYOUT == LN_LAYOUT_BF16)
+        if (plan->fused.adapters.n_weights > 0)
+            return launch_kernel<LAYOUT, ROWS, true>(plan, stream);
+    return launch_kernel<LAYOUT, ROWS, false>(plan, stream);
+}
+
+template <int LAYOUT> static int launch_layout(planned_launch *plan, cudaStream_t stream) {
+    if constexpr (LAYOUT != LN_LAYOUT_INT8_ROW) /* which has LN_LINEAR_NORM_MIN_INT8_ROWS */
+        if (plan->fused.n_rows <= 16)
+            return launch_rows<LAYOUT, 16>(plan, stream);
+    return plan->fused.n_rows <= 32 ? launch_rows<LAYOUT, 32>(plan, stream)
+                                    : launch_rows<LAYOUT, 64>(plan, stream);
 }
 
 int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
@@ -364,8 +363,9 @@ int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, 
     if (code != 0)
         return code;
     make_args(plan, launch, ops, step, &args);
-    if (args.fused.n_rows <= 16)
-        return launch_rows<16>(&args, stream);
-    return args.fused.n_rows <= 32 ? launch_rows<32>(&args, stream)
-                                   : launch_rows<64>(&args, stream);
+    switch (args.args[0].parts[0].kind) {
+    case LN_LAYOUT_F8_ROW: return launch_layout<LN_LAYOUT_F8_ROW>(&args, stream);
+    case LN_LAYOUT_INT8_ROW: return launch_layout<LN_LAYOUT_INT8_ROW>(&args, stream);
+    default: return launch_layout<LN_LAYOUT_BF16>(&args, stream);
+    }
 }

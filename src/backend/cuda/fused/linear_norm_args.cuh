@@ -12,13 +12,13 @@
 
 enum {
     MAX_LINEARS = LN_LINEAR_NORM_MAX_TASKS,
-    MAX_X_STAGES = 5,        /* of activations */
+    MAX_X_STAGES = 12,       /* of activations */
     WEIGHT_STEP_BYTES = 512, /* fragments of 16 rows by 16 columns */
     TILE_N = 64,
     TILE_OUT_BYTES = ACT_TILE_ROWS * (TILE_N + 4) * 4, /* output tile in shared memory */
     ROW_FLOATS = ACT_TILE_ROWS * TILE_N,               /* of a residual tile, or of a norm's row */
     STAGES_OFFSET = (TILE_OUT_BYTES + ROW_FLOATS * 4 + 1023) / 1024 * 1024,
-    STATIC_SHARED = 1024, /* at most, that the kernel declares; with adapters */
+    STATIC_SHARED = 2048, /* at most, that the kernel declares; with adapters */
     STATIC_SHARED_ADAPTERS = 16 * 1024,
     VPT = LN_NORM_VTHREADS / CONSUMERS /* virtual threads of a norm in each consumer thread */
 };
@@ -28,17 +28,18 @@ static_assert(ACT_TILE_ROWS * (2 * TILE_N + 4) * 4 <= STAGES_OFFSET,
 
 /* Grid-wide counters, all 0 between kernels. */
 typedef struct grid_counts {
-    unsigned done[MAX_LINEARS];   /* blocks that have stored their outputs */
-    unsigned normed[MAX_LINEARS]; /* blocks that have stored their normed rows */
-    unsigned low[MAX_LINEARS];    /* tiles of adapters whose A x is stored */
-    unsigned ended;               /* blocks that wait for no other any more */
+    unsigned done[MAX_LINEARS];                    /* blocks that have stored their outputs */
+    unsigned normed[MAX_LINEARS];                  /* blocks that have stored their normed rows */
+    unsigned low[MAX_LINEARS];                     /* tiles of adapters whose A x is stored */
+    unsigned ended;                                /* blocks that wait for no other any more */
+    unsigned greatest[MAX_LINEARS][ACT_TILE_ROWS]; /* bits of a row's largest magnitude */
 } grid_counts;
 
 /* Device memory, behind that of the decode kernel (workspace.h). */
 typedef struct fused_workspace {
     union {
         grid_counts counts;
-        char line[128];
+        char lines[LN_LINEAR_NORM_COUNTER_BYTES];
     };
     uint4 partials[][8][CONSUMERS]; /* [blocks] sums, all bits 0 between kernels */
 } fused_workspace;
@@ -47,10 +48,11 @@ static_assert(sizeof(fused_workspace) == LN_LINEAR_NORM_COUNTER_BYTES &&
                   sizeof(uint4[8][CONSUMERS]) == LN_LINEAR_NORM_BLOCK_BYTES,
               "as ln_fused_workspace_bytes has it");
 
-/* Linears that multiply the same activations, with the norm in front of them if there is one. */
+/* Linears that multiply the same activations, with what makes these of `from`, if something does: a
+ * norm, or what quantises its rows. */
 typedef struct fused_linear {
     small_m_args gemm;
-    bool has_gate, is_wide, normalizes;
+    bool has_gate, is_wide, normalizes, quantizes;
     ln_norm norm; /* of `from`, float32 [n_rows][dim], of which `rows` are gathered unless NULL */
     const float *from;
     const int32_t *rows;
@@ -101,13 +103,22 @@ static_assert((int)LN_LINEAR_NORM_MAX_ADAPTER_ITEMS <= (int)LN_SHRINK_PARTIALS &
               "ln_adapter_scratch has room for partial sums, counters, and a list of all linears");
 static_assert(2 * LN_WARP == (int)LN_ADAPTER_LIST_ROWS, "a warp finds the tiles of all runs");
 
+template <bool IS_INT> struct sum_of { typedef float type; };
+template <> struct sum_of<true> { typedef int type; };
+
 /* A unit has 64 columns, of a gated linear 32 of each half, by two warpgroups with half of the rows
- * each. A wide one has 64 of each half of a gated linear, a warpgroup's each: weights and
- * activations are read from shared memory, and activations from L2, half as often, and a half's
- * warpgroup multiplies its own adapters alone. A stage of its weights has half of the K. */
-template <int ROWS, bool WIDE = false>
+ * each. Weight tiles of F8_ROW and INT8_ROW have the bytes of those of BF16, and twice the K. A
+ * wide unit has 64 of each half of a gated linear, a warpgroup's each: weights and activations are
+ * read from shared memory, and activations from L2, half as often, and a half's warpgroup
+ * multiplies its own adapters alone. A stage of its weights has half of the K. */
+template <int ROWS, bool WIDE = false, int WEIGHTS = LN_LAYOUT_BF16>
 struct stage_shape : small_m_stage<LN_LAYOUT_BF16, ROWS, false> {
     typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> narrow;
+    static_assert(ln_weight_tile_bytes(WEIGHTS) == narrow::TILE_BYTES, "bytes of a weight tile");
+    static constexpr int LAYOUT = WEIGHTS;
+    static constexpr bool HAS_INT_SUMS = LAYOUT == LN_LAYOUT_INT8_ROW,
+                          HAS_ROW_SCALES = ln_weight_tile_has_row_scales(LAYOUT);
+    typedef typename sum_of<HAS_INT_SUMS>::type sum_type;
     static constexpr bool IS_WIDE = WIDE;
     static constexpr unsigned UNIT_ROWS = narrow::UNIT_ROWS * (WIDE ? 2 : 1);
     static constexpr unsigned N_ACC = narrow::N_ACC * (WIDE ? 2 : 1);
@@ -129,6 +140,21 @@ typedef struct pipelines {
     char *weights, *x;
     pipeline_barriers *bars;
 } pipelines;
+
+/* Row scales of an output tile: of the rows of activations, and of a unit's rows of weights; and
+ * the bits of the largest magnitudes of rows of a gated linear's results. */
+typedef struct __align__(16) tile_scales {
+    float x[ACT_TILE_ROWS], w[TILE_N];
+    unsigned greatest[ACT_TILE_ROWS];
+}
+tile_scales;
+
+/* What consumers share: an output tile or a norm's row, with its residual or the norm's weights
+ * behind it; sums of a norm; scales, unless the layout has none. */
+typedef struct consumer_memory {
+    float *tile, *norm_sums;
+    tile_scales *scales;
+} consumer_memory;
 
 /* ---- adapters: linear_norm_adapters.cuh ------------------------------------------------------ */
 

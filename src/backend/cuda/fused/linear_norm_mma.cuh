@@ -1,7 +1,7 @@
 /* What consumers of the fused linear + norm kernel do: WGMMA, split-K partial sums handed from
  * block to block, and the epilogue.
  *
- * They repeat gemm/sm90_small_m.cuh for BF16 because weights and activations have pipelines of
+ * They repeat gemm/sm90_small_m.cuh because weights and activations have pipelines of
  * their own here, of which that kernel has one: weights must run ahead of a norm that activations
  * wait for. Output tiles and the order of sums are shared (gemm/sm90_small_m_pipeline.cuh,
  * gemm/sm90_small_m_split_k.cuh). */
@@ -11,6 +11,7 @@
 #include "backend/cuda/fused/linear_norm_args.cuh"
 #include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
+#include "backend/cuda/ptx/ldmatrix.cuh"
 #include "backend/cuda/ptx/wgmma_n8_n64.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -23,13 +24,48 @@ static __device__ __forceinline__ const char *x_of(const pipelines &pipes,
            threadIdx.x / LN_WARP / SHAPE::UNIT_ROWS * (SHAPE::GROUP_ROWS * 128);
 }
 
+/* A lane's A operand: K step k of a weight tile. */
+template <int LAYOUT> static __device__ __forceinline__ uint4 load_step(const char *tile, int k) {
+    constexpr unsigned CORE = 8 * 16; /* bytes of eight rows */
+    unsigned lane = threadIdx.x % LN_WARP;
+    if constexpr (LAYOUT != LN_LAYOUT_F8_ROW)
+        return *(const uint4 *)(tile + k * WEIGHT_STEP_BYTES + lane * 16);
+    const char *core = tile + k * (2 * CORE) + lane / 8 % 2 * (8 * CORE) + lane / 16 * CORE;
+    uint32_t r[4];
+    ln_ldmatrix(r, core + lane % 8 * 16);
+    return make_uint4(r[0], r[1], r[2], r[3]);
+}
+
+static __device__ __forceinline__ float sum_as_float(float sum) {
+    return sum;
+}
+
+static __device__ __forceinline__ float sum_as_float(int sum) {
+    return __int_as_float(sum);
+}
+
+static __device__ __forceinline__ void take_sum(float from, float *sum) {
+    *sum = from;
+}
+
+static __device__ __forceinline__ void take_sum(float from, int *sum) {
+    *sum = __float_as_int(from);
+}
+
 /* Four K steps, a tile of activations. */
-template <int N>
+template <int LAYOUT, typename T, int N>
 static __device__ __forceinline__ void multiply_tile(const uint4 *steps, const char *x,
-                                                     float (&sum)[N]) {
+                                                     T (&sum)[N]) {
 #pragma unroll
-    for (int k = 0; k < 4; k++)
-        ln_wgmma_small_n(sum, steps[k], ln_wgmma_desc_swizzle128(x + k * 32));
+    for (int k = 0; k < 4; k++) {
+        uint64_t b = ln_wgmma_desc_swizzle128(x + k * 32);
+        if constexpr (LAYOUT == LN_LAYOUT_F8_ROW)
+            ln_wgmma_small_n_fp8(sum, steps[k], b);
+        else if constexpr (LAYOUT == LN_LAYOUT_INT8_ROW)
+            ln_wgmma_small_n_int8_add(sum, steps[k], b);
+        else
+            ln_wgmma_small_n(sum, steps[k], b);
+    }
 }
 
 static __device__ __forceinline__ void release_weights(const fused_args &c, const pipelines &pipes,
@@ -40,9 +76,9 @@ static __device__ __forceinline__ void release_weights(const fused_args &c, cons
 }
 
 /* Releases a stage of activations once its products are there. */
-template <unsigned X_STAGES, int N_STEPS, int N>
+template <unsigned X_STAGES, int N_STEPS, typename T, int N>
 static __device__ __forceinline__ void release_x(const pipelines &pipes, ln_pipeline_stage &x_at,
-                                                 uint4 (&steps)[N_STEPS], float (&sum)[N]) {
+                                                 uint4 (&steps)[N_STEPS], T (&sum)[N]) {
     ln_wgmma_wait<0>();
 #pragma unroll
     for (int k = 0; k < N_STEPS; k++)
@@ -58,10 +94,9 @@ static __device__ __forceinline__ void release_x(const pipelines &pipes, ln_pipe
 template <typename SHAPE, int TILES, unsigned X_STAGES>
 static __device__ __forceinline__ void
 multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
-               ln_pipeline_stage &x_at, float (&sum)[SHAPE::N_ACC]) {
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *w =
-        pipes.weights + lane * 16 + warp % SHAPE::UNIT_ROWS * (SHAPE::W_TILES * SHAPE::TILE_BYTES);
+               ln_pipeline_stage &x_at, typename SHAPE::sum_type (&sum)[SHAPE::N_ACC]) {
+    unsigned warp = threadIdx.x / LN_WARP;
+    const char *w = pipes.weights + warp % SHAPE::UNIT_ROWS * (SHAPE::W_TILES * SHAPE::TILE_BYTES);
     const char *x = x_of<SHAPE>(pipes, x_at);
     uint4 steps[4 * TILES];
 #pragma unroll
@@ -72,11 +107,11 @@ multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &a
             w + at.index * SHAPE::W_BYTES + (SHAPE::IS_WIDE ? 0 : tile * (int)SHAPE::TILE_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            steps[4 * tile + k] = *(const uint4 *)(from + k * WEIGHT_STEP_BYTES);
+            steps[4 * tile + k] = load_step<SHAPE::LAYOUT>(from, k);
         if (tile == 0)
             ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
         ln_wgmma_fence();
-        multiply_tile(steps + 4 * tile, x + tile * SHAPE::PART_BYTES, sum);
+        multiply_tile<SHAPE::LAYOUT>(steps + 4 * tile, x + tile * SHAPE::PART_BYTES, sum);
         ln_wgmma_commit();
         if (tile == TILES - 1 || SHAPE::IS_WIDE)
             release_weights(c, pipes, at);
@@ -108,7 +143,8 @@ static __device__ __forceinline__ void multiply_low(const fused_args &c, const p
     ln_wgmma_fence();
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++)
-        multiply_tile(steps + 4 * tile, x_of<SHAPE>(pipes, x_at) + tile * SHAPE::PART_BYTES, sum);
+        multiply_tile<SHAPE::LAYOUT>(steps + 4 * tile,
+                                     x_of<SHAPE>(pipes, x_at) + tile * SHAPE::PART_BYTES, sum);
     ln_wgmma_commit();
     release_weights(c, pipes, at);
     release_x<X_STAGES>(pipes, x_at, steps, sum);
@@ -175,15 +211,48 @@ static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p,
                                                       const weight_unit &unit, float *to) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     const unsigned first = unit.row * LN_WEIGHT_TILE_ROWS;
-    if (!ln_epilogue_is_plain(e))
-        return;
-    ln_norm_sync<VPT>(); /* the last tile's residual is read */
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * TILE_N / 4; i += CONSUMERS) {
         unsigned row = i / (TILE_N / 4), column = i % (TILE_N / 4) * 4;
         if (row < p.n_rows && first + column < e.n_out)
             ln_cp_async_16(to + row * TILE_N + column, e.residual + row * e.n_out + first + column);
     }
+}
+
+/* Queues the scales of an output tile, four of a thread. */
+static __device__ __forceinline__ void fetch_scales(const ln_gemm_args &p, const weight_unit &unit,
+                                                    bool has_gate, int layout, tile_scales *to) {
+    constexpr unsigned FOURS = LN_WEIGHT_TILE_ROWS / 4;
+    const ln_gemm_part &part = p.parts[unit.part];
+    unsigned tile = threadIdx.x / FOURS, rows = TILE_N / LN_WEIGHT_TILE_ROWS / (has_gate ? 2 : 1);
+    unsigned i = threadIdx.x - TILE_N / 4, row = unit.row + tile % rows;
+    const uint8_t *matrix = tile < rows ? part.weight : part.gate;
+    if (tile < TILE_N / LN_WEIGHT_TILE_ROWS && row * LN_WEIGHT_TILE_ROWS < part.epilogue.n_out)
+        ln_cp_async_16(
+            to->w + 4 * threadIdx.x,
+            ln_weight_tile_row_scales(
+                layout, matrix + row * ln_weight_tile_row_bytes(layout, p.n_tiles), p.n_tiles) +
+                threadIdx.x % FOURS * 4);
+    else if (i < ACT_TILE_ROWS / 4 && 4 * i < p.n_rows)
+        ln_cp_async_16(to->x + 4 * i, p.x.scales + 4 * i);
+}
+
+/* Whether an epilogue reads something that is fetched for it. */
+template <typename SHAPE>
+static __device__ __forceinline__ bool has_operands(const ln_epilogue &e) {
+    return SHAPE::HAS_ROW_SCALES || (e.residual != NULL && ln_epilogue_is_plain(e));
+}
+
+/* Queues what the epilogue of an output tile reads. */
+template <typename SHAPE, int ROWS>
+static __device__ __forceinline__ void
+fetch_operands(const fused_linear &l, const weight_unit &unit, const consumer_memory &memory) {
+    const ln_epilogue &e = l.gemm.p.parts[unit.part].epilogue;
+    ln_norm_sync<VPT>(); /* those of the last tile are read */
+    if (e.residual != NULL && ln_epilogue_is_plain(e))
+        fetch_residual<ROWS>(l.gemm.p, unit, memory.tile + TILE_OUT_BYTES / 4);
+    if (SHAPE::HAS_ROW_SCALES)
+        fetch_scales(l.gemm.p, unit, l.has_gate, SHAPE::LAYOUT, memory.scales);
     ln_cp_async_commit();
 }
 
@@ -194,8 +263,9 @@ static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, cons
     float2 u = *(const float2 *)sums, r = {};
     if (GATE > 0) {
         float2 g = *(const float2 *)(sums + GATE);
-        return make_float2(e.scale * ln_gated(LN_ACT_SILU, true, g.x, u.x),
-                           e.scale * ln_gated(LN_ACT_SILU, true, g.y, u.y));
+        u.x = e.scale * ln_gated(LN_ACT_SILU, true, g.x, u.x);
+        u.y = e.scale * ln_gated(LN_ACT_SILU, true, g.y, u.y);
+        return e.rounds ? make_float2(ln_round_to_bf16(u.x), ln_round_to_bf16(u.y)) : u;
     }
     if (e.bias != NULL && column < e.n_out)
         u.x += e.bias[column], u.y += e.bias[column + 1];
@@ -205,11 +275,17 @@ static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, cons
     return u;
 }
 
-/* Stores an output tile where the epilogue is plain. A thread takes eight columns of a row whose
+static __device__ __forceinline__ float largest_of_two(const float2 &y) {
+    return fmaxf(isnan(y.x) ? INFINITY : fabsf(y.x), isnan(y.y) ? INFINITY : fabsf(y.y));
+}
+
+/* Stores an output tile where the epilogue is plain, and keeps the largest magnitudes of rows of a
+ * gated one with row scales. A thread takes eight columns of a row whose
  * bf16 lie together in the next linear's activation tiles: two of every eight of 32. */
 template <typename SHAPE, int ROWS, unsigned GATE>
 static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const weight_unit &unit,
-                                                   const float *sums, const float *residual) {
+                                                   const float *sums, const float *residual,
+                                                   unsigned *greatest) {
     constexpr unsigned N8_TILES = (GATE > 0 ? GATE : (unsigned)TILE_N) / 8;
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
@@ -230,10 +306,20 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
             *(uint4 *)(to + (chunk ^ row % 8) * 16) =
                 make_uint4(words[0], words[1], words[2], words[3]);
         }
+        float largest = 0.0f;
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            if (!p.leaves_out && row < p.n_rows && column + 8 * j < e.n_out)
+            if (!p.leaves_out && row < p.n_rows && column + 8 * j < e.n_out) {
                 *(float2 *)(e.out + row * e.out_stride + column + 8 * j) = y[j];
+                largest = fmaxf(largest, largest_of_two(y[j]));
+            }
+        if constexpr (SHAPE::HAS_ROW_SCALES && GATE > 0) {
+            static_assert(N8_TILES == 4, "lanes of a row");
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+            if (i % 4 == 0 && largest > 0.0f)
+                atomicMax(&greatest[row], __float_as_uint(largest));
+        }
     }
 }
 
@@ -252,40 +338,67 @@ static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const we
     }
 }
 
-/* Epilogue of an output tile. sums: TILE_OUT_BYTES, and the residual behind them; of a wide unit,
- * which has no residual, both together. */
-template <typename SHAPE, int ROWS>
-static __device__ __forceinline__ void store_tile(const fused_linear &l, const weight_unit &unit,
-                                                  const float (&total)[SHAPE::N_ACC], float *sums) {
-    const ln_gemm_args &p = l.gemm.p;
-    float *own = thread_tile<SHAPE>(sums), *residual = sums + TILE_OUT_BYTES / 4;
-    ln_cp_async_wait<0>(); /* the residual */
-    ln_norm_sync<VPT>();   /* the last tile's results are stored */
+/* What a thread's sums stand for. */
+template <typename SHAPE>
+static __device__ __forceinline__ void
+scale_sums(const tile_scales &scales, const typename SHAPE::sum_type (&sum)[SHAPE::N_ACC],
+           float (&y)[SHAPE::N_ACC]) {
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const float *x = scales.x + warp / SHAPE::UNIT_ROWS * SHAPE::GROUP_ROWS + lane % 4 * 2;
+    const float *w = scales.w + warp % SHAPE::UNIT_ROWS * LN_WEIGHT_TILE_ROWS + lane / 4;
+    const float of_columns[2] = {w[0], w[8]};
 #pragma unroll
     for (int i = 0; i < SHAPE::N_ACC; i++)
-        own[(i / 4 * 8 + i % 2) * SHAPE::OUT_STRIDE + i % 4 / 2 * 8] = total[i];
+        y[i] = (float)sum[i] * (of_columns[i % 4 / 2] * x[i / 4 * 8 + i % 2]);
+}
+
+/* Epilogue of an output tile. memory.tile: TILE_OUT_BYTES, and the residual behind them; of a wide
+ * unit, which has no residual, both together. */
+template <typename SHAPE, int ROWS>
+static __device__ __forceinline__ void
+store_tile(const fused_linear &l, const weight_unit &unit,
+           const typename SHAPE::sum_type (&total)[SHAPE::N_ACC], const consumer_memory &memory) {
+    const ln_gemm_args &p = l.gemm.p;
+    float *sums = memory.tile, *own = thread_tile<SHAPE>(sums);
+    float *residual = sums + TILE_OUT_BYTES / 4, y[SHAPE::N_ACC];
+    unsigned *greatest = SHAPE::HAS_ROW_SCALES ? memory.scales->greatest : NULL;
+    ln_cp_async_wait<0>(); /* operands */
+    ln_norm_sync<VPT>();   /* the last tile's results are stored */
+    if constexpr (SHAPE::HAS_ROW_SCALES) {
+        scale_sums<SHAPE>(*memory.scales, total, y);
+    } else {
+#pragma unroll
+        for (int i = 0; i < SHAPE::N_ACC; i++)
+            y[i] = total[i];
+    }
+#pragma unroll
+    for (int i = 0; i < SHAPE::N_ACC; i++)
+        own[(i / 4 * 8 + i % 2) * SHAPE::OUT_STRIDE + i % 4 / 2 * 8] = y[i];
     ln_norm_sync<VPT>();
     if (!ln_epilogue_is_plain(p.parts[unit.part].epilogue))
         store_any<SHAPE, ROWS>(p, unit, l.has_gate, sums);
     else if (SHAPE::IS_WIDE || l.has_gate)
-        store_plain<SHAPE, ROWS, SHAPE::GATE>(p, unit, sums, residual);
+        store_plain<SHAPE, ROWS, SHAPE::GATE>(p, unit, sums, residual, greatest);
     else
-        store_plain<SHAPE, ROWS, 0>(p, unit, sums, residual);
+        store_plain<SHAPE, ROWS, 0>(p, unit, sums, residual, greatest);
 }
 
 /* ---- split-K --------------------------------------------------------------------------------- */
 
-template <int N>
-static __device__ __forceinline__ void send_partials(const fused_args &c, const float (&sum)[N]) {
+template <int LAYOUT, typename T, int N>
+static __device__ __forceinline__ void send_partials(const fused_args &c, const T (&sum)[N]) {
 #pragma unroll
-    for (unsigned i = 0; i < N; i += 4)
-        publish_four<LN_LAYOUT_BF16>(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], sum + i);
+    for (unsigned i = 0; i < N; i += 4) {
+        float four[4] = {sum_as_float(sum[i]), sum_as_float(sum[i + 1]), sum_as_float(sum[i + 2]),
+                         sum_as_float(sum[i + 3])};
+        publish_four<LAYOUT>(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], four);
+    }
 }
 
 /* Receives the partial sums of the block in front as soon as they are there, and leaves 0 in their
  * place. */
-template <int N>
-static __device__ __forceinline__ void receive_partials(const fused_args &c, float (&sum)[N]) {
+template <int LAYOUT, typename T, int N>
+static __device__ __forceinline__ void receive_partials(const fused_args &c, T (&sum)[N]) {
     uint4(*from)[CONSUMERS] = c.memory->partials[blockIdx.x - 1], four[N / 4];
     for (bool waits = true; waits;) {
         waits = false;
@@ -298,10 +411,95 @@ static __device__ __forceinline__ void receive_partials(const fused_args &c, flo
 #pragma unroll
     for (unsigned i = 0; i < N / 4; i++) {
         store_four_relaxed(&from[i][threadIdx.x], make_uint4(0, 0, 0, 0));
-        float4 taken = decode_partial<LN_LAYOUT_BF16>(four[i]);
-        sum[4 * i] = taken.x, sum[4 * i + 1] = taken.y;
-        sum[4 * i + 2] = taken.z, sum[4 * i + 3] = taken.w;
+        float4 taken = decode_partial<LAYOUT>(four[i]);
+        take_sum(taken.x, &sum[4 * i]), take_sum(taken.y, &sum[4 * i + 1]);
+        take_sum(taken.z, &sum[4 * i + 2]), take_sum(taken.w, &sum[4 * i + 3]);
     }
+}
+
+/* ---- mainloop -------------------------------------------------------------------------------- */
+
+/* Accumulates a K split. */
+template <typename SHAPE, unsigned X_STAGES>
+static __device__ __forceinline__ void
+multiply_split(const fused_args &c, unsigned n_tiles, const pipelines &pipes, ln_pipeline_stage &at,
+               ln_pipeline_stage &x_at, typename SHAPE::sum_type (&sum)[SHAPE::N_ACC]) {
+#pragma unroll
+    for (unsigned i = 0; i < SHAPE::N_ACC; i++)
+        sum[i] = 0;
+#pragma unroll 1
+    for (unsigned i = 0; i < n_tiles / 2; i++)
+        multiply_stage<SHAPE, 2, X_STAGES>(c, pipes, at, x_at, sum);
+    if (n_tiles % 2 > 0)
+        multiply_stage<SHAPE, 1, X_STAGES>(c, pipes, at, x_at, sum);
+}
+
+/* Adds a K split, whose sums are int32. */
+template <int N>
+static __device__ __forceinline__ void add_split(const int (&sum)[N], int (&total)[N]) {
+#pragma unroll
+    for (unsigned i = 0; i < N; i++)
+        total[i] += sum[i];
+}
+
+/* Adds K splits in order, or defers one whose sums come behind those of the block in front, which
+ * may not be there yet. `is_whole`: these are in `total`. */
+template <int LAYOUT, int N, unsigned MAX>
+static __device__ __forceinline__ void add_split(const fused_args &c, const float (&sum)[N],
+                                                 bool is_last, deferred_splits<N, MAX> &held,
+                                                 bool &is_whole, float (&total)[N]) {
+    if (is_whole) {
+#pragma unroll
+        for (unsigned i = 0; i < N; i++)
+            total[i] += sum[i];
+        return;
+    }
+    is_whole = held.n > MAX || is_last;
+    if (is_whole) {
+        float taken[N];
+        receive_partials<LAYOUT>(c, taken);
+        add_deferred(taken, held, sum, total);
+    } else {
+        defer_split(sum, held, total);
+    }
+}
+
+/* Accumulates K splits of a unit, with what other blocks have of it, in the K order of
+ * gemm/sm90_small_m.cuh; MAX are deferred at most. */
+template <typename SHAPE, int ROWS, unsigned X_STAGES, unsigned MAX>
+static __device__ __forceinline__ void
+multiply_splits(const fused_args &c, const fused_linear &l, const split_range &range,
+                const weight_unit &unit, const pipelines &pipes, const consumer_memory &memory,
+                ln_pipeline_stage &at, ln_pipeline_stage &x_at,
+                typename SHAPE::sum_type (&total)[SHAPE::N_ACC]) {
+    const ln_gemm_args &p = l.gemm.p;
+    typename SHAPE::sum_type sum[SHAPE::N_ACC];
+    deferred_splits<SHAPE::N_ACC, MAX> held = {};
+    bool is_whole = range.begin == 0;
+    bool fetches = range.end == LN_K_SPLITS && has_operands<SHAPE>(p.parts[unit.part].epilogue);
+#pragma unroll
+    for (unsigned i = 0; i < SHAPE::N_ACC; i++)
+        total[i] = SHAPE::HAS_INT_SUMS ? 0 : -0.0f; /* -0 + x is x */
+#pragma unroll 1
+    for (unsigned k_split = range.begin; k_split < range.end; k_split++) {
+        unsigned n = first_tile_of(p, k_split + 1) - first_tile_of(p, k_split);
+        multiply_split<SHAPE, X_STAGES>(c, n, pipes, at, x_at, sum);
+        if (fetches && n > 0) { /* once activations are there operands are, too */
+            fetch_operands<SHAPE, ROWS>(l, unit, memory);
+            fetches = false;
+        }
+        if constexpr (SHAPE::HAS_INT_SUMS)
+            add_split(sum, total);
+        else
+            add_split<SHAPE::LAYOUT>(c, sum, k_split + 1 == range.end, held, is_whole, total);
+    }
+    if constexpr (SHAPE::HAS_INT_SUMS)
+        if (!is_whole) {
+            receive_partials<SHAPE::LAYOUT>(c, sum);
+            add_split(sum, total);
+        }
+    if (fetches) /* likewise with the partial sums of others */
+        fetch_operands<SHAPE, ROWS>(l, unit, memory);
 }
 
 #endif

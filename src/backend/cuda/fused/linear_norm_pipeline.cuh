@@ -45,7 +45,7 @@ produce_splits(const fused_args &c, const fused_linear &l, const split_range &ra
 }
 
 /* Fetches a stage of activations, from tile `first` on. Where that is the last, the other half is
- * any tile. */
+ * any tile. Rows past the last are any bytes. */
 template <int ROWS, unsigned X_STAGES>
 static __device__ __forceinline__ void produce_x_stage(const ln_gemm_args &p, unsigned first,
                                                        const pipelines &pipes,
@@ -56,8 +56,11 @@ static __device__ __forceinline__ void produce_x_stage(const ln_gemm_args &p, un
     ln_mbarrier_wait(&pipes.bars->x_empty[at.index], at.phase);
     ln_mbarrier_expect_tx(full, shape::X_BYTES);
 #pragma unroll
-    for (unsigned i = 0; i < shape::TILES; i++)
-        load_act_tile<LN_LAYOUT_BF16, ROWS, false>(p.x, min(first + i, p.n_tiles - 1), i, to, full);
+    for (unsigned i = 0; i < shape::TILES; i++) {
+        size_t skipped = (size_t)min(first + i, p.n_tiles - 1) * p.x.rows_per_tile * 128;
+        ln_cp_async_bulk(to + i * shape::PART_BYTES, (const char *)p.x.int8 + skipped,
+                         shape::PART_BYTES, full);
+    }
     ln_pipeline_advance(at, X_STAGES);
 }
 

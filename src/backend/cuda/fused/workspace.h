@@ -7,7 +7,7 @@
 
 enum {
     LN_DECODE_WORKSPACE_BYTES = 8 << 20,
-    LN_LINEAR_NORM_COUNTER_BYTES = 128,
+    LN_LINEAR_NORM_COUNTER_BYTES = 2048,
     LN_LINEAR_NORM_BLOCK_BYTES = 32 * 1024 /* partial sums of a block, of which an SM has one */
 };
 

@@ -1,6 +1,7 @@
-/* The longest run of linears of BF16 for 9 to 64 rows, with the norms between them and adapters,
- * that fused/linear_norm.cu takes as one kernel. Halves of the memory of converted activations
- * serve by turns: a linear reads one while what the next one reads goes to the other. */
+/* The longest run of linears of BF16, F8_ROW or INT8_ROW for 9 to 64 rows, with the norms between
+ * them, and of BF16 adapters, that fused/linear_norm.cu takes as one kernel. Halves of the memory
+ * of converted activations serve by turns: a linear reads one while what the next one reads goes to
+ * the other. */
 #include "backend/adapter_tiles.h"
 #include "backend/cuda/activations/form.h"
 #include "backend/cuda/fused/limits.h"
@@ -10,24 +11,33 @@ typedef struct linear_norm {
     const ln_planner *p;
     ln_cuda_task *tasks;
     size_t n_tasks, n_rows;
+    uint32_t layout;
     size_t n_adapted, n_tiles;   /* weights with adapters, and what these have at most */
     const ln_adapter_rows *rows; /* of all adapters, or NULL */
     ln_converted_act x;          /* of the last task */
 } linear_norm;
 
+/* Whether rows of a layout are quantised by themselves, with a scale each. */
+static bool has_row_scales(uint32_t layout) {
+    return layout == LN_LAYOUT_F8_ROW || layout == LN_LAYOUT_INT8_ROW;
+}
+
 static const char *refuses_linears(const ln_planner *p, size_t at, size_t n, bool has_shrink) {
     const ln_op_linear *linear = &p->ops[at].linear;
     if (n == 0)
         return "no kernel fuses this operation";
-    if (linear->weight->layout != LN_LAYOUT_BF16)
-        return "only bf16 weights fuse linears and norms";
+    if (linear->weight->layout != LN_LAYOUT_BF16 && !has_row_scales(linear->weight->layout))
+        return "only bf16, fp8 and int8 weights fuse linears and norms";
+    if (linear->weight->layout == LN_LAYOUT_INT8_ROW &&
+        linear->n_rows < LN_LINEAR_NORM_MIN_INT8_ROWS)
+        return "int8 weights of up to 16 rows are faster apart";
     if (!has_shrink && ln_plan_any_lora(&p->ops[at], n))
         return "rows have adapters";
     if (linear->n_rows > LN_SMALL_M_ROWS)
         return "more than 64 rows have no fused kernel";
     if (linear->rows_per_x > 1)
         return "rows of x are read more than once";
-    if (ln_plan_any_precise(&p->ops[at], n))
+    if (linear->weight->layout == LN_LAYOUT_BF16 && ln_plan_any_precise(&p->ops[at], n))
         return "precise linears do not fuse with norms";
     return ln_plan_by_blas(p, at, n) ? "cuBLASLt serves the linear" : NULL;
 }
@@ -76,10 +86,14 @@ static const char *refuses_norm(const ln_op *norm, const ln_op *ops, size_t cols
     return fits && ln_plan_norm_converts(p) ? NULL : "the norm has a residual, or another width";
 }
 
-/* Whether the linear of the task before can write its result as the next one's x. */
+/* Whether the linear of the task before can write its result as the next one's x, or in rows for
+ * it.
+ */
 static const char *refuses_gate(const linear_norm *f, const ln_op *gate, const ln_op *ops,
                                 size_t cols) {
     const ln_op_linear *p = &gate->linear;
+    if (has_row_scales(f->layout) && p->gate == NULL)
+        return "only a gate's rows are quantised on the way";
     if (f->tasks[f->n_tasks - 1].n_linears > 1 || gate->out[LN_OUT] == 0 ||
         gate->out[LN_OUT] != ops->in[LN_IN_X])
         return "the linear reads something else";
@@ -107,6 +121,9 @@ static const char *refuses_task(linear_norm *f, const ln_cuda_task *task) {
     size_t at = (size_t)task->first + task->has_norm;
     const char *why =
         refuses_linears(f->p, at + task->has_shrink, task->n_linears, task->has_shrink);
+    if (why == NULL && f->n_tasks > 0 &&
+        f->p->ops[at + task->has_shrink].linear.weight->layout != f->layout)
+        why = "weights have another layout than those in front";
     return why == NULL && task->has_shrink ? refuses_shrink(f, at, task->n_linears) : why;
 }
 
@@ -130,8 +147,9 @@ static const char *add_task(linear_norm *f, const ln_cuda_task *task) {
     x.is_behind = !f->x.is_behind;
     f->x = x;
     f->tasks[f->n_tasks++] = *task;
-    ln_value value = producer->out[LN_OUT];
+    ln_value value = producer->out[LN_OUT]; /* rows that are quantised are read */
     f->p->plan->places[value].is_left_out =
+        (task->has_norm || !has_row_scales(f->layout)) &&
         ln_value_stays_within(&f->p->plan->uses[value], n + task->has_shrink);
     return NULL;
 }
@@ -148,6 +166,7 @@ size_t ln_plan_linear_norm(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     linear_norm f = {.p = p,
                      .tasks = p->plan->tasks + p->plan->n_tasks,
                      .n_rows = ops->linear.n_rows,
+                     .layout = ops->linear.weight->layout,
                      .x = p->x};
     launch->apart = refuses_task(&f, &task);
     if (launch->apart != NULL)

@@ -1,4 +1,5 @@
-/* wgmma.mma_async of m64n8 to m64n64 (sm_90a), the A operand in registers: bf16, f16 and int8. */
+/* wgmma.mma_async of m64n8 to m64n64 (sm_90a), the A operand in registers: bf16, f16, E4M3
+ * and int8. */
 #ifndef LN_BACKEND_CUDA_PTX_WGMMA_N8_N64_CUH
 #define LN_BACKEND_CUDA_PTX_WGMMA_N8_N64_CUH
 
@@ -40,6 +41,24 @@ LN_WGMMA_SMALL_N_TYPES(32, "m64n64", LN_32_OF, LN_ACC_16("+f", c, 0), LN_ACC_16(
 #undef LN_WGMMA_SMALL_N_OF
 #undef LN_WGMMA_SMALL_N_TYPES
 #undef LN_WGMMA_SMALL_N
+
+/* The same of E4M3, k32. */
+#define LN_WGMMA_SMALL_N_FP8(...) LN_WGMMA_SMALL_N_FP8_OF(__VA_ARGS__)
+#define LN_WGMMA_SMALL_N_FP8_OF(N_ACC, SHAPE, SUMS, FROM, ...)                                     \
+    static __device__ __forceinline__ void ln_wgmma_small_n_fp8(float(&c)[N_ACC], const uint4 &a,  \
+                                                                uint64_t b) {                      \
+        asm volatile("wgmma.mma_async.sync.aligned." SHAPE "k32.f32.e4m3.e4m3 {" SUMS "}, {" FROM  \
+                     ", 1, 1, 1;"                                                                  \
+                     : __VA_ARGS__                                                                 \
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                            \
+    }
+
+LN_WGMMA_SMALL_N_FP8(4, "m64n8", LN_4_OF, LN_ACC_4("+f", c, 0))
+LN_WGMMA_SMALL_N_FP8(8, "m64n16", LN_8_OF, LN_ACC_8("+f", c, 0))
+LN_WGMMA_SMALL_N_FP8(16, "m64n32", LN_16_OF, LN_ACC_16("+f", c, 0))
+
+#undef LN_WGMMA_SMALL_N_FP8_OF
+#undef LN_WGMMA_SMALL_N_FP8
 
 /* c [64][16, 32 or 64] = A B, k32; of ln_wgmma_small_n_int8_add c += A B. */
 #define LN_WGMMA_SMALL_N_INT8(...) LN_WGMMA_SMALL_N_INT8_OF(ln_wgmma_small_n_int8, "0", __VA_ARGS__)

@@ -118,8 +118,7 @@ const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const 
 }
 
 bool ln_is_sm90_prefill_dim(const ln_kv_layer *kv) {
-    return kv->k_dim == 64 || kv->k_dim == 128 ||
-           (kv->k_dim == 256 && (kv->dtype == LN_KV_F16 || kv->dtype == LN_KV_BF16));
+    return kv->k_dim == 64 || kv->k_dim == 128 || kv->k_dim == 256;
 }
 
 bool ln_plan_takes_prefill(const ln_op_attention *op, const ln_cuda_step *step, bool has_sm90a) {

@@ -1,6 +1,5 @@
 /* Prefill attention on Hopper by WGMMA (FlashAttention-3's shape): head dims 64, 128 and
- * 256, caches of f16, bf16, int8 or E4M3 (256: 16 bits), plain scores (scale and causal or window
- * mask).
+ * 256, caches of f16, bf16, int8 or E4M3, plain scores (scale and causal or window mask).
  *
  * A block computes 128 query rows (tokens times the query heads of a KV head; 256: 64 rows). Warp
  * roles: warpgroup 0 is the producer (sm90_prefill_producer.cuh), warpgroups 1 and 2 are consumers
@@ -14,7 +13,7 @@
  *
  * Grid (tiles of rows, the last first, which see the most keys; KV heads; sequences), block 384.
  * Shared memory: Q, the stages, swizzled in rows of 128 bytes, and for 8-bit caches QUANT_STAGES
- * tiles as they are cached. Bytes moved: K and V once for each block. */
+ * tiles as they are cached (256: K or V of one). Bytes moved: K and V once for each block. */
 #include "backend/cuda/attention/sm90_prefill.cuh"
 
 #include "backend/cuda/attention/kv_tensor_map.cuh"
@@ -311,7 +310,7 @@ next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<prefill_s
           uint32_t p_frag[LN_KV_TILE / 16][4], uint32_t next_p[LN_KV_TILE / 16][4]) {
     constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
     constexpr int V = prefill_shape<D>::V;
-    constexpr unsigned STAGES = prefill_shape<D>::STAGES;
+    constexpr unsigned STAGES = prefill_shape<D, QUANT>::STAGES;
     ln_softmax_state<V> &split = rows->split;
     unsigned last = rows->stage;
     float ended_max[2], ended_sum[2], rescale[2];
@@ -423,7 +422,7 @@ static __device__ __forceinline__ kv_walk find_walk(const ln_mma_attention_args 
  * K. */
 template <int D, bool QUANT>
 static __device__ __forceinline__ void init_barriers(uint64_t *full, uint64_t *empty) {
-    for (unsigned i = 0; i < 2 * prefill_shape<D>::STAGES; i++) {
+    for (unsigned i = 0; i < 2 * prefill_shape<D, QUANT>::STAGES; i++) {
         unsigned per_warp = QUANT && i % 2 == 0 ? LN_WARP : 1;
         ln_mbarrier_init(&full[i], QUANT ? WARPGROUP / LN_WARP * per_warp : D / LN_SWIZZLE_COLS);
         ln_mbarrier_init(&empty[i], CONSUMERS * WARPGROUP / LN_WARP * per_warp);
@@ -503,11 +502,11 @@ template <int D, int DTYPE>
 static __global__ void __launch_bounds__(THREADS, 1)
     prefill(const __grid_constant__ prefill_args g) {
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
-    typedef prefill_shape<D> shape;
+    constexpr int QUANT = LN_KV_QUANT_OF(DTYPE);
+    typedef prefill_shape<D, QUANT != 0> shape;
     constexpr unsigned STAGES = shape::STAGES;
     extern __shared__ char unaligned[];
     __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
-    constexpr int QUANT = LN_KV_QUANT_OF(DTYPE);
     __shared__ __align__(8) float scales[QUANT ? STAGES * 2 * LN_KV_TILE : 2];
     enum { COL_TILES = D / LN_SWIZZLE_COLS, TILE_BYTES = COL_TILES * LN_SWIZZLE_TILE_BYTES };
     char *shared = unaligned + (-ln_shared_address(unaligned) & (LN_SWIZZLE_ATOM_BYTES - 1));
@@ -561,13 +560,13 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 template <int D, int DTYPE>
 static int launch(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream_t stream) {
-    typedef prefill_shape<D> shape;
+    constexpr bool QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
+    typedef prefill_shape<D, QUANT> shape;
     const ln_mma_attention_args &p = g.mma;
     size_t shared =
         (shape::QUERY_TILES + 2 * shape::STAGES) * (D / LN_SWIZZLE_COLS) * LN_SWIZZLE_TILE_BYTES +
         LN_SWIZZLE_ATOM_BYTES;
     unsigned block_tokens = 1u << p.block_shift;
-    constexpr bool QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
     int code = 0;
     g.box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
     if (QUANT)
@@ -595,15 +594,12 @@ bool ln_takes_sm90_prefill(const ln_mma_attention_args *args) {
 
 template <int D>
 static int launch_dtype(prefill_args &g, size_t n_seqs, size_t most_tokens, cudaStream_t stream) {
-    ln_kv_dtype dtype = g.mma.a.kv.dtype;
-    if constexpr (D <= 128) {
-        if (dtype == LN_KV_FP8)
-            return launch<D, LN_KV_FP8>(g, n_seqs, most_tokens, stream);
-        if (dtype == LN_KV_Q8_0)
-            return launch<D, LN_KV_Q8_0>(g, n_seqs, most_tokens, stream);
+    switch (g.mma.a.kv.dtype) {
+    case LN_KV_FP8: return launch<D, LN_KV_FP8>(g, n_seqs, most_tokens, stream);
+    case LN_KV_Q8_0: return launch<D, LN_KV_Q8_0>(g, n_seqs, most_tokens, stream);
+    case LN_KV_F16: return launch<D, LN_KV_F16>(g, n_seqs, most_tokens, stream);
+    default: return launch<D, LN_KV_BF16>(g, n_seqs, most_tokens, stream);
     }
-    return dtype == LN_KV_F16 ? launch<D, LN_KV_F16>(g, n_seqs, most_tokens, stream)
-                              : launch<D, LN_KV_BF16>(g, n_seqs, most_tokens, stream);
 }
 
 int ln_attention_sm90_prefill(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,

@@ -13,18 +13,18 @@
 enum {
     WARPGROUP = 128, /* threads */
     CONSUMERS = 2,   /* warpgroups */
-    QUANT_STAGES = 3 /* of tiles that are not yet dequantised */
+    QUANT_STAGES = 3 /* of tiles, of head dim 256 K or V of one, that are not yet dequantised */
 };
 
 /* What a block and its consumers compute. Up to head dim 128 each consumer has 64 rows of its own.
  * O of head dim 256, with what earlier KV splits left of it, leaves no registers: then both have
  * the same 64 rows, scores included, and half of the columns of V. */
-template <int D> struct prefill_shape {
+template <int D, bool QUANT = false> struct prefill_shape {
     static constexpr int V = D < 128 ? D : 128; /* columns of V of a consumer */
     static constexpr bool SHARES_ROWS = D > V;
     static constexpr unsigned QUERY_TILES = SHARES_ROWS ? 1 : CONSUMERS;
     static constexpr unsigned ROWS = 64 * QUERY_TILES;
-    static constexpr unsigned STAGES = SHARES_ROWS ? 3 : 4;
+    static constexpr unsigned STAGES = SHARES_ROWS ? (QUANT ? 2 : 3) : 4;
 };
 
 /* Keys that rows of the block see, [low, high), and the KV tiles that hold them. */
@@ -32,13 +32,15 @@ typedef struct kv_walk {
     unsigned low, high, first, n_tiles;
 } kv_walk;
 
-/* A KV tile before dequantisation: K, then V, then a scale for each thread, of a row of K or V. A
- * thread reads what it has copied itself: 16 bytes of some rows of each column tile. */
+/* A KV tile before dequantisation: K, then V, then a scale for each thread, of a row of K or V. Of
+ * head dim 256 K, with all scales, or V: two stages of f16 leave no room for both. A thread reads
+ * what it has copied itself: 16 bytes of some rows of each column tile. */
 template <int D> struct quant_tile {
     static constexpr unsigned COL_TILES = D / LN_SWIZZLE_COLS;
     static constexpr unsigned ROWS = WARPGROUP / 4; /* of which one column tile is copied at once */
     static constexpr unsigned ARRAY_BYTES = LN_KV_TILE * D;
-    static constexpr unsigned SCALES_AT = 2 * ARRAY_BYTES;
+    static constexpr bool IS_HALF = prefill_shape<D>::SHARES_ROWS; /* K or V */
+    static constexpr unsigned SCALES_AT = (IS_HALF ? 1 : 2) * ARRAY_BYTES;
     static constexpr unsigned TILE_BYTES = SCALES_AT + WARPGROUP * 4;
 };
 
@@ -138,9 +140,9 @@ find_block(const ln_mma_attention_args &p, const kv_walk &w, const int32_t *tabl
     return (unsigned)table[min(at, (w.high - 1) >> p.block_shift)];
 }
 
-/* Queues the copies of a thread's share of a tile. Keys outside [low, high) are replaced by ones
- * inside. */
-template <int D>
+/* Queues the copies of a thread's share of a tile: K and all scales, V, or both. Keys outside
+ * [low, high) are replaced by ones inside. */
+template <int D, bool KEYS, bool VALUES>
 static __device__ __forceinline__ void copy_quant_tile(const ln_mma_attention_args &p,
                                                        const kv_walk &w, unsigned kv_head,
                                                        unsigned first, unsigned block, char *to) {
@@ -157,11 +159,15 @@ static __device__ __forceinline__ void copy_quant_tile(const ln_mma_attention_ar
 #pragma unroll
         for (unsigned col_tile = 0; col_tile < shape::COL_TILES; col_tile++) {
             char *place = to + (row * shape::COL_TILES + col_tile * shape::ROWS) * LN_SWIZZLE_COLS;
-            ln_cp_async_16(place, p.a.keys.data + at + col_tile * LN_SWIZZLE_COLS);
-            ln_cp_async_16(place + shape::ARRAY_BYTES,
-                           p.a.values.data + at + col_tile * LN_SWIZZLE_COLS);
+            if (KEYS)
+                ln_cp_async_16(place, p.a.keys.data + at + col_tile * LN_SWIZZLE_COLS);
+            if (VALUES)
+                ln_cp_async_16(place + (KEYS ? shape::ARRAY_BYTES : 0),
+                               p.a.values.data + at + col_tile * LN_SWIZZLE_COLS);
         }
     }
+    if (!KEYS)
+        return;
     unsigned key = min(max(first + thread % LN_KV_TILE, w.low), w.high - 1);
     unsigned in = __shfl_sync(0xffffffffu, block, (key >> shift) - (first >> shift));
     const char *data = thread < LN_KV_TILE ? p.a.keys.data : p.a.values.data;
@@ -192,15 +198,14 @@ static __device__ __forceinline__ void dequantize_tile(const char *from, char *t
         }
 }
 
-/* A warpgroup fetches and dequantises all tiles. tiles, full, empty: those of stage 0; scales
- * [STAGES][K, V][LN_KV_TILE] arrive with K; bytes: QUANT_STAGES tiles. */
+/* produce_dequantized up to head dim 128: K and V of a tile together. */
 template <int D, int QUANT>
 static __device__ __forceinline__ void
-produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
-                    char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
+produce_whole(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
+              char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
     typedef quant_tile<D> shape;
     enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
-    constexpr unsigned STAGES = prefill_shape<D>::STAGES;
+    constexpr unsigned STAGES = prefill_shape<D, true>::STAGES;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
     unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
              quant_stage = 0;
@@ -220,7 +225,7 @@ produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq
         if (tile < w.n_tiles) {
             unsigned first = w.first + tile * LN_KV_TILE;
             asm volatile("" ::: "memory"); /* what was there has been read */
-            copy_quant_tile<D>(p, w, kv_head, first, block, own);
+            copy_quant_tile<D, true, true>(p, w, kv_head, first, block, own);
             block = find_block(p, w, table, first + LN_KV_TILE);
         }
         ln_cp_async_commit();
@@ -233,6 +238,67 @@ produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq
         }
         quant_stage = quant_stage + 1 == QUANT_STAGES ? 0 : quant_stage + 1;
     }
+}
+
+/* produce_dequantized of head dim 256: K, then V of each tile by itself. While consumers multiply
+ * by K of a tile and V of the one before, V of the former and K of the next one are made. */
+template <int D, int QUANT>
+static __device__ __forceinline__ void
+produce_halves(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
+               char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
+    typedef quant_tile<D> shape;
+    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
+    constexpr unsigned STAGES = prefill_shape<D, true>::STAGES;
+    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
+    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
+             quant_stage = 0, n_arrays = 2 * w.n_tiles;
+    for (unsigned array = 0; array < QUANT_STAGES + n_arrays; array++) {
+        char *own = bytes + quant_stage * shape::TILE_BYTES;
+        unsigned n = array - QUANT_STAGES, stage = n / 2 % STAGES;
+        unsigned at = 2 * stage + n % 2; /* of K or V of the stage */
+        bool is_made = array >= QUANT_STAGES, is_value = n % 2 == 1;
+        if (is_made) {
+            ln_cp_async_wait<QUANT_STAGES - 1>();
+            ln_mbarrier_wait(&empty[at], (n / 2 / STAGES & 1) ^ 1);
+        }
+        if (is_made && is_value)
+            dequantize_tile<D, QUANT, false>(own, tiles + at * TILE_BYTES);
+        else if (is_made) {
+            float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
+            scales[stage * WARPGROUP + thread] = LN_KV_DEQUANT_SCALE(QUANT) * scale;
+            dequantize_tile<D, QUANT, true>(own, tiles + at * TILE_BYTES);
+        }
+        if (array < n_arrays) {
+            unsigned first = w.first + array / 2 * LN_KV_TILE;
+            asm volatile("" ::: "memory"); /* what was there has been read */
+            if (array % 2 == 0) {
+                copy_quant_tile<D, true, false>(p, w, kv_head, first, block, own);
+            } else {
+                copy_quant_tile<D, false, true>(p, w, kv_head, first, block, own);
+                block = find_block(p, w, table, first + LN_KV_TILE);
+            }
+        }
+        ln_cp_async_commit();
+        if (is_made) {
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            __syncwarp();
+            if (!is_value || threadIdx.x % LN_WARP == 0)
+                ln_mbarrier_arrive(&full[at]);
+        }
+        quant_stage = quant_stage + 1 == QUANT_STAGES ? 0 : quant_stage + 1;
+    }
+}
+
+/* A warpgroup fetches and dequantises all tiles. tiles, full, empty: those of stage 0; scales
+ * [STAGES][K, V][LN_KV_TILE] arrive with K; bytes: QUANT_STAGES quant_tile. */
+template <int D, int QUANT>
+static __device__ __forceinline__ void
+produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
+                    char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
+    if constexpr (quant_tile<D>::IS_HALF)
+        produce_halves<D, QUANT>(p, w, seq, kv_head, tiles, bytes, scales, full, empty);
+    else
+        produce_whole<D, QUANT>(p, w, seq, kv_head, tiles, bytes, scales, full, empty);
 }
 
 #endif

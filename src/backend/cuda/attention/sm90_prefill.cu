@@ -318,6 +318,8 @@ next_tile(const consumer &t, const ln_query_rows &lanes, consumer_rows<prefill_s
     bool starts = rows->first % LN_KV_SPLIT == 0;
     mbarrier_wait_at(t.full + last * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
     rows->stage = (last + 1) % STAGES;
+    if (STAGES == 2) /* else descriptors of both are kept, for which there are no registers */
+        asm volatile("" : "+r"(rows->stage));
     rows->parity ^= rows->stage == 0;
     mbarrier_wait_at(t.full + rows->stage * STAGE_BARRIERS, rows->parity);
     ln_keep_acc<LN_KV_TILE_N8>(rows->s);

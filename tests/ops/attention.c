@@ -428,6 +428,10 @@ static void norms_of_heads_are_those_of_scalar(void **state) {
         {"f16 128, head norm alone", LN_KV_F16, 6, 3, 128, 128, 0, 0, .qk_norm = LN_QK_NORM_HEAD},
         {"f32 64, head norm", LN_KV_F32, 4, 2, 64, 64, 0, 0, .rotates = true, .rotates_all = true,
          .qk_norm = LN_QK_NORM_HEAD},
+        {"int8 256, head norm", LN_KV_Q8_0, 12, 2, 256, 256, 0, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"fp8 256, head norm", LN_KV_FP8, 3, 1, 256, 256, 130, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD, .block = 64},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_attention(&cases[i]);
@@ -451,6 +455,8 @@ static void attention_sees_both_ways(void **state) {
         {"window bf16 96", LN_KV_BF16, 6, 2, 96, 96, 100, 2.0f, .sees_all = true},
         {"window int8", LN_KV_Q8_0, 8, 2, 64, 64, 270, 0, .rotates = true, .sees_all = true},
         {"window fp8 128", LN_KV_FP8, 8, 1, 128, 128, 64, 0, .sinks = true, .sees_all = true},
+        {"all fp8 256", LN_KV_FP8, 4, 2, 256, 256, 0, 0, .rotates = true, .sees_all = true},
+        {"window int8 256", LN_KV_Q8_0, 4, 1, 256, 256, 130, 0, .sinks = true, .sees_all = true},
         {"window 1", LN_KV_F16, 4, 4, 128, 128, 1, 0, .rotates = true, .sees_all = true},
         {"window of all", LN_KV_F16, 4, 4, 64, 64, 600, 0, .rotates = true, .sees_all = true},
         {"window, biases", LN_KV_F16, 4, 4, 64, 64, 90, 0, .relative = true, .sees_all = true},
@@ -508,6 +514,7 @@ static void a_key_that_is_no_number_stays_one(void **state) {
         {"fp8", LN_KV_FP8, 8, 2, 128, 128, 0, 0, .rotates = true},
         {"fp8, odd dims", LN_KV_FP8, 4, 2, 27, 33, 0, 0, .rotates = false},
         {"fp8, many heads", LN_KV_FP8, 16, 16, 64, 64, 0, 0, .rotates = true},
+        {"int8 256", LN_KV_Q8_0, 4, 2, 256, 256, 0, 0, .rotates = true},
         {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
     };
     check_strange_keys(cases, sizeof cases / sizeof *cases);
@@ -717,6 +724,9 @@ static void prompts_hand_on_what_they_attend_to(void **state) {
         {"f16 64, head norm", LN_KV_F16, 6, 2, 64, 64, 0, 0, .rotates = true, .rotates_all = true,
          .qk_norm = LN_QK_NORM_HEAD},
         {"int8 128", LN_KV_Q8_0, 8, 2, 128, 128, 0, 0, .rotates = true},
+        {"fp8 256, head norm", LN_KV_FP8, 4, 1, 256, 256, 0, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"int8 256, window", LN_KV_Q8_0, 2, 2, 256, 256, 130, 0, .rotates = true},
         {"f16 96", LN_KV_F16, 4, 2, 96, 96, 0, 0, .rotates = true},
         {"softcap", LN_KV_F16, 4, 2, 128, 128, 0, 2.0f, .rotates = true, .rotates_all = true},
     };

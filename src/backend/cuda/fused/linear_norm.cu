@@ -6,10 +6,9 @@
  * Weights run through one pipeline whatever linear they are of, so memory is read while blocks wait
  * for each other's outputs: once all have stored theirs, rows are normalised by a block each, and
  * once all rows are there, activations are fetched. Of BF16 a gated linear's output is converted to
- * the next linear's activations where it is made; of the others all blocks
- * quantise it, once they know the largest magnitude of each row.
- * The two halves of the activation buffer alternate. Of BF16 rows may have adapters
- * (linear_norm_adapters.cuh).
+ * the next linear's activations where it is made; of the others all blocks quantise it, once they
+ * know the largest magnitude of each row. The two halves of the activation buffer alternate. Of
+ * BF16 rows may have adapters (linear_norm_adapters.cuh).
  *
  * Grid: as many blocks as the largest linear has work for, at most one an SM, with adapters one an
  * SM, all resident at once. Block 320: 8 consumer warps, a producer warp for weights, one for
@@ -33,12 +32,12 @@
 template <bool ADAPTS>
 constexpr unsigned block_threads = ADAPTS ? FIRST_SHRINK_THREAD + SHRINK_THREADS
                                           : (unsigned)SMALL_M_THREADS;
-/* Of few rows a stage is small, and as long under way. */
-template <int ROWS, bool ADAPTS>
-constexpr unsigned x_stages = ADAPTS       ? 4
-                              : ROWS == 16 ? (unsigned)MAX_X_STAGES
-                              : ROWS == 32 ? 8
-                                           : 5;
+/* Stages of activations; of few rows they are small, and as long under way. */
+template <int LAYOUT, int ROWS, bool ADAPTS>
+constexpr unsigned x_stages = ADAPTS                                   ? 4
+                              : LAYOUT == LN_LAYOUT_BF16 || ROWS == 64 ? 5
+                              : ROWS == 32                             ? 8
+                                                                       : (unsigned)MAX_X_STAGES;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -66,14 +65,16 @@ static __device__ __forceinline__ void produce_weights(const fused_args &c, unsi
 /* Waits for a linear's activations. */
 static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned number) {
     grid_counts &counts = c.memory->counts;
-    if (number == 0)
+    if (number == 0) {
         ln_pdl_wait();
-    else if (c.linears[number].quantizes)
+        asm volatile("fence.proxy.async;" ::: "memory"); /* bulk copies read what others stored */
+    } else if (c.linears[number].quantizes) {
         wait_for_blocks(&counts.normed[number], gridDim.x);
-    else if (c.linears[number].normalizes)
+    } else if (c.linears[number].normalizes) {
         wait_for_blocks(&counts.normed[number], min(gridDim.x, c.n_rows));
-    else
+    } else {
         wait_for_blocks(&counts.done[number - 1], gridDim.x);
+    }
 }
 
 /* Counts a block that waits for no counter any more; the last one clears them. With adapters that
@@ -86,11 +87,11 @@ static __device__ __forceinline__ void end_waits(const fused_args &c) {
 }
 
 /* Fetches the activations of all output tiles of a block; by one thread. */
-template <int ROWS, bool ADAPTS>
+template <int LAYOUT, int ROWS, bool ADAPTS>
 static __device__ __forceinline__ void produce_rows(const fused_args &c, unsigned number,
                                                     adapter_table *table, const pipelines &pipes,
                                                     ln_pipeline_stage &at) {
-    constexpr unsigned X_STAGES = x_stages<ROWS, ADAPTS>;
+    constexpr unsigned X_STAGES = x_stages<LAYOUT, ROWS, ADAPTS>;
     const fused_linear &l = c.linears[number];
     bool has_low = false;
     split_range range;
@@ -117,7 +118,7 @@ static __device__ __forceinline__ void produce_rows(const fused_args &c, unsigne
 }
 
 /* One thread fetches weights, another one activations. */
-template <int ROWS, bool ADAPTS>
+template <int LAYOUT, int ROWS, bool ADAPTS>
 static __device__ __forceinline__ void produce_all(const fused_args &c, adapter_table *table,
                                                    const pipelines &pipes) {
     ln_pipeline_stage at = {0, 1};
@@ -128,7 +129,7 @@ static __device__ __forceinline__ void produce_all(const fused_args &c, adapter_
     else if (threadIdx.x == CONSUMERS + LN_WARP)
 #pragma unroll 1
         for (unsigned i = 0; i < c.n_linears; i++)
-            produce_rows<ROWS, ADAPTS>(c, i, table, pipes, at);
+            produce_rows<LAYOUT, ROWS, ADAPTS>(c, i, table, pipes, at);
 }
 
 /* All output tiles of a block. */
@@ -136,7 +137,7 @@ template <typename SHAPE, int ROWS, bool ADAPTS>
 static __device__ __forceinline__ void
 consume(const fused_args &c, unsigned number, adapter_table *table, const pipelines &pipes,
         const consumer_memory &memory, ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
-    constexpr unsigned X_STAGES = x_stages<ROWS, ADAPTS>,
+    constexpr unsigned X_STAGES = x_stages<SHAPE::LAYOUT, ROWS, ADAPTS>,
                        MAX_HELD = SHAPE::IS_WIDE ? 0 : (unsigned)MAX_DEFERRED;
     const fused_linear &l = c.linears[number];
     typename SHAPE::sum_type total[SHAPE::N_ACC];
@@ -170,7 +171,7 @@ static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
         __shared__ tile_scales scales;
         own.scales = &scales;
         if (threadIdx.x < ACT_TILE_ROWS)
-            scales.greatest[threadIdx.x] = 0;
+            scales.amax[threadIdx.x] = 0;
     }
     const pipelines pipes = {weights, weights + c.n_stages * stage_shape<ROWS>::W_BYTES, &bars};
     adapter_table *table = NULL;
@@ -189,7 +190,7 @@ static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
         if (ADAPTS && threadIdx.x >= FIRST_SHRINK_THREAD)
             shrink_all(c, table);
         else
-            produce_all<ROWS, ADAPTS>(c, table, pipes);
+            produce_all<LAYOUT, ROWS, ADAPTS>(c, table, pipes);
         return;
     }
     if (ADAPTS)
@@ -209,8 +210,8 @@ static __global__ void __launch_bounds__(block_threads<ADAPTS>, 1)
             consume<stage_shape<ROWS, false, LAYOUT>, ROWS, ADAPTS>(c, i, table, pipes, own, at,
                                                                     x_at);
         if constexpr (LAYOUT != LN_LAYOUT_BF16)
-            if (i + 1 < c.n_linears && c.linears[i + 1].quantizes)
-                publish_greatest(c, i + 1, own);
+            if (i + 1 < c.n_linears && c.linears[i].has_gate)
+                publish_amax(c, i + 1, own);
         if (i + 1 < c.n_linears)
             arrive_block(&c.memory->counts.done[i], c.linears[i].gemm.p.converts);
     }
@@ -318,7 +319,7 @@ static int schedule(int layout, const ln_gemm_args &args, unsigned n_sms, bool a
 template <int LAYOUT, int ROWS, bool ADAPTS>
 static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
     typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> shape;
-    constexpr unsigned X_BYTES = x_stages<ROWS, ADAPTS> * shape::X_BYTES;
+    constexpr unsigned X_BYTES = x_stages<LAYOUT, ROWS, ADAPTS> * shape::X_BYTES;
     fused_args &c = plan->fused;
     unsigned n_sms, shared, n_blocks = 0;
     int code = ln_count_sms(&n_sms);

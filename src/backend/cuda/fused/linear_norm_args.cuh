@@ -28,11 +28,11 @@ static_assert(ACT_TILE_ROWS * (2 * TILE_N + 4) * 4 <= STAGES_OFFSET,
 
 /* Grid-wide counters, all 0 between kernels. */
 typedef struct grid_counts {
-    unsigned done[MAX_LINEARS];                    /* blocks that have stored their outputs */
-    unsigned normed[MAX_LINEARS];                  /* blocks that have stored their normed rows */
-    unsigned low[MAX_LINEARS];                     /* tiles of adapters whose A x is stored */
-    unsigned ended;                                /* blocks that wait for no other any more */
-    unsigned greatest[MAX_LINEARS][ACT_TILE_ROWS]; /* bits of a row's largest magnitude */
+    unsigned done[MAX_LINEARS];                /* blocks that have stored their outputs */
+    unsigned normed[MAX_LINEARS];              /* blocks that have stored their normed rows */
+    unsigned low[MAX_LINEARS];                 /* tiles of adapters whose A x is stored */
+    unsigned ended;                            /* blocks that wait for no other any more */
+    unsigned amax[MAX_LINEARS][ACT_TILE_ROWS]; /* bits of a row's largest magnitude */
 } grid_counts;
 
 /* Device memory, behind that of the decode kernel (workspace.h). */
@@ -143,11 +143,11 @@ typedef struct pipelines {
 
 /* Row scales of an output tile: of the rows of activations, and of a unit's rows of weights; and
  * the bits of the largest magnitudes of rows of a gated linear's results. */
-typedef struct __align__(16) tile_scales {
-    float x[ACT_TILE_ROWS], w[TILE_N];
-    unsigned greatest[ACT_TILE_ROWS];
-}
-tile_scales;
+typedef struct tile_scales {
+    alignas(16) float x[ACT_TILE_ROWS];
+    alignas(16) float w[TILE_N];
+    unsigned amax[ACT_TILE_ROWS];
+} tile_scales;
 
 /* What consumers share: an output tile or a norm's row, with its residual or the norm's weights
  * behind it; sums of a norm; scales, unless the layout has none. */

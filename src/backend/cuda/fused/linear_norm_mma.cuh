@@ -280,12 +280,12 @@ static __device__ __forceinline__ float largest_of_two(const float2 &y) {
 }
 
 /* Stores an output tile where the epilogue is plain, and keeps the largest magnitudes of rows of a
- * gated one with row scales. A thread takes eight columns of a row whose
- * bf16 lie together in the next linear's activation tiles: two of every eight of 32. */
+ * gated one with row scales. A thread takes eight columns of a row whose bf16 lie together in the
+ * next linear's activation tiles: two of every eight of 32. */
 template <typename SHAPE, int ROWS, unsigned GATE>
 static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const weight_unit &unit,
                                                    const float *sums, const float *residual,
-                                                   unsigned *greatest) {
+                                                   unsigned *amax) {
     constexpr unsigned N8_TILES = (GATE > 0 ? GATE : (unsigned)TILE_N) / 8;
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
@@ -318,7 +318,7 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
             if (i % 4 == 0 && largest > 0.0f)
-                atomicMax(&greatest[row], __float_as_uint(largest));
+                atomicMax(&amax[row], __float_as_uint(largest));
         }
     }
 }
@@ -361,7 +361,7 @@ store_tile(const fused_linear &l, const weight_unit &unit,
     const ln_gemm_args &p = l.gemm.p;
     float *sums = memory.tile, *own = thread_tile<SHAPE>(sums);
     float *residual = sums + TILE_OUT_BYTES / 4, y[SHAPE::N_ACC];
-    unsigned *greatest = SHAPE::HAS_ROW_SCALES ? memory.scales->greatest : NULL;
+    unsigned *amax = SHAPE::HAS_ROW_SCALES ? memory.scales->amax : NULL;
     ln_cp_async_wait<0>(); /* operands */
     ln_norm_sync<VPT>();   /* the last tile's results are stored */
     if constexpr (SHAPE::HAS_ROW_SCALES) {
@@ -378,9 +378,9 @@ store_tile(const fused_linear &l, const weight_unit &unit,
     if (!ln_epilogue_is_plain(p.parts[unit.part].epilogue))
         store_any<SHAPE, ROWS>(p, unit, l.has_gate, sums);
     else if (SHAPE::IS_WIDE || l.has_gate)
-        store_plain<SHAPE, ROWS, SHAPE::GATE>(p, unit, sums, residual, greatest);
+        store_plain<SHAPE, ROWS, SHAPE::GATE>(p, unit, sums, residual, amax);
     else
-        store_plain<SHAPE, ROWS, 0>(p, unit, sums, residual, greatest);
+        store_plain<SHAPE, ROWS, 0>(p, unit, sums, residual, amax);
 }
 
 /* ---- split-K --------------------------------------------------------------------------------- */
@@ -427,6 +427,7 @@ multiply_split(const fused_args &c, unsigned n_tiles, const pipelines &pipes, ln
 #pragma unroll
     for (unsigned i = 0; i < SHAPE::N_ACC; i++)
         sum[i] = 0;
+    ln_wgmma_keep(sum); /* ahead of wgmma.fence */
 #pragma unroll 1
     for (unsigned i = 0; i < n_tiles / 2; i++)
         multiply_stage<SHAPE, 2, X_STAGES>(c, pipes, at, x_at, sum);

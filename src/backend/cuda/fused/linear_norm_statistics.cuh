@@ -193,12 +193,12 @@ static __device__ __forceinline__ void normalize(const fused_args &c, unsigned n
 }
 
 /* Hands on a block's part of the largest magnitudes of rows, which linear `number` quantises. */
-static __device__ __forceinline__ void publish_greatest(const fused_args &c, unsigned number,
-                                                        const consumer_memory &memory) {
-    unsigned *own = memory.scales->greatest;
+static __device__ __forceinline__ void publish_amax(const fused_args &c, unsigned number,
+                                                    const consumer_memory &memory) {
+    unsigned *own = memory.scales->amax;
     ln_norm_sync<VPT>();
     if (threadIdx.x < c.n_rows) {
-        atomicMax(&c.memory->counts.greatest[number][threadIdx.x], own[threadIdx.x]);
+        atomicMax(&c.memory->counts.amax[number][threadIdx.x], own[threadIdx.x]);
         own[threadIdx.x] = 0;
     }
 }
@@ -225,7 +225,7 @@ static __device__ __forceinline__ void quantize(const fused_args &c, unsigned nu
             row[i] = at % c.n_rows;
             col[i] = at / c.n_rows * 128 + lane * 4;
             x[i] = __ldcg((const float4 *)(l.from + (size_t)row[i] * l.norm.dim + col[i]));
-            largest[i] = __ldcg(&counts.greatest[number][row[i]]);
+            largest[i] = __ldcg(&counts.amax[number][row[i]]);
         }
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {

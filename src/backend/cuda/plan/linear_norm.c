@@ -86,9 +86,8 @@ static const char *refuses_norm(const ln_op *norm, const ln_op *ops, size_t cols
     return fits && ln_plan_norm_converts(p) ? NULL : "the norm has a residual, or another width";
 }
 
-/* Whether the linear of the task before can write its result as the next one's x, or in rows for
- * it.
- */
+/* Whether the linear of the task before can write its result as the next one's x, or in rows that
+ * become it. */
 static const char *refuses_gate(const linear_norm *f, const ln_op *gate, const ln_op *ops,
                                 size_t cols) {
     const ln_op_linear *p = &gate->linear;

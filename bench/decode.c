@@ -57,14 +57,21 @@ static void add_weight(const ln_weight *weight) {
     total_bytes += rows * weight->row_bytes;
 }
 
+/* Of experts, as many as a token chooses, far apart: which ones does not matter. */
 static void list_weights(const ln_op *ops, size_t n_ops) {
     n_weights = total_bytes = 0;
     for (size_t i = 0; i < n_ops; i++) {
+        const ln_op_linear *p = &ops[i].linear;
         if (ops[i].kind != LN_OP_LINEAR)
             continue;
-        add_weight(ops[i].linear.weight);
-        if (ops[i].linear.gate != NULL)
-            add_weight(ops[i].linear.gate);
+        size_t n_groups = p->groups.n_groups > 0 ? p->groups.n_groups : 1;
+        size_t n_used = p->groups.order != NULL && p->n_rows < n_groups ? p->n_rows : n_groups;
+        for (size_t used = 0; used < n_used; used++) {
+            size_t at = used * n_groups / n_used;
+            add_weight(&p->weight[at]);
+            if (p->gate != NULL)
+                add_weight(&p->gate[at]);
+        }
     }
 }
 

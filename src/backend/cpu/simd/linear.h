@@ -23,7 +23,8 @@ enum {
     BLOCK_ROWS = 64,  /* whole groups, whose sums stay in the first-level cache until they are
                          finished */
     CHUNK_BYTES = 3 << 20,
-    TAKE_BYTES = 1 << 18 /* of weights that a worker takes at once for few rows */
+    TAKE_BYTES = 1 << 20, /* of weights that a worker takes at once for few rows, at most, */
+    WORKER_TAKES = 4      /* and how often it takes some, at least */
 };
 
 /* One matrix in a running linear: how its rows of x lie, and where a unit's sums go. */
@@ -40,9 +41,13 @@ typedef struct linear_job {
     const ln_cpu_worker *worker;
     operand up, gate;
     operand ready;     /* all rows of x of all groups, prepared by all workers; weight NULL: none */
+    size_t n_used;     /* matrices that have rows; all lie in one list of units */
     size_t n;          /* rows of the chunk */
     bool small_m;      /* they meet packed int8 panels all at once */
     bool shares_rows;  /* others may still read prepared rows in the shared memory */
+    const float *own;  /* the row of x that the worker's own memory holds, for weights of `own_for`;
+                          NULL: none, or several */
+    uint32_t own_for;  /* a layout */
     uint8_t *unpacked; /* [TILE_PANELS][UNPACKED_PANEL] */
     float *sums;       /* as an operand's y, of LN_PACK_F8 without scales */
     float *w_rows;     /* [16][n_in], layout LN_PACK_NONE; two panels of bf16, LN_PACK_F8 */
@@ -330,9 +335,14 @@ static void finish(const linear_job *job, size_t row, size_t column, size_t n, v
         vf_store(out, y);
 }
 
+/* Rows of sums of TILE_PANELS panels in an operand's y. */
+LN_INLINE size_t sum_rows(const linear_job *job) {
+    return job->small_m ? SMALL_M_ROWS : GROUP_ROWS;
+}
+
 /* Where the sums of panel number `i` of those taken at once begin in an operand's y. */
-LN_INLINE size_t sums_at(size_t i) {
-    return i / TILE_PANELS * GROUP_ROWS * UNIT;
+LN_INLINE size_t sums_at(const linear_job *job, size_t i) {
+    return i / TILE_PANELS * sum_rows(job) * UNIT;
 }
 
 /* Lines of a row that the n columns from `column` on of the output will need, into the second-level
@@ -427,7 +437,7 @@ LN_INLINE void fetch_first_rows(const linear_job *job, size_t column, size_t n_c
 static void finish_unit(const linear_job *job, size_t begin, size_t panel, size_t end) {
     size_t n_panels = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
     finish_block(job, 0, job->n, panel * LANES, columns_of(job, panel, n_panels),
-                 sums_from(job, sums_at(panel - begin)));
+                 sums_from(job, sums_at(job, panel - begin)));
 }
 
 /* Whether rows meet a unit block after block: weights need not be unpacked for each, and there is
@@ -463,15 +473,19 @@ static void multiply_blocks(const linear_job *job, size_t panel, size_t n_panels
 }
 
 /* Panels that a worker takes at once: for few rows so many that streams are long, yet all workers
- * end together, and there is room for their sums. */
+ * end together behind the last matrix, and there is room for their sums. */
 static size_t panels_to_take(const linear_job *job, size_t n_panels) {
     if (job->n > SMALL_M_ROWS)
         return TILE_PANELS;
-    size_t fair = n_panels / (job->worker->count * 8), row_bytes = job->up.weight->row_bytes;
-    size_t most = TAKE_BYTES / (row_bytes * LANES + 1), room = MAX_CHUNK / GROUP_ROWS * TILE_PANELS;
+    size_t fair = n_panels * job->n_used / (job->worker->count * WORKER_TAKES);
+    size_t most = TAKE_BYTES / (job->up.weight->row_bytes * LANES + 1),
+           room = MAX_CHUNK / sum_rows(job) * TILE_PANELS;
     most = most < room ? most : room;
     fair = fair < most ? fair : most;
-    return fair > TILE_PANELS ? fair / TILE_PANELS * TILE_PANELS : TILE_PANELS;
+    if (fair <= TILE_PANELS)
+        return TILE_PANELS;
+    size_t n_takes = (n_panels + fair - 1) / fair; /* of one matrix, about equal */
+    return round_up((n_panels + n_takes - 1) / n_takes, TILE_PANELS);
 }
 
 /* The chunk's rows against the panels [begin, end) of one matrix. */
@@ -479,7 +493,7 @@ static void multiply_run(const linear_job *job, const operand *o, size_t begin, 
     for (size_t panel = begin; panel < end; panel += TILE_PANELS) {
         size_t n = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
         operand at = *o;
-        at.y += sums_at(panel - begin);
+        at.y += sums_at(job, panel - begin);
         multiply_unit(job, &at, panel, n);
     }
 }
@@ -539,6 +553,17 @@ static bool rows_are_ready(const linear_job *job) {
            before->linear.weight->layout == job->up.weight->layout;
 }
 
+/* The chunk's rows in the worker's own memory. Experts that follow one another may multiply the
+ * same row, which is there but once. */
+static void prepare_own(linear_job *job, bool ready) {
+    const ln_weight *up = job->up.weight, *gate = job->gate.weight;
+    bool one_form = gate == NULL || gate->layout == up->layout;
+    bool is_there = job->n == 1 && one_form && job->own == job->x[0] && job->own_for == up->layout;
+    prepare_operands(job, 0, ready || is_there ? 0 : job->n, (char *)job->worker->scratch);
+    job->own = job->n == 1 && one_form ? job->x[0] : NULL;
+    job->own_for = up->layout;
+}
+
 static void multiply_chunk(linear_job *job) {
     const ln_cpu_worker *worker = job->worker;
     const size_t sums = MAX_CHUNK * UNIT;
@@ -557,7 +582,7 @@ static void multiply_chunk(linear_job *job) {
         job->gate.super = job->up.super;
     } else if (job->n <=
                (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)SMALL_M_ROWS)) {
-        prepare_operands(job, 0, ready ? 0 : job->n, (char *)worker->scratch);
+        prepare_own(job, ready);
     } else {
         size_t begin, end;
         ln_cpu_share(worker, ready ? 0 : (job->n + GROUP_ROWS - 1) / GROUP_ROWS, &begin, &end);
@@ -641,9 +666,19 @@ static void multiply_group(linear_job *job, size_t group) {
     }
 }
 
+static size_t count_used(const ln_row_groups *groups) {
+    if (groups->order == NULL)
+        return groups->n_groups > 0 ? groups->n_groups : 1;
+    size_t n_used = 0;
+    for (size_t group = 0; group < groups->n_groups; group++)
+        n_used += groups->starts[group] < groups->starts[group + 1];
+    return n_used;
+}
+
 static void linear(const ln_op *op, const ln_cpu_worker *worker) {
     linear_job job = {.p = &op->linear, .worker = worker, .shares_rows = worker->joins != NULL};
     size_t n_groups = job.p->groups.n_groups > 0 ? job.p->groups.n_groups : 1;
+    job.n_used = count_used(&job.p->groups);
     prepare_for_groups(&job);
     for (size_t group = 0; group < n_groups; group++)
         multiply_group(&job, group);

@@ -100,6 +100,23 @@ static void scores_the_prompt(void **state) {
                  400, "prompt_logprobs");
 }
 
+/* What an encoder reads has no logprobs, which would be those of other memory. */
+static void encoders_score_no_prompt(void **state) {
+    (void)state;
+    test_server t5 = SERVER("tests/golden/models/t5", "--threads=1", "--max-seqs=1");
+    expect_error(post(&t5, "/v1/completions",
+                      "{\"prompt\":[39,150,221,210,200],\"max_tokens\":1,\"prompt_logprobs\":2}"),
+                 400, "prompt_logprobs");
+    expect_error(post(&t5, "/v1/completions",
+                      "{\"prompt\":[39,150],\"max_tokens\":1,\"echo\":true,\"logprobs\":0}"),
+                 400, "echo");
+    http_response heard =
+        post(&t5, "/v1/completions", "{\"prompt\":[39,150],\"max_tokens\":1,\"logprobs\":1}");
+    assert_int_equal(heard.status, 200);
+    response_free(&heard);
+    server_stop(&t5);
+}
+
 /* A token that was drawn is among the likeliest that are named, whichever it is. */
 static void names_the_drawn_token(void **state) {
     (void)state;
@@ -561,6 +578,7 @@ static void takes_compressed_bodies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_the_prompt),
+        cmocka_unit_test(encoders_score_no_prompt),
         cmocka_unit_test(names_the_drawn_token),
         cmocka_unit_test(queues_outputs),
         cmocka_unit_test(takes_a_template),

@@ -262,6 +262,9 @@ bool ln_api_read_logprobs(const ln_fields *fields, const linnet_model_info *info
     if (n_prompt_top >= 0 && request->streams)
         return ln_api_fail(fields->error, 400, "prompt_logprobs",
                            "prompt_logprobs cannot be streamed");
+    if (info->has_encoder && (n_prompt_top >= 0 || options->prompt_logprobs))
+        return ln_api_fail(fields->error, 400, n_prompt_top >= 0 ? "prompt_logprobs" : "echo",
+                           "an encoder's text has no logprobs");
     n_top = n_top < info->n_vocab ? n_top : info->n_vocab;
     n_prompt_top = n_prompt_top < info->n_vocab ? n_prompt_top : info->n_vocab;
     request->n_top = n_top > 0 ? (int32_t)n_top : 0;

@@ -124,7 +124,7 @@ static void take_prompt(ln_generation *generation, ln_choice *choice, const linn
     if (event->prompt_logprobs == NULL || !request->options.logprobs)
         return;
     ln_logprob_columns_begin_prompt(&generation->writer, choice);
-    for (size_t i = 0; i < prompt->n_ids; i++) {
+    for (size_t i = 0; i < prompt->n_ids && i < event->n_prompt_tokens; i++) {
         const linnet_logprob *top =
             request->n_top > 0 ? event->prompt_top_logprobs + i * stride : NULL;
         ln_logprob_columns_add(&generation->writer, choice, prompt->ids[i], i > 0,

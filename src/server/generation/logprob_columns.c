@@ -177,7 +177,7 @@ void ln_logprob_columns_put_prompt(const ln_answer_writer *writer, const ln_prom
     size_t stride = (size_t)writer->request->options.top_logprobs;
     size_t n_top = (size_t)writer->request->n_prompt_top;
     ln_strbuf_puts(out, "[null");
-    for (size_t i = 1; i < prompt->n_ids; i++) {
+    for (size_t i = 1; i < prompt->n_ids && i < event->n_prompt_tokens; i++) {
         const linnet_logprob *top = stride > 0 ? event->prompt_top_logprobs + i * stride : NULL;
         size_t rank = 0;
         for (size_t j = 0; j < stride && rank == 0; j++)

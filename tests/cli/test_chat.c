@@ -54,10 +54,10 @@ static void test_commands(void **state) {
     snprintf(input, sizeof input,
              "/system Be brief.\nWhat is 1 + 2?\n/save %s\n/clear\n/load %s\n/load %s\n/stats\n"
              "/retry\n/set top-k 1e9\n/set top-k 1\n/set top_k 5\n/set "
-             "seed\n/set\n/nothing\n/clear now\n/quit\nWho are you?\n",
+             "seed\n/set temperature 0.5\n/set\n/nothing\n/clear now\n/quit\nWho are you?\n",
              file, file, broken);
     spawn_result result = chat(input);
-    assert_int_equal(result.status, 0);
+    assert_int_equal(result.status, 1);
     assert_contains(result.err, "3 messages\n");
     assert_contains(result.err, "role and content");
     assert_contains(result.err, "conversation  3 messages");
@@ -66,6 +66,8 @@ static void test_commands(void **state) {
     assert_contains(result.err, "there is no option 'top_k'; /set lists them");
     assert_contains(result.err, "\n  seed 6\n"); /* /retry took the next one */
     assert_contains(result.err, "\n  top-k              1          Draw");
+    assert_contains(result.err, "\n  temp 0.5\n");
+    assert_null(strstr(result.err, "(null)"));
     assert_contains(result.err, "no command '/nothing'");
     assert_contains(result.err, "/clear takes no argument");
     assert_null(strstr(result.out, "demo model"));
@@ -76,7 +78,7 @@ static void test_commands(void **state) {
 static void test_bad_messages_are_refused(void **state) {
     (void)state;
     spawn_result result = chat("caf\xe9\nWhat is 2 + 2?\n");
-    assert_int_equal(result.status, 0);
+    assert_int_equal(result.status, 1);
     assert_contains(result.err, "not valid UTF-8");
     assert_contains(result.out, "4");
     spawn_free(&result);
@@ -99,7 +101,7 @@ static void test_full_context(void **state) {
     spawn_options options = {.input = input};
     spawn_result result =
         LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "-c", "32", "--system", "Be brief.");
-    assert_int_equal(result.status, 0);
+    assert_int_equal(result.status, 1);
     assert_contains(result.err, "warning: the answer ends where the context of 32 tokens is full");
     assert_contains(result.err, "the model no longer sees the first 2 messages");
     assert_contains(result.err, "too many for the context of 32; --ctx N");

@@ -35,6 +35,7 @@ static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char
     if (!chat->editing)
         ln_interrupt_release();
     ln_interrupt_forget();
+    chat->failed |= status != 0;
     bool open = ln_chat_printer_finish(&printer);
     if (open && (printer.text.len > 0 || status == 0))
         open = ln_cli_write("\n", 1);
@@ -79,6 +80,7 @@ bool ln_chat_answer(ln_chat *chat) {
     if (encode(chat, &ids, &n_ids, &prompt, &err) != LINNET_OK) {
         ln_cli_fail_with(&err);
         ln_conversation_drop_last(&chat->conversation, "user");
+        chat->failed = true;
         return true;
     }
     bool goes_on = true;
@@ -89,6 +91,7 @@ bool ln_chat_answer(ln_chat *chat) {
                     "more room",
                     n_ids, chat->ctx_tokens);
         ln_conversation_drop_last(&chat->conversation, "user");
+        chat->failed = true;
     }
     linnet_free(ids);
     linnet_free(prompt);

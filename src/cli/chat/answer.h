@@ -22,7 +22,8 @@ typedef struct ln_chat {
     bool editing;               /* on a terminal */
     bool has_colour;            /* stdout is a terminal that may show it */
     bool quits;
-    bool quiet; /* nothing but answers, and errors */
+    bool failed; /* a message has no answer, or a command did nothing */
+    bool quiet;  /* nothing but answers, and errors */
 } ln_chat;
 
 /* Answers the conversation's last message on stdout and adds the answer to it; what was

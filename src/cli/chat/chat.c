@@ -133,6 +133,7 @@ static bool take(ln_chat *chat, ln_line_reader *reader, const ln_strbuf *text) {
     }
     if (!ln_conversation_add(&chat->conversation, "user", text->data, text->len)) {
         ln_cli_fail("the message is not valid UTF-8");
+        chat->failed = true;
         return true;
     }
     return ln_chat_answer(chat);
@@ -159,7 +160,7 @@ static int talk(ln_chat *chat) {
         fputc('\n', stderr);
     ln_strbuf_free(&text);
     ln_line_reader_destroy(reader);
-    return 0;
+    return chat->failed && !editing ? LN_EXIT_FAILURE : 0; /* a person saw what failed */
 }
 
 /* ---- the command ------------------------------------------------------------------------ */

@@ -21,23 +21,27 @@ static void clear(ln_chat *chat, char *argument) {
 
 static void set_system(ln_chat *chat, char *argument) {
     if (!ln_conversation_set_system(&chat->conversation, argument))
-        ln_cli_fail("/system needs a text in UTF-8");
+        chat->failed = ln_cli_fail("/system needs a text in UTF-8") != 0;
 }
 
 static void save(ln_chat *chat, char *argument) {
     if (*argument == '\0')
-        ln_cli_fail("/save needs a file");
+        chat->failed = ln_cli_fail("/save needs a file") != 0;
     else if (ln_conversation_save(&chat->conversation, argument) == 0)
         fprintf(stderr, "saved to %s\n", argument);
+    else
+        chat->failed = true;
 }
 
 static void load(ln_chat *chat, char *argument) {
     if (*argument == '\0')
-        ln_cli_fail("/load needs a file");
+        chat->failed = ln_cli_fail("/load needs a file") != 0;
     else if (ln_conversation_load(&chat->conversation, argument) == 0) {
         chat->n_forgotten = 0;
         fprintf(stderr, "%s\n",
                 ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text);
+    } else {
+        chat->failed = true;
     }
 }
 
@@ -45,7 +49,7 @@ static void retry(ln_chat *chat, char *argument) {
     (void)argument;
     chat->sampling.seed++;
     if (!ln_conversation_drop_last(&chat->conversation, "assistant"))
-        ln_cli_fail("there is no answer to try again");
+        chat->failed = ln_cli_fail("there is no answer to try again") != 0;
     else
         chat->quits = !ln_chat_answer(chat);
 }
@@ -83,6 +87,8 @@ static void print_setting(const linnet_sampling *sampling, const char *name, con
 
 static void list_settings(const linnet_sampling *sampling) {
     for (const struct argp_option *o = ln_cli_sampling_argp.options; o->name; o++) {
+        if (o->flags & OPTION_ALIAS)
+            continue;
         char meaning[128];
         snprintf(meaning, sizeof meaning, "%s", o->doc);
         char *initial = strstr(meaning, " ("); /* what holds at the start */
@@ -106,9 +112,11 @@ static void set(ln_chat *chat, char *argument) {
         return;
     }
     if (!option->name) {
-        ln_cli_fail("there is no option '%s'; /set lists them", argument);
+        chat->failed = ln_cli_fail("there is no option '%s'; /set lists them", argument) != 0;
         return;
     }
+    while (option->flags & OPTION_ALIAS) /* of the option in front */
+        option--;
     if (*value == '\0') {
         print_setting(&chat->sampling, option->name, "");
         return;
@@ -131,6 +139,7 @@ static void set(ln_chat *chat, char *argument) {
         chat->sampling = sampling;
         print_setting(&sampling, option->name, "");
     } else {
+        chat->failed = true;
         fprintf(stderr, "%.*s\n", (int)strcspn(message, "\n"), message);
     }
     free(message);
@@ -183,12 +192,13 @@ void ln_chat_command(ln_chat *chat, char *line) {
         char *argument = line + 1 + length;
         argument += strspn(argument, " \n");
         if (*argument != '\0' && !commands[i].argument)
-            ln_cli_fail("/%s takes no argument", commands[i].name);
+            chat->failed = ln_cli_fail("/%s takes no argument", commands[i].name) != 0;
         else if (commands[i].run)
             commands[i].run(chat, argument);
         else
             list_commands();
         return;
     }
-    ln_cli_fail("there is no command '/%.*s'; /help lists them", (int)length, line + 1);
+    chat->failed =
+        ln_cli_fail("there is no command '/%.*s'; /help lists them", (int)length, line + 1) != 0;
 }

@@ -59,7 +59,9 @@ static bool share_file(ln_response_store *store, const char *path, bool *is_firs
         return false;
     store->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     free(name);
-    if (store->lock_fd < 0)
+    /* what SQLite would create for all to read: it holds what people asked */
+    int database = store->lock_fd >= 0 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (database < 0 || close(database) != 0)
         return false;
     *is_first = flock(store->lock_fd, LOCK_EX | LOCK_NB) == 0;
     return true;

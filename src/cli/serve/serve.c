@@ -187,6 +187,8 @@ static void check_keys(struct argp_state *state, serve_args *args) {
 
 static void check(struct argp_state *state, serve_args *args) {
     ln_http_address *address = &args->server.address;
+    if (args->server.served_name != NULL && *args->server.served_name == '\0')
+        argp_error(state, "--served-name: the name is empty");
     if ((address->certificate == NULL) != (address->key == NULL))
         argp_error(state, "--tls-cert and --tls-key need each other");
     if (args->key_file || args->n_keys > 0)

@@ -156,7 +156,7 @@ static double score(const ln_answer_writer *writer, const ln_choice *choices, si
     double sum = 0;
     for (size_t i = 0; i < n && i < n_query; i++)
         sum += (double)query[i] * (double)x[i];
-    return sum;
+    return sum > 1 ? 1 : sum < -1 ? -1 : sum; /* vectors are rounded to float32 */
 }
 
 typedef struct result {

@@ -19,10 +19,15 @@ static void put_begin(const ln_choice *choice, bool stops, ln_strbuf *out) {
     ln_strbuf_printf(out, "],\"stop\":%s,\"id_slot\":0", stops ? "true" : "false");
 }
 
+/* Tokens that the answer shows: none where only the prompt was wanted. */
+static size_t n_shown(const ln_answer_writer *writer, const ln_choice *choice) {
+    return writer->request->drops_output ? 0 : choice->n_output_tokens;
+}
+
 static void put_counts(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
     const ln_usage *usage = writer->usage;
     ln_strbuf_printf(out, ",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu",
-                     choice->n_output_tokens, usage->n_prompt_tokens);
+                     n_shown(writer, choice), usage->n_prompt_tokens);
 }
 
 /* How long the prompt and what came after its first token took, and the rates of both. */
@@ -41,7 +46,7 @@ static void put_timings(const ln_answer_writer *writer, const ln_choice *choice,
                      "\"predicted_per_token_ms\":%.17g,\"predicted_per_second\":%.17g}",
                      usage->n_cached_tokens, n_read, read_ms,
                      n_read > 0 ? read_ms / (double)n_read : 0.0,
-                     read_ms > 0 ? 1e3 * (double)n_read / read_ms : 0.0, choice->n_output_tokens,
+                     read_ms > 0 ? 1e3 * (double)n_read / read_ms : 0.0, n_shown(writer, choice),
                      rest_ms, n_rest > 0 ? rest_ms / (double)n_rest : 0.0,
                      n_rest > 0 && rest_ms > 0 ? 1e3 * (double)n_rest / rest_ms : 0.0);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/responses/response_store.h"
@@ -32,7 +33,12 @@ static void running_responses_have_failed(void **state) {
     ln_error err = {0};
     ln_response_store *store;
     snprintf(path, sizeof path, "/tmp/linnet-store-%d.db", (int)getpid());
+    mode_t mask = umask(0);
     assert_int_equal(ln_response_store_open(path, &limits, &store, &err), LINNET_OK);
+    umask(mask);
+    struct stat file;
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0600); /* nobody else reads what people asked */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ln_stored_response response = {cases[i].before, "[]", "[]"};
         assert_true(ln_response_store_put(store, cases[i].id, &response));

@@ -49,6 +49,14 @@ static bool measure(ln_response_store *store) {
 #define RUNNING      STATUS("in_progress")
 #define FAILED       STATUS("failed")
 
+/* Creates what SQLite would create for all to read: it holds what people asked. A file that is
+ * there stays closed, as closing it would drop the locks that another store of this process has on
+ * it. */
+static bool create_private(const char *path) {
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd >= 0 ? close(fd) == 0 : errno == EEXIST;
+}
+
 /* Shares the companion of the file with whoever else has the file open. *is_first: nobody has. */
 static bool share_file(ln_response_store *store, const char *path, bool *is_first) {
     char *name = NULL;
@@ -59,9 +67,7 @@ static bool share_file(ln_response_store *store, const char *path, bool *is_firs
         return false;
     store->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     free(name);
-    /* what SQLite would create for all to read: it holds what people asked */
-    int database = store->lock_fd >= 0 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (database < 0 || close(database) != 0)
+    if (store->lock_fd < 0 || !create_private(path))
         return false;
     *is_first = flock(store->lock_fd, LOCK_EX | LOCK_NB) == 0;
     return true;

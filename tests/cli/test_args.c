@@ -181,6 +181,8 @@ static void test_bad_values(void **state) {
     }
     assert_usage_error(LINNET("serve", "--memory", "24 "),
                        "linnet serve: --memory: ", "is not a number of bytes");
+    assert_usage_error(LINNET("serve", "--served-name", ""),
+                       "linnet serve: --served-name: ", "the name is empty");
 }
 
 /* What the output must be is read before the model, which is not there. */

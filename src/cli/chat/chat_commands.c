@@ -5,56 +5,59 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
 typedef struct chat_command {
-    const char *name, *argument, *summary;      /* `argument` NULL: it takes none */
-    void (*run)(ln_chat *chat, char *argument); /* NULL: lists the commands */
+    const char *name, *argument, *summary;     /* `argument` NULL: it takes none */
+    int (*run)(ln_chat *chat, char *argument); /* returns a status; NULL: lists the commands */
 } chat_command;
 
-static void clear(ln_chat *chat, char *argument) {
+static int clear(ln_chat *chat, char *argument) {
     (void)argument;
     ln_conversation_clear(&chat->conversation);
     chat->n_forgotten = 0;
+    return 0;
 }
 
-static void set_system(ln_chat *chat, char *argument) {
-    if (!ln_conversation_set_system(&chat->conversation, argument))
-        chat->failed = ln_cli_fail("/system needs a text in UTF-8") != 0;
+static int set_system(ln_chat *chat, char *argument) {
+    return ln_conversation_set_system(&chat->conversation, argument)
+               ? 0
+               : ln_cli_fail("/system needs a text in UTF-8");
 }
 
-static void save(ln_chat *chat, char *argument) {
+static int save(ln_chat *chat, char *argument) {
     if (*argument == '\0')
-        chat->failed = ln_cli_fail("/save needs a file") != 0;
-    else if (ln_conversation_save(&chat->conversation, argument) == 0)
+        return ln_cli_fail("/save needs a file");
+    int status = ln_conversation_save(&chat->conversation, argument);
+    if (status == 0)
         fprintf(stderr, "saved to %s\n", argument);
-    else
-        chat->failed = true;
+    return status;
 }
 
-static void load(ln_chat *chat, char *argument) {
+static int load(ln_chat *chat, char *argument) {
     if (*argument == '\0')
-        chat->failed = ln_cli_fail("/load needs a file") != 0;
-    else if (ln_conversation_load(&chat->conversation, argument) == 0) {
-        chat->n_forgotten = 0;
-        fprintf(stderr, "%s\n",
-                ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text);
-    } else {
-        chat->failed = true;
-    }
+        return ln_cli_fail("/load needs a file");
+    int status = ln_conversation_load(&chat->conversation, argument);
+    if (status != 0)
+        return status;
+    chat->n_forgotten = 0;
+    fprintf(stderr, "%s\n",
+            ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text);
+    return 0;
 }
 
-static void retry(ln_chat *chat, char *argument) {
+static int retry(ln_chat *chat, char *argument) {
     (void)argument;
     chat->sampling.seed++;
     if (!ln_conversation_drop_last(&chat->conversation, "assistant"))
-        chat->failed = ln_cli_fail("there is no answer to try again") != 0;
-    else
-        chat->quits = !ln_chat_answer(chat);
+        return ln_cli_fail("there is no answer to try again");
+    chat->quits = !ln_chat_answer(chat);
+    return 0; /* ln_chat_answer keeps what failed */
 }
 
-static void print_stats(ln_chat *chat, char *argument) {
+static int print_stats(ln_chat *chat, char *argument) {
     (void)argument;
     const ln_cli_generation *last = &chat->answered;
     double prompt_s = (double)last->prompt_ns / 1e9;
@@ -68,11 +71,13 @@ static void print_stats(ln_chat *chat, char *argument) {
     if (output_s > 0 && last->n_output_tokens > 1)
         fprintf(stderr, "answer        %zu tokens, %.1f tokens/s\n", last->n_output_tokens,
                 (double)(last->n_output_tokens - 1) / output_s);
+    return 0;
 }
 
-static void quit(ln_chat *chat, char *argument) {
+static int quit(ln_chat *chat, char *argument) {
     (void)argument;
     chat->quits = true;
+    return 0;
 }
 
 /* "temp 0.8": an option of sampling, and the value that it has now. */
@@ -99,7 +104,7 @@ static void list_settings(const linnet_sampling *sampling) {
 }
 
 /* The sampling options of the command line read the value, with their ranges and messages. */
-static void set(ln_chat *chat, char *argument) {
+static int set(ln_chat *chat, char *argument) {
     char *value = argument + strcspn(argument, " ");
     if (*value != '\0')
         *value++ = '\0';
@@ -109,23 +114,21 @@ static void set(ln_chat *chat, char *argument) {
         option++;
     if (*argument == '\0') {
         list_settings(&chat->sampling);
-        return;
+        return 0;
     }
-    if (!option->name) {
-        chat->failed = ln_cli_fail("there is no option '%s'; /set lists them", argument) != 0;
-        return;
-    }
+    if (!option->name)
+        return ln_cli_fail("there is no option '%s'; /set lists them", argument);
     while (option->flags & OPTION_ALIAS) /* of the option in front */
         option--;
     if (*value == '\0') {
         print_setting(&chat->sampling, option->name, "");
-        return;
+        return 0;
     }
     char *message = NULL, name[] = "linnet";
     size_t n_bytes = 0;
     FILE *errors = open_memstream(&message, &n_bytes);
     if (!errors)
-        return;
+        return ln_cli_fail("out of memory");
     linnet_sampling sampling = chat->sampling;
     struct argp_state state = {.root_argp = &ln_cli_sampling_argp,
                                .flags = ARGP_NO_EXIT | ARGP_NO_HELP,
@@ -139,10 +142,10 @@ static void set(ln_chat *chat, char *argument) {
         chat->sampling = sampling;
         print_setting(&sampling, option->name, "");
     } else {
-        chat->failed = true;
         fprintf(stderr, "%.*s\n", (int)strcspn(message, "\n"), message);
     }
     free(message);
+    return n_bytes == 0 ? 0 : LN_EXIT_FAILURE;
 }
 
 static const chat_command commands[] = {
@@ -184,7 +187,7 @@ static void list_commands(void) {
           stderr);
 }
 
-void ln_chat_command(ln_chat *chat, char *line) {
+static int run_command(ln_chat *chat, char *line) {
     size_t length = strcspn(line + 1, " \n");
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (!is_named(&commands[i], line + 1, length))
@@ -192,13 +195,15 @@ void ln_chat_command(ln_chat *chat, char *line) {
         char *argument = line + 1 + length;
         argument += strspn(argument, " \n");
         if (*argument != '\0' && !commands[i].argument)
-            chat->failed = ln_cli_fail("/%s takes no argument", commands[i].name) != 0;
-        else if (commands[i].run)
-            commands[i].run(chat, argument);
-        else
-            list_commands();
-        return;
+            return ln_cli_fail("/%s takes no argument", commands[i].name);
+        if (commands[i].run)
+            return commands[i].run(chat, argument);
+        list_commands();
+        return 0;
     }
-    chat->failed =
-        ln_cli_fail("there is no command '/%.*s'; /help lists them", (int)length, line + 1) != 0;
+    return ln_cli_fail("there is no command '/%.*s'; /help lists them", (int)length, line + 1);
+}
+
+void ln_chat_command(ln_chat *chat, char *line) {
+    chat->failed |= run_command(chat, line) != 0;
 }

@@ -117,6 +117,16 @@ static void encoders_score_no_prompt(void **state) {
     server_stop(&t5);
 }
 
+/* Vectors are rounded, and the cosine of equal ones is no more than 1. */
+static void cosines_end_at_one(void **state) {
+    (void)state;
+    json_t *root = ask_json("/v1/rerank", "{\"query\":\"\",\"documents\":[\"\"]}");
+    double score =
+        number_of(json_array_get(json_object_get(root, "results"), 0), "relevance_score");
+    assert_true(score > 0.9999 && score <= 1);
+    json_decref(root);
+}
+
 /* A token that was drawn is among the likeliest that are named, whichever it is. */
 static void names_the_drawn_token(void **state) {
     (void)state;
@@ -450,6 +460,9 @@ static void speaks_native(void **state) {
     assert_true(number_of(timings, "prompt_n") + number_of(timings, "cache_n") ==
                 number_of(root, "tokens_evaluated"));
     assert_true(json_number_value(json_object_get(timings, "predicted_per_second")) > 0);
+    json_t *prompt_only = ask_json("/completion", "{\"prompt\":\"Once upon\",\"n_predict\":0}");
+    assert_true(number_of(prompt_only, "tokens_predicted") == 0);
+    json_decref(prompt_only);
     http_response heard =
         post(&shared, "/completion",
              "{\"prompt\":\"Once upon\",\"n_predict\":9,\"temperature\":0,\"stream\":true}");
@@ -579,6 +592,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_the_prompt),
         cmocka_unit_test(encoders_score_no_prompt),
+        cmocka_unit_test(cosines_end_at_one),
         cmocka_unit_test(names_the_drawn_token),
         cmocka_unit_test(queues_outputs),
         cmocka_unit_test(takes_a_template),

@@ -1,7 +1,7 @@
 /* Fused linear + norm kernel on Hopper, BF16 or F8_ROW weights and 9 to 64 rows, or INT8_ROW
  * weights and 17 to 64 rows: up to four linears one after another with the norms between them, as
  * persistent CTAs. M = 64 output columns to a tile (weights are the A operand), N = 16, 32 or 64
- * rows, K in 8 splits, with the order of sums of gemm/sm90_small_m.cu.
+ * rows, K in 8 splits, with the order of sums of gemm/sm90_small_m.cu, of F8_ROW gemm/sm90_fp8.cu.
  *
  * Weights run through one pipeline whatever linear they are of, so memory is read while blocks wait
  * for each other's outputs: once all have stored theirs, rows are normalised by a block each, and

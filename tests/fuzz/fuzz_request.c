@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/completions/completion_request.h"
 #include "server/embeddings/embed_request.h"
 #include "server/generation/chat_request.h"
-#include "server/generation/completion_request.h"
 #include "server/messages/messages_input.h"
 #include "server/native/native_input.h"
 #include "server/ollama/keep_alive.h"

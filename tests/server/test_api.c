@@ -179,6 +179,36 @@ static void gives_logprobs(void **state) {
                  400, "top_logprobs");
 }
 
+/* The echo of a prompt that was cut is the text that was used, and a special token in it takes the
+ * characters that the client wrote, or none where its text is not shown. */
+static void places_echoed_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *prompt, *text, *offsets;
+    } cases[] = {
+        {"\"<|im_start|>Once upon\"", "<|im_start|>Once upon", "[0,0,12,16]"},
+        {"\"<|endoftext|>Once\"", "<|endoftext|>Once", "[0,0,13]"},
+        {"\"Once upon a time\",\"truncate_prompt_tokens\":2", " a time", "[0,2]"},
+        {"\"Once upon a time\",\"truncate_prompt_tokens\":3,\"truncation_side\":\"right\"",
+         "Once upon", "[0,0,4]"},
+        {"\"\xc3\xa9<|im_start|>Once\",\"truncate_prompt_tokens\":2", "<|im_start|>Once", "[0,12]"},
+        {"[0,5,6]", "#$", "[0,0,1]"},
+        {"[0,5,6],\"skip_special_tokens\":false", "<|endoftext|>#$", "[0,13,14]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[256], expected[64];
+        snprintf(body, sizeof body, "{\"prompt\":%s,\"max_tokens\":0,\"echo\":true,\"logprobs\":0}",
+                 cases[i].prompt);
+        http_response heard = post(&shared, "/v1/completions", body);
+        assert_int_equal(heard.status, 200);
+        expect_field(&heard, "text", cases[i].text);
+        snprintf(expected, sizeof expected, "\"text_offset\":%s", cases[i].offsets);
+        if (strstr(heard.body, expected) == NULL)
+            fail_msg("%s: %s is not in %s", body, expected, heard.body);
+        response_free(&heard);
+    }
+}
+
 /* Tokens that are parts of a code point have its bytes, and begin where it begins. */
 static void gives_bytes_of_parts(void **state) {
     (void)state;
@@ -548,6 +578,7 @@ int main(void) {
         cmocka_unit_test(takes_many_prompts),
         cmocka_unit_test(scores_prompts),
         cmocka_unit_test(gives_logprobs),
+        cmocka_unit_test(places_echoed_tokens),
         cmocka_unit_test(gives_bytes_of_parts),
         cmocka_unit_test(stops_at_strings),
         cmocka_unit_test(biases_logits),

@@ -1,6 +1,6 @@
 /* /v1/completions. */
 #include "server/api/routes.h"
-#include "server/generation/completion_request.h"
+#include "server/completions/completion_request.h"
 #include "server/generation/generation.h"
 #include "server/generation/openai_writer.h"
 

@@ -1,8 +1,8 @@
 /* llama.cpp's own API: /completion, /infill, /apply-template and /props. */
 #include "server/api/model_of.h"
 #include "server/api/routes.h"
+#include "server/completions/completion_request.h"
 #include "server/generation/chat_request.h"
-#include "server/generation/completion_request.h"
 #include "server/generation/generation.h"
 #include "server/json/out.h"
 #include "server/native/native_input.h"

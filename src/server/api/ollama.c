@@ -3,8 +3,8 @@
 #include <time.h>
 
 #include "server/api/routes.h"
+#include "server/completions/completion_request.h"
 #include "server/generation/chat_request.h"
-#include "server/generation/completion_request.h"
 #include "server/generation/generation.h"
 #include "server/json/out.h"
 #include "server/ollama/ollama_input.h"

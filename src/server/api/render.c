@@ -1,8 +1,8 @@
 /* /v1/completions/render and /v1/chat/completions/render: the ids that a request's prompts become,
  * as vLLM has them. */
 #include "server/api/routes.h"
+#include "server/completions/completion_request.h"
 #include "server/generation/chat_request.h"
-#include "server/generation/completion_request.h"
 #include "server/json/out.h"
 
 static void put_prompt(ln_api_task *task, const ln_prompt *prompt) {

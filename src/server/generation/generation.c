@@ -110,7 +110,6 @@ static void finish(ln_generation *generation) {
 static void take_prompt(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
     const ln_generation_request *request = &generation->task->request;
     const ln_prompt *prompt = choice->prompt;
-    size_t stride = (size_t)request->options.top_logprobs;
     choice->has_prompt = true;
     if (request->n_prompt_top >= 0 && event->prompt_logprobs != NULL)
         ln_logprob_columns_put_prompt(&generation->writer, prompt, event, &choice->prompt_logprobs);
@@ -121,15 +120,8 @@ static void take_prompt(ln_generation *generation, ln_choice *choice, const linn
         return;
     }
     ln_strbuf_append(&choice->text, prompt->text, prompt->text_bytes);
-    if (event->prompt_logprobs == NULL || !request->options.logprobs)
-        return;
-    ln_logprob_columns_begin_prompt(&generation->writer, choice);
-    for (size_t i = 0; i < prompt->n_ids && i < event->n_prompt_tokens; i++) {
-        const linnet_logprob *top =
-            request->n_top > 0 ? event->prompt_top_logprobs + i * stride : NULL;
-        ln_logprob_columns_add(&generation->writer, choice, prompt->ids[i], i > 0,
-                               event->prompt_logprobs[i], top, (size_t)request->n_top);
-    }
+    if (event->prompt_logprobs != NULL && request->options.logprobs)
+        ln_logprob_columns_add_echo(&generation->writer, choice, event);
 }
 
 /* Whether a part of what the choice says was lost. */
@@ -171,8 +163,7 @@ static void add_token(ln_generation *generation, ln_choice *choice, const linnet
         ln_strbuf_printf(&choice->token_ids, "%s%d", choice->token_ids.len > 0 ? "," : "",
                          (int)event->token);
     if (event->token >= 0 && request->options.logprobs)
-        ln_logprob_columns_add(&generation->writer, choice, event->token, true, event->logprob,
-                               event->top_logprobs, (size_t)request->n_top);
+        ln_logprob_columns_add(&generation->writer, choice, event);
 }
 
 /* What a client's own rules made impossible says nothing of the engine. */

@@ -115,34 +115,25 @@ static size_t pass(const ln_answer_writer *writer, ln_choice *choice, int32_t to
     return begin;
 }
 
-void ln_logprob_columns_begin_prompt(const ln_answer_writer *writer, ln_choice *choice) {
-    if (writer->tokenizer != NULL)
-        ln_detokenizer_init(&choice->decoder, writer->tokenizer,
-                            writer->request->options.keep_special);
-}
-
 void ln_logprob_columns_begin_output(const ln_answer_writer *writer, ln_choice *choice) {
     const ln_generation_request *request = writer->request;
     const ln_prompt *prompt = choice->prompt;
-    ln_logprob_columns_begin_prompt(writer, choice);
+    if (writer->tokenizer != NULL)
+        ln_detokenizer_init(&choice->decoder, writer->tokenizer, request->options.keep_special);
     for (size_t i = 0; request->options.continues_prompt && i < prompt->n_ids; i++)
         pass(writer, choice, prompt->ids[i]);
-    choice->offset_chars = request->echoes ? count_chars(prompt->text, prompt->text_bytes) : 0;
+    choice->offset_chars = prompt->offsets != NULL ? prompt->offsets[prompt->n_ids] : 0;
 }
 
-void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, int32_t token,
-                            bool has_logprob, float logprob, const linnet_logprob *top,
-                            size_t n_top) {
+/* A completion's token, which begins at a character of its text. `has_logprob` false: null. */
+static void add_text_token(const ln_answer_writer *writer, ln_choice *choice, int32_t token,
+                           bool has_logprob, float logprob, const linnet_logprob *top, size_t n_top,
+                           size_t offset) {
     ln_strbuf *columns = choice->logprobs;
     ln_token_text text = spell(writer, token);
-    size_t n_columns = writer->request->kind == LN_API_CHAT ? 1 : LN_LOGPROBS_COLUMNS;
-    for (size_t i = 0; choice->n_logprobs > 0 && i < n_columns; i++)
+    for (size_t i = 0; choice->n_logprobs > 0 && i < LN_LOGPROBS_COLUMNS; i++)
         ln_strbuf_putc(&columns[i], ',');
     choice->n_logprobs++;
-    if (writer->request->kind == LN_API_CHAT) {
-        put_chat_logprob(writer, &columns[LN_LOGPROBS_TOKENS], token, logprob, top, n_top);
-        return;
-    }
     put_name(writer, &columns[LN_LOGPROBS_TOKENS], token, &text);
     if (has_logprob)
         ln_json_put_number(&columns[LN_LOGPROBS_CHOSEN], (double)logprob);
@@ -152,7 +143,32 @@ void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, i
         put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top, token, logprob);
     else
         ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
-    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", pass(writer, choice, token));
+    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", offset);
+}
+
+void ln_logprob_columns_add_echo(const ln_answer_writer *writer, ln_choice *choice,
+                                 const linnet_event *event) {
+    const ln_generation_request *request = writer->request;
+    const ln_prompt *prompt = choice->prompt;
+    size_t stride = (size_t)request->options.top_logprobs;
+    for (size_t i = 0; i < prompt->n_ids && i < event->n_prompt_tokens; i++)
+        add_text_token(writer, choice, prompt->ids[i], i > 0, event->prompt_logprobs[i],
+                       request->n_top > 0 ? event->prompt_top_logprobs + i * stride : NULL,
+                       (size_t)request->n_top, prompt->offsets[i]);
+}
+
+void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice,
+                            const linnet_event *event) {
+    ln_strbuf *column = &choice->logprobs[LN_LOGPROBS_TOKENS];
+    size_t n_top = (size_t)writer->request->n_top;
+    if (writer->request->kind != LN_API_CHAT) {
+        add_text_token(writer, choice, event->token, true, event->logprob, event->top_logprobs,
+                       n_top, pass(writer, choice, event->token));
+        return;
+    }
+    if (choice->n_logprobs++ > 0)
+        ln_strbuf_putc(column, ',');
+    put_chat_logprob(writer, column, event->token, event->logprob, event->top_logprobs, n_top);
 }
 
 /* ---- prompt_logprobs -------------------------------------------------------------------- */

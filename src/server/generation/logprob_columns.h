@@ -4,14 +4,14 @@
 
 #include "server/generation/answer_format.h"
 
-/* Before those of the prompt's tokens, and before those of a completion's output. */
-void ln_logprob_columns_begin_prompt(const ln_answer_writer *writer, ln_choice *choice);
+/* Before those of a completion's output. */
 void ln_logprob_columns_begin_output(const ln_answer_writer *writer, ln_choice *choice);
 
-/* Adds a token to a choice's columns; `has_logprob` false: null. */
-void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, int32_t token,
-                            bool has_logprob, float logprob, const linnet_logprob *top,
-                            size_t n_top);
+/* Adds the tokens of a completion's prompt to a choice's columns, or the token of an event. */
+void ln_logprob_columns_add_echo(const ln_answer_writer *writer, ln_choice *choice,
+                                 const linnet_event *event);
+void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice,
+                            const linnet_event *event);
 
 /* Collects prompt_logprobs as vLLM has them: null for the first token, and for each other one an
  * object by token ids. A rank is null where the token is not among the likeliest. */

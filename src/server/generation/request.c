@@ -3,14 +3,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where a text's character begins. */
+static size_t find_char(const char *text, size_t n_bytes, size_t n_chars) {
+    size_t at = 0;
+    for (size_t count = 0; at < n_bytes; at++) {
+        bool begins = ((unsigned char)text[at] & 0xc0) != 0x80;
+        if (begins && count++ == n_chars)
+            break;
+    }
+    return at;
+}
+
+/* The text of the ids [first, first + n). */
+static void cut_text(ln_prompt *prompt, size_t first, size_t n) {
+    size_t *offsets = prompt->offsets, n_ahead = offsets[first];
+    size_t begin = find_char(prompt->text, prompt->text_bytes, n_ahead);
+    size_t end = find_char(prompt->text, prompt->text_bytes, offsets[first + n]);
+    prompt->text_bytes = end - begin;
+    memmove(prompt->text, prompt->text + begin, prompt->text_bytes);
+    prompt->text[prompt->text_bytes] = '\0';
+    for (size_t i = 0; i <= n; i++)
+        offsets[i] = offsets[first + i] - n_ahead;
+}
+
 void ln_prompt_truncate(ln_prompt *prompt, const ln_generation_request *request,
                         size_t ctx_tokens) {
     int64_t truncates = request->truncates;
     size_t most = truncates >= 0 ? (size_t)truncates : ctx_tokens > 0 ? ctx_tokens - 1 : 0;
     if (prompt->n_ids <= most)
         return;
-    if (!request->truncates_end)
-        memmove(prompt->ids, prompt->ids + prompt->n_ids - most, most * sizeof *prompt->ids);
+    size_t first = request->truncates_end ? 0 : prompt->n_ids - most;
+    memmove(prompt->ids, prompt->ids + first, most * sizeof *prompt->ids);
+    if (prompt->offsets != NULL)
+        cut_text(prompt, first, most);
     prompt->n_ids = most;
 }
 
@@ -18,6 +43,7 @@ void ln_generation_request_free(ln_generation_request *request) {
     for (size_t i = 0; i < request->n_prompts; i++) {
         linnet_free(request->prompts[i].ids);
         free(request->prompts[i].text);
+        free(request->prompts[i].offsets);
     }
     free(request->prompts);
     for (size_t i = 0; i < request->options.n_stop; i++)

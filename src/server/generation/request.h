@@ -25,6 +25,8 @@ typedef struct ln_prompt {
     size_t n_first; /* of the first of two texts; 0: there is one */
     char *text;     /* [text_bytes], owned; with echo, else NULL */
     size_t text_bytes;
+    size_t *offsets; /* [n_ids + 1], owned; of a completion with echo, else NULL: the characters of
+                        the text ahead of each id, and all of them */
 } ln_prompt;
 
 typedef struct ln_generation_request {
@@ -78,7 +80,8 @@ typedef struct ln_generation_request {
     void (*free_extra)(void *); /* freed with the request; NULL: there is none */
 } ln_generation_request;
 
-/* Drops the tokens of a prompt that the request does not want, at its beginning or its end. */
+/* Drops the tokens of a prompt that the request does not want, at its beginning or its end, and,
+ * where it has their offsets, their text. */
 void ln_prompt_truncate(ln_prompt *prompt, const ln_generation_request *request, size_t ctx_tokens);
 
 void ln_generation_request_free(ln_generation_request *request);

@@ -1,11 +1,11 @@
-#include "server/generation/completion_request.h"
+#include "server/completions/completion_request.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "server/completions/completion_echo.h"
+#include "server/completions/fill_in_middle.h"
 #include "server/generation/common_fields.h"
-#include "server/generation/fill_in_middle.h"
 #include "server/generation/token_ids.h"
 #include "server/generation/token_rules.h"
 
@@ -41,29 +41,6 @@ static size_t count_prompts(const json_t *value) {
     return json_is_array(value) && !is_list_of_ids(value) ? json_array_size(value) : 1;
 }
 
-static bool keep_text(const json_t *value, const linnet_model *model, ln_prompt *prompt,
-                      ln_api_error *error) {
-    linnet_error err = {0};
-    if (json_is_string(value)) {
-        prompt->text_bytes = json_string_length(value);
-        prompt->text = malloc(prompt->text_bytes + 1);
-        if (prompt->text == NULL)
-            return ln_api_fail(error, 503, NULL, "out of memory");
-        memcpy(prompt->text, json_string_value(value), prompt->text_bytes + 1);
-        return true;
-    }
-    if (linnet_model_decode(model, prompt->ids, prompt->n_ids, false, &prompt->text,
-                            &prompt->text_bytes, &err) != LINNET_OK)
-        return ln_api_fail_with(error, &err, "prompt");
-    return true;
-}
-
-/* With a suffix, the text between the prompt and it is wanted. */
-static bool surround(ln_prompt *prompt, const char *suffix, const linnet_model *model,
-                     const linnet_model_info *info, ln_api_error *error) {
-    return suffix == NULL || ln_fill_in_middle(prompt, suffix, model, info, error);
-}
-
 static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool adds_special,
                         const char *suffix, const linnet_model *model,
                         const linnet_model_info *info, size_t ctx_tokens,
@@ -72,12 +49,19 @@ static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool 
     ln_prompt *prompt = &request->prompts[index];
     if (is_listed)
         snprintf(param, sizeof param, "prompt[%zu]", index);
+    bool is_text = json_is_string(value);
     bool read =
-        json_is_string(value) ? encode(value, param, model, adds_special, prompt, error)
+        is_text ? encode(value, param, model, adds_special, prompt, error)
         : json_is_array(value)
             ? ln_api_read_ids(value, info, param, &prompt->ids, &prompt->n_ids, error)
             : ln_api_fail(error, 400, param, "%s is not a string or a list of token ids", param);
-    if (!read || !surround(prompt, suffix, model, info, error))
+    ln_shown_ids shown = {0, prompt->n_ids};
+    if (!read ||
+        (request->echoes && is_text &&
+         !ln_completion_echo_find(model, value, prompt, &shown, error)) ||
+        (suffix != NULL && !ln_fill_in_middle(prompt, suffix, model, info, &shown, error)) ||
+        (request->echoes &&
+         !ln_completion_echo_keep(model, is_text ? value : NULL, shown, request, prompt, error)))
         return false;
     ln_prompt_truncate(prompt, request, ctx_tokens);
     if (prompt->n_ids == 0)
@@ -88,7 +72,7 @@ static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool 
         error->code = "context_length_exceeded";
         return false;
     }
-    return !request->echoes || keep_text(value, model, prompt, error);
+    return true;
 }
 
 static bool read_prompts(const ln_fields *fields, const linnet_model *model,

@@ -1,6 +1,6 @@
 /* OpenAI's completions, read from their fields: prompts that are text or token ids. */
-#ifndef LN_SERVER_GENERATION_COMPLETION_REQUEST_H
-#define LN_SERVER_GENERATION_COMPLETION_REQUEST_H
+#ifndef LN_SERVER_COMPLETIONS_COMPLETION_REQUEST_H
+#define LN_SERVER_COMPLETIONS_COMPLETION_REQUEST_H
 
 #include "server/generation/generate.h"
 

@@ -1,4 +1,4 @@
-#include "server/generation/fill_in_middle.h"
+#include "server/completions/fill_in_middle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void put(id_list *list, int32_t mark, const int32_t *ids, size_t n_ids) {
 }
 
 bool ln_fill_in_middle(ln_prompt *prompt, const char *suffix, const linnet_model *model,
-                       const linnet_model_info *info, ln_api_error *error) {
+                       const linnet_model_info *info, ln_shown_ids *shown, ln_api_error *error) {
     linnet_error err = {0};
     int32_t *after = NULL;
     size_t n_after = 0, n_begin = 0;
@@ -80,6 +80,9 @@ bool ln_fill_in_middle(ln_prompt *prompt, const char *suffix, const linnet_model
     if (tokens->middle == NULL)
         put(&list, suffix_id, after, n_after);
     put(&list, prefix_id, prompt->ids + n_begin, prompt->n_ids - n_begin);
+    size_t n_ahead = list.n_ids - prompt->n_ids; /* of the marks and the suffix */
+    shown->begin = (shown->begin > n_begin ? shown->begin : n_begin) + n_ahead;
+    shown->end += n_ahead;
     if (tokens->middle != NULL) {
         put(&list, suffix_id, after, n_after);
         put(&list, find(model->tokenizer, tokens->middle), NULL, 0);

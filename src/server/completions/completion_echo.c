@@ -1,0 +1,127 @@
+#include "server/completions/completion_echo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+
+bool ln_completion_echo_find(const linnet_model *model, const json_t *text, const ln_prompt *prompt,
+                             ln_shown_ids *shown, ln_api_error *error) {
+    linnet_error err = {0};
+    int32_t *ids = NULL;
+    size_t n_ids = 0, begin = 0;
+    if (linnet_model_encode(model, json_string_value(text), json_string_length(text), false, true,
+                            &ids, &n_ids, &err) != LINNET_OK)
+        return ln_api_fail_with(error, &err, "prompt");
+    while (begin + n_ids <= prompt->n_ids && n_ids > 0 &&
+           memcmp(prompt->ids + begin, ids, n_ids * sizeof *ids) != 0)
+        begin++;
+    linnet_free(ids);
+    *shown = begin + n_ids <= prompt->n_ids ? (ln_shown_ids){begin, begin + n_ids}
+                                            : (ln_shown_ids){0, prompt->n_ids};
+    return true;
+}
+
+/* ---- a token's place in the client's text ----------------------------------------------- */
+
+/* How far the tokens have come. */
+typedef struct text_place {
+    const char *text, *end;
+    size_t n_chars; /* ahead of `text`, those that are whole */
+} text_place;
+
+static bool is_inside(const char *text, const char *end) { /* of a character */
+    return text < end && ((unsigned char)*text & 0xc0) == 0x80;
+}
+
+static void skip_byte(text_place *place) {
+    place->text++;
+    place->n_chars += !is_inside(place->text, place->end);
+}
+
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Goes on by what tokens are decoded to. That has spaces which the client's text lacks, lacks some
+ * that it has, and may have other characters in their place, as a tokenizer normalises texts. */
+static void follow(text_place *place, const char *piece, size_t n_bytes) {
+    const char *piece_end = piece + n_bytes;
+    while (piece < piece_end && place->text < place->end) {
+        if (*piece == *place->text) {
+            skip_byte(place);
+            piece++;
+        } else if (is_space(*piece)) {
+            piece++;
+        } else if (is_space(*place->text)) {
+            skip_byte(place);
+        } else {
+            do
+                skip_byte(place);
+            while (is_inside(place->text, place->end));
+            do
+                piece++;
+            while (is_inside(piece, piece_end));
+        }
+    }
+}
+
+/* ---- texts and offsets ------------------------------------------------------------------ */
+
+/* The text of the ids one after the other, as the output that goes on with them is decoded. */
+static bool decode(const ln_tokenizer *tokenizer, const ln_generation_request *request,
+                   ln_shown_ids shown, const ln_prompt *prompt, ln_strbuf *text) {
+    enum { MAX_HELD = 16 };
+    ln_detokenizer decoder;
+    size_t most = ln_tokenizer_max_piece_bytes(tokenizer);
+    ln_detokenizer_init(&decoder, tokenizer, request->options.keep_special);
+    for (size_t i = shown.begin; i < shown.end && ln_strbuf_reserve(text, most); i++)
+        text->len += ln_detokenizer_push(&decoder, prompt->ids[i], text->data + text->len, most);
+    bool goes_on = request->options.continues_prompt && !request->drops_output;
+    if (!goes_on && ln_strbuf_reserve(text, MAX_HELD))
+        text->len += ln_detokenizer_flush(&decoder, text->data + text->len, MAX_HELD);
+    return ln_strbuf_puts(text, "");
+}
+
+/* Sets where each id begins in the prompt's text. */
+static bool locate(const ln_tokenizer *tokenizer, bool keeps_special, ln_shown_ids shown,
+                   ln_prompt *prompt) {
+    text_place place = {.text = prompt->text, .end = prompt->text + prompt->text_bytes};
+    ln_detokenizer decoder;
+    ln_strbuf piece;
+    size_t most = ln_tokenizer_max_piece_bytes(tokenizer);
+    prompt->offsets = malloc((prompt->n_ids + 1) * sizeof *prompt->offsets);
+    ln_strbuf_init(&piece);
+    bool done = prompt->offsets != NULL && ln_strbuf_reserve(&piece, most);
+    ln_detokenizer_init(&decoder, tokenizer, keeps_special);
+    for (size_t i = 0; done && i < prompt->n_ids; i++) {
+        prompt->offsets[i] = place.n_chars;
+        if (i >= shown.begin && i < shown.end)
+            follow(&place, piece.data,
+                   ln_detokenizer_push(&decoder, prompt->ids[i], piece.data, most));
+    }
+    while (done && place.text < place.end)
+        skip_byte(&place);
+    if (done)
+        prompt->offsets[prompt->n_ids] = place.n_chars;
+    ln_strbuf_free(&piece);
+    return done;
+}
+
+bool ln_completion_echo_keep(const linnet_model *model, const json_t *text, ln_shown_ids shown,
+                             const ln_generation_request *request, ln_prompt *prompt,
+                             ln_api_error *error) {
+    const ln_tokenizer *tokenizer = model->tokenizer;
+    ln_strbuf kept;
+    if (tokenizer == NULL)
+        return ln_api_fail(error, 400, "echo", "echo: the model has no tokenizer");
+    ln_strbuf_init(&kept);
+    bool done = text != NULL
+                    ? ln_strbuf_append(&kept, json_string_value(text), json_string_length(text))
+                    : decode(tokenizer, request, shown, prompt, &kept);
+    prompt->text_bytes = kept.len;
+    prompt->text = ln_strbuf_take(&kept);
+    return (done && prompt->text != NULL &&
+            locate(tokenizer, text != NULL || request->options.keep_special, shown, prompt)) ||
+           ln_api_fail(error, 503, NULL, "out of memory");
+}

@@ -264,9 +264,40 @@ static void takes_malformed_calls_as_text(void **state) {
     expect_whole(SAYS_CALL("f", "{\"input\": \"y\"}"), "f", false, "|fy");
     expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"input\": \"a\\n\\u00e", "f", true,
                  "|fa\n");
-    expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"inp", "f", true, "|f{\"inp");
     expect_whole(SAYS_CALL("f", "{\"output\": \"y\"}"), "f", false,
                  SAYS_CALL("f", "{\"output\": \"y\"}"));
+}
+
+/* The input of a custom call is shown as far as it came, wherever the arguments are cut. */
+static void shows_cut_inputs(void **state) {
+    (void)state;
+    static const char arguments[] =
+        " {\"input\" : \"a\\\"\\u00e9\\ud83d\\ude42b\\\\\"  \n          }";
+    static const struct {
+        size_t n_bytes; /* from here on */
+        const char *input;
+    } shown[] = {{0, ""},
+                 {14, "a"},
+                 {16, "a\""},
+                 {22, "a\"\xc3\xa9"},
+                 {34, "a\"\xc3\xa9\xf0\x9f\x99\x82"},
+                 {35, "a\"\xc3\xa9\xf0\x9f\x99\x82"
+                      "b"},
+                 {37, "a\"\xc3\xa9\xf0\x9f\x99\x82"
+                      "b\\"}};
+    enum { N_SHOWN = sizeof shown / sizeof *shown };
+    for (size_t n = 2; n < sizeof arguments; n++) {
+        char text[128], expected[32];
+        size_t i = N_SHOWN - 1;
+        while (shown[i].n_bytes > n)
+            i--;
+        snprintf(text, sizeof text, "<tool_call>{\"name\": \"f\", \"arguments\":%.*s", (int)n,
+                 arguments);
+        snprintf(expected, sizeof expected, "|f%s", shown[i].input);
+        expect_whole(text, "f", true, expected);
+    }
+    expect_whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"inputs\": \"a", "f", true,
+                 "|f{\"inputs\": \"a");
 }
 
 /* Where a grammar demands calls, what was cut ahead of a name is neither text nor a call. */
@@ -390,6 +421,7 @@ static void ollama_sends_whole_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
                                        cmocka_unit_test(takes_malformed_calls_as_text),
+                                       cmocka_unit_test(shows_cut_inputs),
                                        cmocka_unit_test(drops_marks_of_cut_calls),
                                        cmocka_unit_test(knows_whole_objects),
                                        cmocka_unit_test(numbers_calls_as_the_model),

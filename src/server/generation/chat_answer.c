@@ -8,19 +8,48 @@
 #include "base/json/load.h"
 #include "base/siphash.h"
 
-/* {"input": TEXT} of which the end was cut, with what there is of the text; NULL: it is no such. */
-static json_t *complete(const ln_strbuf *raw) {
+static size_t skip_spaces(const ln_strbuf *raw, size_t at) {
+    while (at < raw->len && strchr(" \t\r\n", raw->data[at]) != NULL && raw->data[at] != '\0')
+        at++;
+    return at;
+}
+
+/* Where the text of {"input": TEXT} begins, or the end of `raw` where that is cut ahead of it;
+ * SIZE_MAX: it is no such object. */
+static size_t find_input(const ln_strbuf *raw) {
+    static const char *const marks[] = {"{", "\"input\"", ":", "\""};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        size_t n_bytes = strlen(marks[i]);
+        at = skip_spaces(raw, at);
+        size_t n_left = raw->len - at;
+        if (strncmp(raw->data + at, marks[i], n_left < n_bytes ? n_left : n_bytes) != 0)
+            return SIZE_MAX;
+        at += n_left < n_bytes ? n_left : n_bytes;
+    }
+    return at;
+}
+
+/* What there is of the text of {"input": TEXT}, which is cut somewhere; NULL: it is no such. */
+static json_t *find_cut_input(const ln_strbuf *raw) {
     enum { MAX_PART = 12 }; /* of a character, or two escapes of one */
-    json_t *arguments = NULL;
-    ln_strbuf text;
-    for (size_t cut = 0; cut <= MAX_PART && cut < raw->len && arguments == NULL; cut++) {
+    size_t begin = find_input(raw), end = begin;
+    if (begin == SIZE_MAX || begin == raw->len)
+        return begin == SIZE_MAX ? NULL : json_string("");
+    while (end < raw->len && raw->data[end] != '"')
+        end += raw->data[end] == '\\' ? 2 : 1;
+    end = end < raw->len ? end : raw->len;
+    json_t *input = NULL;
+    for (size_t cut = 0; cut <= MAX_PART && begin + cut <= end && input == NULL; cut++) {
+        ln_strbuf text;
         ln_strbuf_init(&text);
-        ln_strbuf_append(&text, raw->data, raw->len - cut);
-        if (ln_strbuf_puts(&text, "\"}"))
-            arguments = ln_json_load_bytes(text.data, text.len, JSON_ALLOW_NUL, NULL);
+        ln_strbuf_putc(&text, '"');
+        ln_strbuf_append(&text, raw->data + begin, end - begin - cut);
+        if (ln_strbuf_putc(&text, '"'))
+            input = ln_json_load_bytes(text.data, text.len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
         ln_strbuf_free(&text);
     }
-    return arguments;
+    return input;
 }
 
 /* The arguments of a custom call are {"input": TEXT}; others stay as they are. */
@@ -29,15 +58,16 @@ static void close_custom(ln_chat_answer *answer) {
     if (last == NULL || last->raw.len == 0)
         return;
     json_t *arguments = ln_json_load_bytes(last->raw.data, last->raw.len, JSON_ALLOW_NUL, NULL);
-    last->is_malformed = !json_is_string(json_object_get(arguments, "input"));
+    json_t *input = json_incref(json_object_get(arguments, "input"));
+    last->is_malformed = !json_is_string(input);
     if (arguments == NULL)
-        arguments = complete(&last->raw);
-    const json_t *input = json_object_get(arguments, "input");
+        input = find_cut_input(&last->raw);
     if (json_is_string(input))
         answer->failed |=
             !ln_strbuf_append(&last->text, json_string_value(input), json_string_length(input));
     else
         answer->failed |= !ln_strbuf_append(&last->text, last->raw.data, last->raw.len);
+    json_decref(input);
     json_decref(arguments);
     ln_strbuf_clear(&last->raw);
 }

@@ -437,6 +437,60 @@ static void sees_what_comes(void **state) {
     server_stop(&server);
 }
 
+/* A model whose file is removed is offered no more: neither one that is loaded, which leaves, nor
+ * one that is not. Back again, it is. */
+static void misses_what_goes(void **state) {
+    (void)state;
+    char inner[64], first[96], second[96], third[96];
+    const char *asked = "{\"model\":\"%s\",\"prompt\":\"a\",\"max_tokens\":1}";
+    snprintf(inner, sizeof inner, "%s/gone", folder);
+    snprintf(first, sizeof first, "%s/first.gguf", inner);
+    snprintf(second, sizeof second, "%s/second", inner);
+    snprintf(third, sizeof third, "%s/third.gguf", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", file_of("q4"), first, NULL});
+    run((const char *const[]){"/bin/cp", "-r", "tests/golden/models/llama", second, NULL});
+    run((const char *const[]){"/bin/cp", file_of("q5"), third, NULL});
+    test_server server = SERVER("--threads=1", "--ctx=64", "--models", inner);
+    char body[128];
+    snprintf(body, sizeof body, asked, "first");
+    expect_status(post(&server, "/v1/completions", body), 200);
+    assert_int_equal(remove(first), 0);
+    run((const char *const[]){"/bin/rm", "-r", second, NULL});
+    sleep_ms(1050); /* the folder is read once in a second */
+    http_response heard = get(&server, "/v1/models");
+    assert_null(strstr(heard.body, "\"id\":\"first\""));
+    assert_null(strstr(heard.body, "\"id\":\"second\""));
+    assert_non_null(strstr(heard.body, "\"first_id\":\"third\",\"last_id\":\"third\""));
+    response_free(&heard);
+    heard = get(&server, "/api/tags");
+    assert_null(strstr(heard.body, "second"));
+    response_free(&heard);
+    expect_status(get(&server, "/v1/models/first"), 404);
+    expect_status(post(&server, "/v1/completions", body), 404);
+    snprintf(body, sizeof body, asked, "second");
+    expect_status(post(&server, "/v1/completions", body), 404);
+    bool is_loaded = true;
+    for (int i = 0; i < 100 && is_loaded; i++) {
+        sleep_ms(20);
+        heard = get(&server, "/api/ps");
+        is_loaded = strstr(heard.body, "first") != NULL;
+        response_free(&heard);
+    }
+    assert_false(is_loaded);
+    run((const char *const[]){"/bin/cp", file_of("q5"), first, NULL});
+    sleep_ms(1050);
+    snprintf(body, sizeof body, asked, "first");
+    expect_status(post(&server, "/v1/completions", body), 200);
+    assert_int_equal(remove(first), 0);
+    assert_int_equal(remove(third), 0);
+    sleep_ms(1050);
+    heard = get(&server, "/v1/models");
+    assert_non_null(strstr(heard.body, "\"data\":[],\"has_more\":false,\"first_id\":null"));
+    response_free(&heard);
+    server_stop(&server);
+}
+
 /* A file of names and options; the end comes while a model is loaded. */
 static void reads_list(void **state) {
     (void)state;
@@ -471,6 +525,7 @@ int main(void) {
         cmocka_unit_test(refuses_lists),
         cmocka_unit_test(names_apart),
         cmocka_unit_test(sees_what_comes),
+        cmocka_unit_test(misses_what_goes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,7 @@
 #include "cli/serve/catalog.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -63,6 +64,13 @@ static void measure(const char *path, size_t *n_bytes, int64_t *modified_s) {
     closedir(folder);
 }
 
+static bool has_config(const char *path) {
+    char *config = ln_path_join(path, "config.json");
+    bool found = config != NULL && ln_file_exists(config);
+    free(config);
+    return found;
+}
+
 /* Takes name and path, which are malloc'd; NULL: memory was out. */
 static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli_offer **out,
                          linnet_error *err) {
@@ -83,9 +91,10 @@ static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli
                                   .user = offer,
                                   .options = catalog->engine,
                                   .keep_ms = catalog->keep_ms};
+    offer->has_config = has_config(path);
     measure(path, &offer->spec.file_bytes, &offer->spec.modified_s);
     for (size_t i = 0; i < catalog->count; i++) {
-        if (strcmp(catalog->offers[i]->name, name) != 0)
+        if (catalog->offers[i]->is_gone || strcmp(catalog->offers[i]->name, name) != 0)
             continue;
         ln_status status = ln_fail(err, LINNET_ERR_ARGUMENT, "two models have the name %s: %s, %s",
                                    name, catalog->offers[i]->path, path);
@@ -133,13 +142,6 @@ linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *mode
 
 /* ---- a folder --------------------------------------------------------------------------- */
 
-static bool has_config(const char *path) {
-    char *config = ln_path_join(path, "config.json");
-    bool found = config != NULL && ln_file_exists(config);
-    free(config);
-    return found;
-}
-
 /* Whether the entry is a model: a GGUF file, of several parts the first, or a folder. */
 static bool is_model(const char *path, const char *name) {
     size_t n = strlen(name);
@@ -156,14 +158,14 @@ static bool is_model(const char *path, const char *name) {
 static bool has_name(const ln_cli_catalog *catalog, const char *name) {
     bool found = false;
     for (size_t i = 0; i < catalog->count; i++)
-        found |= strcmp(catalog->offers[i]->name, name) == 0;
+        found |= !catalog->offers[i]->is_gone && strcmp(catalog->offers[i]->name, name) == 0;
     return found;
 }
 
 static bool has_path(const ln_cli_catalog *catalog, const char *path) {
     bool found = false;
     for (size_t i = 0; i < catalog->count; i++)
-        found |= strcmp(catalog->offers[i]->path, path) == 0;
+        found |= !catalog->offers[i]->is_gone && strcmp(catalog->offers[i]->path, path) == 0;
     return found;
 }
 
@@ -346,6 +348,29 @@ linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *er
         LN_TRY(find_cache(catalog, err));
     LN_TRY(ln_hub_cache_list(catalog->cache, see, &search, err));
     return search.status;
+}
+
+/* ---- what is gone ------------------------------------------------------------------------ */
+
+/* What cannot be looked at for other reasons is there. */
+static bool is_missing(const ln_cli_offer *offer) {
+    struct stat info;
+    if (stat(offer->path, &info) != 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    return offer->has_config && !has_config(offer->path);
+}
+
+void ln_cli_catalog_check(ln_cli_catalog *catalog) {
+    for (size_t i = 0; i < catalog->count; i++) {
+        ln_cli_offer *offer = catalog->offers[i];
+        bool was_gone = offer->is_gone;
+        offer->is_gone = is_missing(offer) || (was_gone && has_name(catalog, offer->name));
+        if (!was_gone || offer->is_gone)
+            continue;
+        offer->spec.file_bytes = 0;
+        offer->spec.modified_s = 0;
+        measure(offer->path, &offer->spec.file_bytes, &offer->spec.modified_s);
+    }
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@ typedef struct ln_cli_offer {
     char *name, *path, *template; /* owned; template, the source of a chat template: NULL: none */
     char **arguments;             /* [n_arguments], owned: options of the engine point into them */
     size_t n_arguments;
+    bool has_config; /* it is a folder with one */
+    bool is_gone;    /* its files are no longer there */
     ln_model_spec spec;
 } ln_cli_offer;
 
@@ -31,6 +33,10 @@ linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *mode
 linnet_status ln_cli_catalog_add_path(ln_cli_catalog *catalog, const char *path, linnet_error *err);
 /* What the hub's cache has. */
 linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *err);
+
+/* Notes which models are gone, and which of these are back. One that has lost its name to another
+ * stays gone. */
+void ln_cli_catalog_check(ln_cli_catalog *catalog);
 
 void ln_cli_catalog_free(ln_cli_catalog *catalog);
 

@@ -31,6 +31,7 @@ static size_t look(void *user) {
     const ln_cli_many_source *source = user;
     const ln_cli_many *many = source->many;
     linnet_error err = {0}; /* what cannot be read now is there the next time, or it is not */
+    ln_cli_catalog_check(source->catalog);
     if (source->catalog->cache != NULL)
         ln_cli_catalog_add_cache(source->catalog, &err);
     for (size_t i = 0; i < many->n_lists; i++)
@@ -44,8 +45,13 @@ static const ln_model_spec *get(void *user, size_t i) {
     return &source->catalog->offers[i]->spec;
 }
 
+static bool is_gone(void *user, size_t i) {
+    const ln_cli_many_source *source = user;
+    return source->catalog->offers[i]->is_gone;
+}
+
 ln_model_source ln_cli_many_offer(ln_cli_many_source *source) {
-    return (ln_model_source){source, look, get};
+    return (ln_model_source){source, look, get, is_gone};
 }
 
 /* What this process can still take without swapping, but a tenth; 0: nobody says. */

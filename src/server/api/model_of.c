@@ -11,7 +11,8 @@ const ln_served_model *ln_model_of(const ln_context *context, ln_exchange *excha
     if (ln_query_get(exchange->query, "model", part, sizeof part)) {
         entry = NULL;
         for (size_t i = 0; i < registry->n_entries; i++)
-            if (ln_query_is(part, registry->entries[i].served.name))
+            if (!registry->entries[i].is_gone &&
+                ln_query_is(part, registry->entries[i].served.name))
                 entry = &registry->entries[i];
         if (entry == NULL)
             ln_api_fail(&error, 404, "model", "there is no model '%.128s'", part);

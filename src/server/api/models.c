@@ -70,20 +70,25 @@ static void put_models(ln_strbuf *out, const ln_registry *registry, const ln_mod
 void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     const ln_registry *registry = &context->registry;
+    const char *first = NULL;
     char last[256];
     ln_registry_look(&context->registry);
     ln_health_look(&context->health);
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < registry->n_entries; i++) {
-        if (i > 0)
+        if (registry->entries[i].is_gone)
+            continue;
+        if (first != NULL)
             ln_strbuf_putc(out, ',');
+        else
+            first = registry->entries[i].served.name;
         put_models(out, registry, &registry->entries[i], last, sizeof last);
     }
     ln_strbuf_puts(out, "],\"has_more\":false,\"first_id\":");
-    ln_json_put_text(out, registry->entries[0].served.name);
+    ln_json_put_text(out, first);
     ln_strbuf_puts(out, ",\"last_id\":");
-    ln_json_put_text(out, last);
+    ln_json_put_text(out, first != NULL ? last : NULL);
     ln_strbuf_putc(out, '}');
     ln_reply_json(exchange, out);
 }
@@ -93,12 +98,12 @@ static const ln_model_entry *find(const ln_registry *registry, const char *part,
                                   linnet_adapter *adapter, bool *is_adapter) {
     *is_adapter = false;
     for (size_t i = 0; i < registry->n_entries; i++)
-        if (ln_query_is(part, registry->entries[i].served.name))
+        if (!registry->entries[i].is_gone && ln_query_is(part, registry->entries[i].served.name))
             return &registry->entries[i];
     *is_adapter = true;
     for (size_t i = 0; i < registry->n_entries; i++) {
         const ln_model_entry *entry = &registry->entries[i];
-        for (size_t j = 0; entry->state == LN_MODEL_LOADED &&
+        for (size_t j = 0; entry->state == LN_MODEL_LOADED && !entry->is_gone &&
                            linnet_engine_get_adapter(entry->served.engine, j, adapter);
              j++)
             if (ln_query_is(part, adapter->name))

@@ -65,13 +65,16 @@ static void put_model(const ln_model_entry *entry, ln_strbuf *out) {
 void ln_endpoint_ollama_tags(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     const ln_registry *registry = &context->registry;
+    const char *comma = "";
     ln_registry_look(&context->registry);
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"models\":[");
     for (size_t i = 0; i < registry->n_entries; i++) {
         const ln_model_entry *entry = &registry->entries[i];
-        if (i > 0)
-            ln_strbuf_putc(out, ',');
+        if (entry->is_gone)
+            continue;
+        ln_strbuf_puts(out, comma);
+        comma = ",";
         put_model(entry, out);
         ln_strbuf_puts(out, ",\"modified_at\":");
         ln_ollama_put_time(

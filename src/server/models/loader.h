@@ -33,6 +33,8 @@ typedef struct ln_model_source {
     size_t (*look)(void *user);
     /* It lives as long as the server. */
     const ln_model_spec *(*get)(void *user, size_t i);
+    /* Whether the model was gone at the last look; NULL: none ever is. */
+    bool (*is_gone)(void *user, size_t i);
 } ln_model_source;
 
 /* Bytes of memory; of budgets 0 is any. */

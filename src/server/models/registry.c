@@ -23,6 +23,29 @@ static bool has_adapter(const ln_model_entry *entry, const char *name) {
            ln_served_model_adapter(&entry->served, name, &adapter);
 }
 
+static void look_soon(ln_registry *registry) {
+    if (registry->look_event != NULL)
+        event_active(registry->look_event, EV_TIMEOUT, 0);
+}
+
+/* Notes which models are gone, or are back, perhaps as other files. */
+static void note_gone(ln_registry *registry) {
+    const ln_model_source *source = &registry->source;
+    for (size_t i = 0; source->is_gone != NULL && i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        bool is_gone = source->is_gone(source->user, i);
+        if (is_gone == entry->is_gone)
+            continue;
+        entry->is_gone = is_gone;
+        if (!is_gone && entry->state == LN_MODEL_CLOSED) {
+            entry->spec = *source->get(source->user, i);
+            entry->failure[0] = '\0';
+            entry->has_plan = false;
+        }
+        look_soon(registry); /* what is gone leaves */
+    }
+}
+
 void ln_registry_look(ln_registry *registry) {
     uint64_t begin_ms = now_ms();
     if (registry->is_fixed || begin_ms < registry->look_ms)
@@ -37,23 +60,40 @@ void ln_registry_look(ln_registry *registry) {
         entry->served.name = entry->spec.name;
         entry->keep_ms = entry->spec.keep_ms;
     }
+    note_gone(registry);
 }
 
 static ln_model_entry *find(const ln_registry *registry, const char *name) {
-    for (size_t i = 0; i < registry->n_entries; i++)
-        if (strcmp(registry->entries[i].served.name, name) == 0)
-            return &registry->entries[i];
-    for (size_t i = 0; i < registry->n_entries; i++)
-        if (has_adapter(&registry->entries[i], name))
-            return &registry->entries[i];
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        if (!entry->is_gone && strcmp(entry->served.name, name) == 0)
+            return entry;
+    }
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        ln_model_entry *entry = &registry->entries[i];
+        if (!entry->is_gone && has_adapter(entry, name))
+            return entry;
+    }
     return NULL;
+}
+
+static ln_model_entry *find_only(const ln_registry *registry) {
+    ln_model_entry *only = NULL;
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        if (registry->entries[i].is_gone)
+            continue;
+        if (only != NULL)
+            return NULL;
+        only = &registry->entries[i];
+    }
+    return only;
 }
 
 ln_model_entry *ln_registry_find(ln_registry *registry, const char *name) {
     if (name == NULL)
-        return registry->n_entries == 1 ? &registry->entries[0] : NULL;
+        return find_only(registry);
     ln_model_entry *found = find(registry, name);
-    if (found != NULL)
+    if (found != NULL && found->state != LN_MODEL_CLOSED)
         return found;
     ln_registry_look(registry);
     return find(registry, name);
@@ -63,7 +103,8 @@ ln_model_entry *ln_registry_latest(const ln_registry *registry) {
     ln_model_entry *latest = NULL;
     for (size_t i = 0; i < registry->n_entries; i++) {
         ln_model_entry *entry = &registry->entries[i];
-        if (entry->state == LN_MODEL_LOADED && (latest == NULL || entry->used_ms > latest->used_ms))
+        if (entry->state == LN_MODEL_LOADED && !entry->is_gone &&
+            (latest == NULL || entry->used_ms > latest->used_ms))
             latest = entry;
     }
     return latest;
@@ -180,11 +221,6 @@ static void grant_ready(ln_model_entry *entry) {
 }
 
 /* The state may have changed: has it looked at soon, not within the caller. */
-static void look_soon(ln_registry *registry) {
-    if (registry->look_event != NULL)
-        event_active(registry->look_event, EV_TIMEOUT, 0);
-}
-
 void ln_lease_take(ln_registry *registry, ln_model_entry *entry, ln_lease *lease) {
     lease->entry = entry;
     lease->is_granted = false;
@@ -472,11 +508,11 @@ static void expire(ln_registry *registry) {
     int64_t next_ms = -1;
     for (size_t i = 0; i < registry->n_entries; i++) {
         ln_model_entry *entry = &registry->entries[i];
-        bool is_open = entry->state == LN_MODEL_OPEN && !entry->is_asleep;
+        bool is_open = entry->state == LN_MODEL_OPEN && (!entry->is_asleep || entry->is_gone);
         bool is_there = entry->state == LN_MODEL_LOADED || is_open;
         if (!is_there || entry->n_users > 0 || entry->first != NULL || entry->health.hangs)
             continue;
-        int64_t rest_ms = ln_model_rest_ms(entry);
+        int64_t rest_ms = entry->is_gone ? 0 : ln_model_rest_ms(entry);
         if (rest_ms == 0)
             entry->leave = entry->leave == LN_LEAVE_NONE ? LN_LEAVE_CLOSE : entry->leave;
         else if (rest_ms > 0 && (next_ms < 0 || rest_ms < next_ms))

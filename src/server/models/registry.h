@@ -57,8 +57,9 @@ struct ln_model_entry {
     ln_memory_need need;    /* of the loaded model; known once it has been open */
     size_t open_bytes;      /* of host memory while it is open and has no engine */
     bool has_plan;
-    bool is_asleep;  /* OPEN, with its files kept in memory */
-    size_t n_users;  /* granted leases */
+    bool is_asleep; /* OPEN, with its files kept in memory */
+    bool is_gone;   /* from its source: it is offered no more, and leaves behind its last request */
+    size_t n_users; /* granted leases */
     ln_lease *first; /* waiting ones */
     ln_lease *last;
     uint64_t used_ms; /* when the last lease ended */
@@ -91,7 +92,8 @@ ln_status ln_registry_init_fixed(ln_registry *registry, const linnet_model *mode
 ln_status ln_registry_init(ln_registry *registry, const ln_model_source *source,
                            const ln_memory_need *budget, struct event_base *base, ln_log *log,
                            int64_t created_s, ln_error *err);
-/* Takes what the source has now, unless it was asked within the last second. */
+/* Takes what the source has now, and drops what it has no more, unless it was asked within the last
+ * second. */
 void ln_registry_look(ln_registry *registry);
 /* Refuses what waits, from now on; what is granted stays so. */
 void ln_registry_end(ln_registry *registry);
@@ -99,7 +101,7 @@ void ln_registry_end(ln_registry *registry);
 void ln_registry_stop(ln_registry *registry);
 
 /* The model of this name, or the one that has an adapter of this name; NULL: there is none, nor has
- * one come. With name NULL the only model, if it is the only one. */
+ * one come. None that is gone is found. With name NULL the only model, if it is the only one. */
 ln_model_entry *ln_registry_find(ln_registry *registry, const char *name);
 /* The loaded model that was used last, or NULL. */
 ln_model_entry *ln_registry_latest(const ln_registry *registry);

@@ -9,7 +9,12 @@
 #include "test.h"
 
 #define HEAD(status) "{\"id\":\"a\",\"status\":\"" status "\",\"background\":"
-#define SAID         ",\"text\":\"say \\\"status\\\":\\\"queued\\\",\\\"background\\\":true\"}"
+#define TEXT                                                                                       \
+    ",\"text\":\"say \\\"status\\\":\\\"queued\\\",\\\"background\\\":true,\\\"error\\\":null\"}"
+#define SAID ",\"error\":null" TEXT
+#define WHY                                                                                        \
+    ",\"error\":{\"code\":\"server_error\",\"message\":\"the server ended while the response was " \
+    "in progress\"}" TEXT
 
 static void expect(ln_response_store *store, const char *id, const char *response) {
     char *kept = ln_response_store_get(store, id, LN_STORED_RESPONSE);
@@ -24,8 +29,9 @@ static void running_responses_have_failed(void **state) {
     (void)state;
     static const struct {
         const char *id, *before, *after;
-    } cases[] = {{"a", HEAD("queued") "true" SAID, HEAD("failed") "true" SAID},
-                 {"b", HEAD("in_progress") "true" SAID, HEAD("failed") "true" SAID},
+    } cases[] = {{"a", HEAD("queued") "true" SAID, HEAD("failed") "true" WHY},
+                 {"b", HEAD("in_progress") "true" SAID, HEAD("failed") "true" WHY},
+                 {"e", HEAD("failed") "true" SAID, HEAD("failed") "true" WHY},
                  {"c", HEAD("completed") "true" SAID, HEAD("completed") "true" SAID},
                  {"d", HEAD("incomplete") "false" SAID, HEAD("incomplete") "false" SAID}};
     const ln_response_store_limits limits = {10, 1 << 20};
@@ -72,7 +78,7 @@ static void others_keep_running(void **state) {
     }
     ln_response_store_close(one);
     assert_int_equal(ln_response_store_open(path, &limits, &other, &err), LINNET_OK);
-    expect(other, "a", HEAD("failed") "true" SAID);
+    expect(other, "a", HEAD("failed") "true" WHY);
     ln_response_store_close(other);
     unlink(path);
     strcat(path, ".lock");

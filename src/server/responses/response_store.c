@@ -44,10 +44,14 @@ static bool measure(ln_response_store *store) {
 
 /* How a response in the background has its status; in texts within it the quotation marks have
  * backslashes. */
-#define STATUS(word) "'\"status\":\"" word "\",\"background\":true'"
+#define STATUS(word) "'\"status\":\"" word "\",\"background\":true,\"error\":null'"
 #define QUEUED       STATUS("queued")
 #define RUNNING      STATUS("in_progress")
-#define FAILED       STATUS("failed")
+/* What becomes of one that runs no more; also of those that failed before they were told why. */
+#define FAILED STATUS("failed")
+#define ENDED                                                                                      \
+    "'\"status\":\"failed\",\"background\":true,\"error\":{\"code\":\"server_error\","             \
+    "\"message\":\"the server ended while the response was in progress\"}'"
 
 /* Creates what SQLite would create for all to read: it holds what people asked. A file that is
  * there stays closed, as closing it would drop the locks that another store of this process has on
@@ -80,9 +84,9 @@ static bool prepare(ln_response_store *store, bool is_first) {
         "id TEXT UNIQUE NOT NULL, bytes INTEGER NOT NULL, response TEXT NOT NULL, "
         "input TEXT NOT NULL, messages TEXT NOT NULL)";
     static const char fail_running[] =
-        "UPDATE responses SET response = replace(replace(response, " QUEUED ", " FAILED
-        "), " RUNNING ", " FAILED ") WHERE instr(response, " QUEUED
-        ") > 0 OR instr(response, " RUNNING ") > 0";
+        "UPDATE responses SET response = replace(replace(replace(response, " QUEUED ", " ENDED
+        "), " RUNNING ", " ENDED "), " FAILED ", " ENDED ") WHERE instr(response, " QUEUED
+        ") > 0 OR instr(response, " RUNNING ") > 0 OR instr(response, " FAILED ") > 0";
     bool done =
         sqlite3_exec(store->database, schema, NULL, NULL, NULL) == SQLITE_OK &&
         (!is_first || sqlite3_exec(store->database, fail_running, NULL, NULL, NULL) == SQLITE_OK);

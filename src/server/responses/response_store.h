@@ -27,9 +27,9 @@ typedef enum ln_stored_part {
     LN_STORED_MESSAGES
 } ln_stored_part;
 
-/* `path` NULL: in memory. What ran in the background has failed, unless another process has the
- * file open: then that may run it. PATH.lock says whether one has, and stays. Errors: IO, when the
- * file cannot be opened or is no store; NOMEM. */
+/* `path` NULL: in memory. What ran in the background has failed, with an error that says so, unless
+ * another process has the file open: then that may run it. PATH.lock says whether one has, and
+ * stays. Errors: IO, when the file cannot be opened or is no store; NOMEM. */
 ln_status ln_response_store_open(const char *path, const ln_response_store_limits *limits,
                                  ln_response_store **store, ln_error *err);
 void ln_response_store_close(ln_response_store *store); /* NULL is fine */

@@ -293,6 +293,82 @@ static void stores(void **state) {
     json_decref(response);
 }
 
+/* A list of input items is cut as OpenAI's API cuts it, and says what is wrong with a cut. */
+static void lists_input_items(void **state) {
+    (void)state;
+    static const struct {
+        const char *query, *first, *last;
+        int n_items;
+        bool has_more;
+    } pages[] = {{"", "item_3", "item_0", 4, false},
+                 {"?order=desc&limit=2", "item_3", "item_2", 2, true},
+                 {"?limit=2&after=item_2", "mine", "item_0", 2, false},
+                 {"?order=asc&limit=3", "item_0", "item_2", 3, true},
+                 {"?after=mine&order=asc&limit=100", "item_2", "item_3", 2, false},
+                 {"?after=item_0", NULL, NULL, 0, false}};
+    static const char *const wrong[][2] = {{"?limit=0", "limit"},
+                                           {"?limit=101", "limit"},
+                                           {"?limit=-1", "limit"},
+                                           {"?limit=2x", "limit"},
+                                           {"?limit=99999999999999999999", "limit"},
+                                           {"?order=up", "order"},
+                                           {"?after=other", "after"}};
+    json_t *response = ask_response(
+        &shared,
+        "\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":"
+        "\"b\",\"id\":\"mine\"},{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":"
+        "\"input_text\",\"text\":\"c\"}]},{\"role\":\"user\",\"content\":\"2+3=\"}]");
+    const char *id = text_of(response, "id");
+    char rest[128];
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        snprintf(rest, sizeof rest, "/input_items%s", pages[i].query);
+        json_t *list = read_body(ask_stored(&shared, "GET", id, rest));
+        const char *first = text_of(list, "first_id"), *last = text_of(list, "last_id");
+        assert_int_equal(json_array_size(json_object_get(list, "data")), pages[i].n_items);
+        assert_int_equal(json_is_true(json_object_get(list, "has_more")), pages[i].has_more);
+        assert_string_equal(first ? first : "", pages[i].first ? pages[i].first : "");
+        assert_string_equal(last ? last : "", pages[i].last ? pages[i].last : "");
+        json_decref(list);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(rest, sizeof rest, "/input_items%s", wrong[i][0]);
+        expect_error(ask_stored(&shared, "GET", id, rest), 400, wrong[i][1]);
+    }
+    /* messages in short form have all that theirs is */
+    json_t *list = read_body(ask_stored(&shared, "GET", id, "/input_items?order=asc&limit=2"));
+    static const char *const types[] = {"input_text", "output_text"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *item = json_array_get(json_object_get(list, "data"), i);
+        const json_t *part = json_array_get(json_object_get(item, "content"), 0);
+        assert_string_equal(text_of(item, "type"), "message");
+        assert_string_equal(text_of(part, "type"), types[i]);
+    }
+    json_decref(list);
+    json_decref(response);
+}
+
+/* What clients forbid and prefer counts as in chats. */
+static void biases_tokens(void **state) {
+    (void)state;
+    json_t *plain = ask_response(&shared, "\"input\":\"2+3=\"");
+    json_t *biased = ask_response(&shared, "\"input\":\"2+3=\",\"max_output_"
+                                           "tokens\":2,\"logit_bias\":{\"1245\":100}");
+    http_response chatted =
+        post(&shared, "/v1/chat/completions",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"2+3=\"}],\"temperature\":0,"
+             "\"max_tokens\":2,\"logit_bias\":{\"1245\":100}}");
+    assert_string_not_equal(output_of(plain), output_of(biased));
+    assert_string_equal(output_of(biased), response_field(&chatted, "content"));
+    response_free(&chatted);
+    expect_error(post(&shared, PATH, "{\"input\":\"a\",\"logit_bias\":{\"x\":1}}"), 400,
+                 "logit_bias");
+    expect_error(post(&shared, PATH, "{\"input\":\"a\",\"allowed_token_ids\":[-1]}"), 400,
+                 "allowed_token_ids");
+    expect_error(post(&shared, PATH, "{\"input\":\"a\",\"bad_words\":1}"), 400, "bad_words");
+    json_decref(biased);
+    json_decref(plain);
+}
+
 /* The newest stay, in a file also beyond the server's end. */
 static void keeps_the_newest(void **state) {
     (void)state;
@@ -385,6 +461,8 @@ int main(void) {
         cmocka_unit_test(holds_formats),
         cmocka_unit_test(goes_on),
         cmocka_unit_test(stores),
+        cmocka_unit_test(lists_input_items),
+        cmocka_unit_test(biases_tokens),
         cmocka_unit_test(keeps_the_newest),
         cmocka_unit_test(runs_in_the_background),
         cmocka_unit_test(counts_tokens),

@@ -1,4 +1,5 @@
 /* /v1/responses: OpenAI's Responses API, and what it stores. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,27 +176,75 @@ static size_t find_item(const json_t *items, const char *id) {
     return json_array_size(items);
 }
 
-/* A page of the items, the last one first unless order is "asc". */
-static json_t *list_items(const json_t *items, const char *query) {
-    char text[MAX_ID_BYTES];
-    size_t n_items = json_array_size(items), limit = 20, begin = 0;
-    bool ascends = ln_query_get(query, "order", text, sizeof text) && strcmp(text, "asc") == 0;
-    if (ln_query_get(query, "limit", text, sizeof text)) {
-        long given = strtol(text, NULL, 10);
-        limit = given < 1 ? 1 : given > 100 ? 100 : (size_t)given;
+typedef struct page {
+    size_t begin, limit; /* in the order that is asked for */
+    bool ascends;
+} page;
+
+static bool read_limit(const char *query, size_t *limit, ln_api_error *error) {
+    enum { MAX_LIMIT = 100 };
+    char text[32], *end = NULL;
+    if (!ln_query_get(query, "limit", text, sizeof text))
+        return true;
+    errno = 0;
+    long given = strtol(text, &end, 10);
+    if (end == text || *end != '\0')
+        return ln_api_fail(error, 400, "limit", "limit is not a whole number from 1 to %d",
+                           MAX_LIMIT);
+    if (errno == 0 && given >= 1 && given <= MAX_LIMIT) {
+        *limit = (size_t)given;
+        return true;
     }
-    if (ln_query_get(query, "after", text, sizeof text)) {
-        size_t found = find_item(items, text);
-        begin = found == n_items ? 0 : ascends ? found + 1 : n_items - found;
+    ln_api_fail(error, 400, "limit", "limit is not from 1 to %d", MAX_LIMIT);
+    error->code = given < 1 ? "integer_below_min_value" : "integer_above_max_value";
+    return false;
+}
+
+/* The last item comes first unless order is "asc". */
+static bool read_page(const json_t *items, const char *query, page *asked, ln_api_error *error) {
+    char text[4096];
+    size_t n_items = json_array_size(items);
+    *asked = (page){.limit = 20};
+    if (ln_query_get(query, "order", text, sizeof text)) {
+        asked->ascends = strcmp(text, "asc") == 0;
+        if (!asked->ascends && strcmp(text, "desc") != 0)
+            return ln_api_fail(error, 400, "order", "order is not asc or desc");
     }
+    if (!read_limit(query, &asked->limit, error))
+        return false;
+    if (!ln_query_get(query, "after", text, sizeof text))
+        return true;
+    size_t found = find_item(items, text);
+    asked->begin = asked->ascends ? found + 1 : n_items - found;
+    return found < n_items ||
+           ln_api_fail(error, 400, "after", "after: the response has no item '%.64s'", text);
+}
+
+static json_t *list_items(const json_t *items, const page *asked) {
+    size_t n_items = json_array_size(items);
     json_t *data = json_array();
-    for (size_t i = begin; i < n_items && i < begin + limit; i++)
-        json_array_append(data, json_array_get(items, ascends ? i : n_items - 1 - i));
+    for (size_t i = asked->begin; i < n_items && i < asked->begin + asked->limit; i++)
+        json_array_append(data, json_array_get(items, asked->ascends ? i : n_items - 1 - i));
     size_t n_data = json_array_size(data);
     json_t *first = json_object_get(json_array_get(data, 0), "id");
     json_t *last = n_data > 0 ? json_object_get(json_array_get(data, n_data - 1), "id") : NULL;
     return json_pack("{s:s, s:O?, s:O?, s:b, s:o}", "object", "list", "first_id", first, "last_id",
-                     last, "has_more", begin + n_data < n_items, "data", data);
+                     last, "has_more", asked->begin + n_data < n_items, "data", data);
+}
+
+static void reply_items(ln_context *context, ln_exchange *exchange, const json_t *items,
+                        const page *asked) {
+    ln_strbuf *out = &context->scratch;
+    json_t *list = list_items(items, asked);
+    char *text = list != NULL ? json_dumps(list, JSON_COMPACT) : NULL;
+    ln_strbuf_clear(out);
+    if (text != NULL)
+        ln_strbuf_puts(out, text);
+    else
+        out->failed = true;
+    ln_reply_json(exchange, out);
+    free(text);
+    json_decref(list);
 }
 
 void ln_endpoint_response_input(ln_context *context, ln_exchange *exchange) {
@@ -206,18 +255,13 @@ void ln_endpoint_response_input(ln_context *context, ln_exchange *exchange) {
         reply_missing(exchange, id);
         return;
     }
+    page asked;
+    ln_api_error error = {0};
     json_t *items = ln_json_load_bytes(json, strlen(json), JSON_ALLOW_NUL, NULL);
-    json_t *list = list_items(items, exchange->query);
-    char *text = json_dumps(list, JSON_COMPACT);
-    ln_strbuf *out = &context->scratch;
-    ln_strbuf_clear(out);
-    if (text != NULL)
-        ln_strbuf_puts(out, text);
+    if (read_page(items, exchange->query, &asked, &error))
+        reply_items(context, exchange, items, &asked);
     else
-        out->failed = true;
-    ln_reply_json(exchange, out);
-    free(text);
-    json_decref(list);
+        ln_reply_error(exchange, &error);
     json_decref(items);
     free(json);
 }

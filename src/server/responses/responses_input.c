@@ -80,7 +80,25 @@ static bool keep_messages(const ln_chat_builder *builder, bool has_instructions,
     return done;
 }
 
-/* The items as clients may list them: each has an id. */
+/* An item as clients may list it: it has an id, and a message its type and a list of parts. */
+static void complete_item(json_t *item, size_t index) {
+    char id[40];
+    json_t *content = json_object_get(item, "content");
+    bool is_assistant = strcmp(text_of(item, "role"), "assistant") == 0;
+    if (!json_is_object(item))
+        return;
+    snprintf(id, sizeof id, "item_%zu", index);
+    if (!json_is_string(json_object_get(item, "id")))
+        json_object_set_new(item, "id", json_string(id));
+    if (json_is_string(json_object_get(item, "role")) && json_object_get(item, "type") == NULL)
+        json_object_set_new(item, "type", json_string("message"));
+    if (json_is_string(content) && strcmp(text_of(item, "type"), "message") == 0)
+        json_object_set_new(item, "content",
+                            json_pack("[{s:s, s:O}]", "type",
+                                      is_assistant ? "output_text" : "input_text", "text",
+                                      content));
+}
+
 static bool keep_input(const json_t *input, ln_responses_request *kept) {
     json_t *items = json_is_array(input)
                         ? json_deep_copy(input)
@@ -88,11 +106,8 @@ static bool keep_input(const json_t *input, ln_responses_request *kept) {
                                     "user", "content", "type", "input_text", "text", input);
     size_t index;
     json_t *item;
-    char id[40];
     json_array_foreach(items, index, item) {
-        snprintf(id, sizeof id, "item_%zu", index);
-        if (json_is_object(item) && !json_is_string(json_object_get(item, "id")))
-            json_object_set_new(item, "id", json_string(id));
+        complete_item(item, index);
     }
     char *text = items != NULL ? json_dumps(items, JSON_COMPACT) : NULL;
     bool done = text != NULL && ln_strbuf_puts(&kept->input, text);
@@ -294,6 +309,9 @@ static const char *const known_fields[] = {"model",
                                            "presence_penalty",
                                            "frequency_penalty",
                                            "repetition_penalty",
+                                           "logit_bias",
+                                           "allowed_token_ids",
+                                           "bad_words",
                                            "chat_template_kwargs",
                                            "priority",
                                            "cache_salt",
@@ -332,6 +350,9 @@ json_t *ln_responses_input_translate(const ln_fields *fields, ln_response_store 
                                        "frequency_penalty",
                                        "priority",
                                        "repetition_penalty",
+                                       "logit_bias",
+                                       "allowed_token_ids",
+                                       "bad_words",
                                        "chat_template_kwargs",
                                        "cache_salt",
                                        "parallel_tool_calls",

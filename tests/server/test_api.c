@@ -283,6 +283,43 @@ static void same_seed_same_text(void **state) {
     response_free(&two);
 }
 
+/* Tokens may come as servers list them, and as clients write them. */
+static void takes_tokens_in_other_forms(void **state) {
+    (void)state;
+    http_response heard =
+        post(&shared, "/tokenize", "{\"content\":\"Hello \xf0\x9f\xa6\x8a\",\"with_pieces\":true}");
+    char *body = strdup(strstr(heard.body, "\"tokens\":") - 1);
+    response_free(&heard);
+    body[0] = '{';
+    heard = post(&shared, "/detokenize", body);
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "content", "Hello \xf0\x9f\xa6\x8a");
+    response_free(&heard);
+    free(body);
+    heard = post(&shared, "/detokenize", "{\"tokens\":[5.0,\"6\",{\"id\":7,\"piece\":\"%\"},8]}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "prompt", "#$%&");
+    response_free(&heard);
+    static const char *const none[] = {"5.5",
+                                       "-1.0",
+                                       "1e300",
+                                       "\"\"",
+                                       "\"5a\"",
+                                       "\"-5\"",
+                                       "true",
+                                       "[5]",
+                                       "{\"piece\":\"%\"}",
+                                       "{\"id\":\"5\"}",
+                                       "4096.0",
+                                       "\"99999999999\"",
+                                       "\"5\\u00005\""};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char list[64];
+        snprintf(list, sizeof list, "{\"tokens\":[1,%s]}", none[i]);
+        expect_error(post(&shared, "/detokenize", list), 400, "tokens");
+    }
+}
+
 static void tokenizes(void **state) {
     (void)state;
     http_response heard = post(&shared, "/tokenize", "{\"prompt\":\"Hello world\"}");
@@ -584,6 +621,7 @@ int main(void) {
         cmocka_unit_test(biases_logits),
         cmocka_unit_test(same_seed_same_text),
         cmocka_unit_test(tokenizes),
+        cmocka_unit_test(takes_tokens_in_other_forms),
         cmocka_unit_test(tells_its_state),
         cmocka_unit_test(bears_what_changes_nothing),
         cmocka_unit_test(returns_token_ids),

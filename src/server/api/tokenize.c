@@ -1,5 +1,7 @@
 /* /tokenize and /detokenize: text to token ids, and back. */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/utf8.h"
 #include "server/api/routes.h"
@@ -135,15 +137,44 @@ static bool tokenize(ln_api_task *task, const ln_fields *fields) {
     return true;
 }
 
+/* A token in another form that vLLM or llama.cpp takes or gives: 5.0, "5", {"id": 5, "piece": ...};
+ * -1: none. */
+static json_int_t id_of(const json_t *item) {
+    const char *text = json_string_value(item);
+    double number = json_is_real(item) ? json_real_value(item) : -1;
+    const json_t *id = json_object_get(item, "id");
+    if (json_is_integer(id))
+        return json_integer_value(id);
+    if (number >= 0 && number <= INT32_MAX && floor(number) == number)
+        return (json_int_t)number;
+    bool is_decimal = text != NULL && *text != '\0' && strlen(text) < 10 &&
+                      strspn(text, "0123456789") == json_string_length(item);
+    return is_decimal ? strtol(text, NULL, 10) : -1;
+}
+
+/* Puts ids where the list has tokens in other forms. */
+static bool unify_tokens(json_t *tokens) {
+    size_t index;
+    json_t *item;
+    json_array_foreach(tokens, index, item) {
+        json_int_t id = json_is_integer(item) ? -1 : id_of(item);
+        if (id >= 0 && json_array_set_new(tokens, index, json_integer(id)) != 0)
+            return false;
+    }
+    return true;
+}
+
 static bool detokenize(ln_api_task *task, const ln_fields *fields) {
     static const char *const known[] = {"model", "tokens", "skip_special_tokens", NULL};
     bool skips_special = false;
-    const json_t *tokens = ln_fields_get(fields, "tokens");
+    json_t *tokens = ln_fields_get(fields, "tokens");
     if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
         !ln_fields_bool(fields, "skip_special_tokens", &skips_special))
         return false;
     if (!json_is_array(tokens))
         return ln_api_fail(&task->error, 400, "tokens", "tokens is missing or not a list of ids");
+    if (!unify_tokens(tokens))
+        return ln_api_fail(&task->error, 503, NULL, "out of memory");
     int32_t *ids = NULL;
     size_t n_ids, n_bytes;
     char *text = NULL;

@@ -167,6 +167,54 @@ static void equal_texts_come_first(void **state) {
     json_decref(root);
 }
 
+/* What is wrong with texts that are compared is said of the field that the client sent. */
+static void names_wrong_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *fields, *param, *message;
+    } cases[] = {
+        {"rerank", "\"query\":\"a\",\"documents\":[\"a\",{\"txt\":\"b\"}]", "documents", "item 1"},
+        {"rerank", "\"query\":5,\"documents\":[\"a\"]", "query", "query"},
+        {"rerank", "\"query\":\"a\",\"documents\":[\"a\"],\"max_tokens_per_doc\":0",
+         "max_tokens_per_doc", "whole number"},
+        {"score", "\"queries\":5,\"documents\":[\"a\"]", "queries", "queries"},
+        {"score", "\"queries\":[\"a\",5],\"documents\":[\"a\",\"b\"]", "queries", "item 1"},
+        {"score", "\"queries\":[\"a\",\"b\"],\"documents\":[\"a\"]", "documents", "paired"},
+        {"score", "\"text_1\":[],\"text_2\":[\"a\"]", "text_1", "items"},
+        {"score", "\"text_1\":\"a\",\"documents\":[5]", "documents", "item 0"},
+        {"score", "\"text_1\":true,\"text_2\":[5]", "text_1", "text_1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[32], body[256];
+        snprintf(path, sizeof path, "/v1/%s", cases[i].path);
+        snprintf(body, sizeof body, "{%s}", cases[i].fields);
+        http_response heard = post(&shared, path, body);
+        const char *param = response_field(&heard, "param");
+        if (heard.status != 400 || !param || strcmp(param, cases[i].param) != 0 ||
+            strstr(heard.body, cases[i].message) == NULL)
+            fail_msg("%s: %d, %s", body, heard.status, heard.body);
+        response_free(&heard);
+    }
+    /* a query that is too long, not a document */
+    size_t n_bytes = 20000;
+    char *body = malloc(n_bytes + 64);
+    int n = snprintf(body, 64, "{\"documents\":[\"a\"],\"query\":\"");
+    memset(body + n, 'q', n_bytes);
+    strcpy(body + n + n_bytes, "\"}");
+    http_response heard = post(&shared, "/v1/rerank", body);
+    assert_int_equal(heard.status, 400);
+    assert_string_equal(response_field(&heard, "param"), "query");
+    response_free(&heard);
+    free(body);
+    /* a document of which the first tokens count */
+    json_t *root = ask_json(&shared, "/rerank",
+                            "{\"query\":\"Once\",\"documents\":[\"Once upon a time\"],"
+                            "\"max_tokens_per_doc\":1}");
+    const json_t *best = json_array_get(json_object_get(root, "results"), 0);
+    assert_true(fabs(json_number_value(json_object_get(best, "relevance_score")) - 1) < 1e-4);
+    json_decref(root);
+}
+
 /* The pairs of a golden, as a body with these names for the query and the documents. */
 static char *body_of(const json_t *pairs, const char *query, const char *documents) {
     json_t *body = json_pack("{sOsOsO}", query, json_object_get(pairs, "query"), documents,
@@ -314,6 +362,7 @@ int main(void) {
         cmocka_unit_test(base64_is_the_same_floats),
         cmocka_unit_test(other_apis_say_the_same),
         cmocka_unit_test(equal_texts_come_first),
+        cmocka_unit_test(names_wrong_texts),
         cmocka_unit_test(cross_encoders_score_pairs),
         cmocka_unit_test(language_models_score_pairs),
         cmocka_unit_test(classifiers_give_probabilities),

@@ -10,8 +10,9 @@
 typedef struct text_reader {
     const linnet_model *model;
     linnet_model_info info;
-    const char *prompt; /* in front of texts; NULL: none */
-    size_t max_tokens;  /* texts are cut to; 0: they are not */
+    const char *prompt;         /* in front of texts; NULL: none */
+    size_t max_tokens;          /* texts are cut to; 0: they are not */
+    size_t max_document_tokens; /* and documents before that; 0: they are not */
     size_t ctx_tokens;
     ln_generation_request *request;
     ln_api_error *error;
@@ -71,7 +72,6 @@ static bool new_prompts(text_reader *r, size_t n, const char *param) {
     r->request->prompts = calloc(n, sizeof *r->request->prompts);
     if (r->request->prompts == NULL)
         return ln_api_fail(r->error, 503, NULL, "out of memory");
-    r->request->prompts_param = param;
     return true;
 }
 
@@ -89,6 +89,7 @@ static bool read_prompt(text_reader *r, const ln_fields *fields) {
 static bool add_text(text_reader *r, const json_t *text, const json_t *second, const char *param) {
     ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
     linnet_error err = {0};
+    prompt->param = param;
     if (!json_is_string(text) || (second != NULL && !json_is_string(second)))
         return ln_api_fail(r->error, 400, param, "%s is not a string", param);
     if (linnet_model_encode_pair(r->model, json_string_value(text), json_string_length(text),
@@ -126,6 +127,7 @@ static bool add_input(text_reader *r, const json_t *value, const char *param) {
     if (!json_is_array(value))
         return r->prompt != NULL && *r->prompt != '\0' ? add_prompted(r, value, param)
                                                        : add_text(r, value, NULL, param);
+    prompt->param = param;
     r->request->n_prompts++; /* it owns the ids even if some are wrong */
     if (!ln_api_read_ids(value, &r->info, param, &prompt->ids, &prompt->n_ids, r->error))
         return false;
@@ -201,10 +203,56 @@ bool ln_embed_read_classes(const ln_fields *fields, const linnet_model *model, s
 
 /* ---- pairs ------------------------------------------------------------------------------- */
 
-/* A document: a string, or an object with its text. */
-static const json_t *text_of(const json_t *value) {
-    const json_t *text = json_object_get(value, "text");
-    return text != NULL ? text : value;
+/* A text or a list of texts, each a string or an object with `text`. */
+typedef struct text_list {
+    const json_t *value;
+    const char *param; /* the field that it is */
+} text_list;
+
+static size_t count_texts(const text_list *list) {
+    return json_is_array(list->value) ? json_array_size(list->value) : 1;
+}
+
+/* A text of the list; NULL with the error set. */
+static const json_t *get_text(const text_reader *r, const text_list *list, size_t i) {
+    bool is_list = json_is_array(list->value);
+    const json_t *item = is_list ? json_array_get(list->value, i) : list->value;
+    const json_t *text = json_is_object(item) ? json_object_get(item, "text") : item;
+    if (json_is_string(text))
+        return text;
+    if (is_list)
+        ln_api_fail(r->error, 400, list->param,
+                    "%s: item %zu is not a string or an object with text", list->param, i);
+    else
+        ln_api_fail(r->error, 400, list->param, "%s is not a string or an object with text",
+                    list->param);
+    return NULL;
+}
+
+/* A document, with as many tokens as it may have; NULL with the error set. Owned. */
+static json_t *cut_document(const text_reader *r, const json_t *text, const char *param) {
+    linnet_error err = {0};
+    int32_t *ids = NULL;
+    char *kept = NULL;
+    size_t n_ids = 0, n_bytes = 0;
+    if (r->max_document_tokens == 0)
+        return json_incref((json_t *)(uintptr_t)text);
+    bool done = linnet_model_encode(r->model, json_string_value(text), json_string_length(text),
+                                    false, false, &ids, &n_ids, &err) == LINNET_OK;
+    bool is_long = n_ids > r->max_document_tokens;
+    if (done && is_long)
+        done = linnet_model_decode(r->model, ids, r->max_document_tokens, true, &kept, &n_bytes,
+                                   &err) == LINNET_OK;
+    json_t *cut = !done     ? NULL
+                  : is_long ? json_stringn(kept, n_bytes)
+                            : json_incref((json_t *)(uintptr_t)text);
+    if (!done)
+        ln_api_fail_with(r->error, &err, param);
+    else if (cut == NULL)
+        ln_api_fail(r->error, 503, NULL, "out of memory");
+    linnet_free(ids);
+    linnet_free(kept);
+    return cut;
 }
 
 static bool can_score(text_reader *r) {
@@ -220,33 +268,54 @@ static bool can_score(text_reader *r) {
     return true;
 }
 
+static bool check_counts(const text_reader *r, const text_list *queries,
+                         const text_list *documents) {
+    enum { MAX_PAIRS = LN_EMBED_MAX_TEXTS / 2 };
+    size_t n_queries = count_texts(queries), n_documents = count_texts(documents);
+    const char *param = n_documents == 0 || n_documents > MAX_PAIRS ? documents->param
+                        : n_queries == 0                            ? queries->param
+                                                                    : NULL;
+    if (param != NULL)
+        return ln_api_fail(r->error, 400, param, "%s has not from 1 to %d items", param, MAX_PAIRS);
+    return n_queries == 1 || n_queries == n_documents ||
+           ln_api_fail(r->error, 400, documents->param, "%s: %zu texts cannot be paired with %zu",
+                       documents->param, n_queries, n_documents);
+}
+
+/* A document, with its query where a head scores pairs. */
+static bool add_document(text_reader *r, const text_list *queries, const text_list *documents,
+                         size_t i) {
+    const ln_embed_answer *answer = r->request->extra;
+    const json_t *query = NULL, *text;
+    if (answer->is_scored && (query = get_text(r, queries, answer->n_queries > 1 ? i : 0)) == NULL)
+        return false;
+    if ((text = get_text(r, documents, i)) == NULL)
+        return false;
+    json_t *document = cut_document(r, text, documents->param);
+    bool done = document != NULL && add_text(r, answer->is_scored ? query : document,
+                                             answer->is_scored ? document : NULL, documents->param);
+    json_decref(document);
+    return done;
+}
+
 /* Queries and documents, or a list of one for the other: pairs where a head scores them, else all
  * of them as texts, the queries first. */
-static bool add_pairs(text_reader *r, const json_t *queries, const json_t *documents,
-                      const char *param) {
+static bool add_pairs(text_reader *r, const text_list *queries, const text_list *documents) {
     ln_embed_answer *answer = r->request->extra;
-    bool many = json_is_array(queries), list = json_is_array(documents);
-    size_t n_queries = many ? json_array_size(queries) : 1;
-    size_t n_documents = list ? json_array_size(documents) : 1;
-    if (many && n_queries != 1 && n_queries != n_documents)
-        return ln_api_fail(r->error, 400, param, "%zu texts cannot be paired with %zu", n_queries,
-                           n_documents);
-    if (n_queries == 0 || n_documents == 0 || n_documents > LN_EMBED_MAX_TEXTS / 2)
-        return ln_api_fail(r->error, 400, param, "%s has not from 1 to %d items", param,
-                           LN_EMBED_MAX_TEXTS / 2);
-    if (!new_prompts(r, answer->is_scored ? n_documents : n_queries + n_documents, param))
+    size_t n_queries = count_texts(queries), n_documents = count_texts(documents);
+    if (!check_counts(r, queries, documents) ||
+        !new_prompts(r, answer->is_scored ? n_documents : n_queries + n_documents,
+                     documents->param))
         return false;
     answer->n_queries = n_queries;
-    for (size_t i = 0; i < n_queries && !answer->is_scored; i++)
-        if (!add_text(r, text_of(many ? json_array_get(queries, i) : queries), NULL, param))
-            return false;
-    for (size_t i = 0; i < n_documents; i++) {
-        const json_t *query = many ? json_array_get(queries, n_queries > 1 ? i : 0) : queries;
-        const json_t *document = text_of(list ? json_array_get(documents, i) : documents);
-        if (!add_text(r, answer->is_scored ? text_of(query) : document,
-                      answer->is_scored ? document : NULL, param))
+    for (size_t i = 0; i < n_queries && !answer->is_scored; i++) {
+        const json_t *query = get_text(r, queries, i);
+        if (query == NULL || !add_text(r, query, NULL, queries->param))
             return false;
     }
+    for (size_t i = 0; i < n_documents; i++)
+        if (!add_document(r, queries, documents, i))
+            return false;
     answer->top_n = n_documents;
     return true;
 }
@@ -264,25 +333,34 @@ bool ln_embed_read_rerank(const ln_fields *fields, const linnet_model *model, si
                                         NULL};
     text_reader r;
     bool shows = true;
-    int64_t top_n = 0;
+    int64_t top_n = 0, n_document = 0;
     if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
         !ln_fields_bool(fields, "return_documents", &shows) ||
-        !ln_fields_integer(fields, "top_n", 0, INT32_MAX, &top_n) || !read_truncation(&r, fields) ||
-        !can_score(&r))
+        !ln_fields_integer(fields, "top_n", 0, INT32_MAX, &top_n) ||
+        !ln_fields_integer(fields, "max_tokens_per_doc", 1, INT32_MAX, &n_document) ||
+        !read_truncation(&r, fields) || !can_score(&r))
         return false;
+    r.max_document_tokens = (size_t)n_document;
     const json_t *query = ln_fields_get(fields, "query");
     json_t *documents = ln_fields_get(fields, "documents");
     if (!json_is_string(query))
         return ln_api_fail(fields->error, 400, "query", "query is missing or not a string");
     if (!json_is_array(documents))
         return ln_api_fail(fields->error, 400, "documents", "documents is missing or not a list");
-    if (!add_pairs(&r, query, documents, "documents"))
+    if (!add_pairs(&r, &(text_list){query, "query"}, &(text_list){documents, "documents"}))
         return false;
     ln_embed_answer *answer = request->extra;
     if (top_n > 0 && (size_t)top_n < answer->top_n)
         answer->top_n = (size_t)top_n;
     answer->documents = shows ? json_incref(documents) : NULL;
     return true;
+}
+
+/* The field of either name, or a missing one of the first. */
+static text_list find_texts(const ln_fields *fields, const char *name, const char *other) {
+    const char *found =
+        ln_fields_get(fields, name) == NULL && ln_fields_get(fields, other) != NULL ? other : name;
+    return (text_list){ln_fields_get(fields, found), found};
 }
 
 bool ln_embed_read_score(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
@@ -294,14 +372,12 @@ bool ln_embed_read_score(const ln_fields *fields, const linnet_model *model, siz
     if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
         !read_truncation(&r, fields) || !can_score(&r))
         return false;
-    const json_t *first = ln_fields_get(fields, "text_1"),
-                 *second = ln_fields_get(fields, "text_2");
-    first = first != NULL ? first : ln_fields_get(fields, "queries");
-    second = second != NULL ? second : ln_fields_get(fields, "documents");
-    if (first == NULL || second == NULL)
-        return ln_api_fail(fields->error, 400, first == NULL ? "text_1" : "text_2", "%s is missing",
-                           first == NULL ? "text_1" : "text_2");
-    return add_pairs(&r, first, second, "text_2");
+    text_list first = find_texts(fields, "text_1", "queries");
+    text_list second = find_texts(fields, "text_2", "documents");
+    const text_list *missing = first.value == NULL ? &first : second.value == NULL ? &second : NULL;
+    if (missing != NULL)
+        return ln_api_fail(fields->error, 400, missing->param, "%s is missing", missing->param);
+    return add_pairs(&r, &first, &second);
 }
 
 /* ---- other APIs -------------------------------------------------------------------------- */

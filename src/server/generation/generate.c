@@ -4,13 +4,13 @@
 
 #include "server/generation/generation.h"
 
-static bool fail_submit(ln_api_task *task, const linnet_error *err) {
+static bool fail_submit(ln_api_task *task, const ln_prompt *prompt, const linnet_error *err) {
     int status = err->status == LINNET_ERR_NOMEM ? 503 : 400;
     if (!ln_api_fail_grammar(&task->error, status, err->message, &task->request))
         ln_api_fail_with(&task->error, err,
-                         task->request.prompts_param != NULL ? task->request.prompts_param
-                         : task->work->kind == LN_API_CHAT   ? "messages"
-                                                             : "prompt");
+                         prompt->param != NULL             ? prompt->param
+                         : task->work->kind == LN_API_CHAT ? "messages"
+                                                           : "prompt");
     return false;
 }
 
@@ -35,7 +35,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
     options.adapter = task->request.adapter[0] != '\0' ? task->request.adapter : NULL;
     options.user = run;
     if (linnet_request_submit(task->served->engine, &options, &run->request, &err) != LINNET_OK)
-        return fail_submit(task, &err);
+        return fail_submit(task, prompt, &err);
     task->n_runs++;
     return true;
 }

@@ -20,7 +20,8 @@ enum {
 typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
 
 typedef struct ln_prompt {
-    int32_t *ids; /* [n_ids], owned */
+    const char *param; /* the field that it comes from, static; NULL: the usual one */
+    int32_t *ids;      /* [n_ids], owned */
     size_t n_ids;
     size_t n_first; /* of the first of two texts; 0: there is one */
     char *text;     /* [text_bytes], owned; with echo, else NULL */
@@ -37,10 +38,9 @@ typedef struct ln_generation_request {
     bool drops_output;     /* max_tokens 0: only the prompt is wanted */
     ln_prompt *prompts;    /* [n_prompts], owned */
     size_t n_prompts;
-    const char *prompts_param; /* the field that they come from; NULL: the usual one */
-    size_t n;                  /* choices for each prompt, which share it */
-    int32_t n_top;             /* likeliest tokens that are shown of each place in the output */
-    int32_t n_prompt_top;      /* and of each in the prompt, for prompt_logprobs; -1: none */
+    size_t n;             /* choices for each prompt, which share it */
+    int32_t n_top;        /* likeliest tokens that are shown of each place in the output */
+    int32_t n_prompt_top; /* and of each in the prompt, for prompt_logprobs; -1: none */
     linnet_request_options options;   /* its arrays are those below */
     char **stop;                      /* [options.n_stop], owned, as are its strings */
     int32_t *stop_ids;                /* owned */

@@ -65,10 +65,13 @@ static ln_status find_values(const mixer *m, ln_tensor_id id, size_t n_rows, siz
     *request = (ln_weight_request){0};
     if (tensor == NULL && id.is_bias)
         return LINNET_OK;
-    if (tensor == NULL || tensor->n_elems != n_rows * n_cols)
+    size_t begin;
+    if (tensor == NULL ||
+        !ln_source_values(plan->spec, binding->hf_part, id, n_rows * n_cols, tensor, &begin))
         return ln_source_vector(plan->checkpoint, plan->spec, id, n_rows * n_cols, request,
                                 plan->err);
-    ln_weight_source source = {.tensor = tensor, .n_rows = n_rows, .run_rows = n_rows};
+    ln_weight_source source = {
+        .tensor = tensor, .n_rows = n_rows, .row_begin = begin / n_cols, .run_rows = n_rows};
     *request = (ln_weight_request){.n_sources = 1, .sources = {source}, .n_cols = n_cols};
     return LINNET_OK;
 }

@@ -285,9 +285,10 @@ typedef enum ln_part {
 } ln_part;
 
 /* Names are without ".weight"; %d is the layer (%h half of it and %p the rest, where two are one of
- * the checkpoint's), %e the expert (a name without it is a packed tensor of all experts). hf NULL:
- * folders have no such tensor. gguf NULL: the role's usual name (families/gguf_names.inc); "": GGUF
- * has no such tensor. Several bindings may name one role: the first whose tensor is there counts.
+ * the checkpoint's; %n the next one), %e the expert (a name without it is a packed tensor of all
+ * experts). hf NULL: folders have no such tensor. gguf NULL: the role's usual name
+ * (families/gguf_names.inc); "": GGUF has no such tensor. Several bindings may name one role: the
+ * first whose tensor is there counts.
  */
 typedef struct ln_binding {
     ln_role role;

@@ -344,14 +344,17 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
         ln_weight_request request;
         return ln_source_vector(l->checkpoint, l->spec, id, n, &request, l->err);
     }
-    if (tensor->n_elems != n || ln_dtype_block_elems(tensor->dtype) != 1 ||
-        !ln_can_dequantize(tensor->dtype))
+    size_t begin;
+    if (!ln_source_values(l->spec, format == LN_FORMAT_HF ? found->hf_part : found->gguf_part, id,
+                          n, tensor, &begin))
         return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s does not have %zu elements", path,
                        tensor->name, n);
     if (l->unused != NULL)
         ln_unused_tensors_mark(l->unused, tensor);
     if (l->writable != NULL)
-        ln_dequantize_row(tensor->dtype, tensor->data, values, n);
+        ln_dequantize_row(tensor->dtype,
+                          (const char *)tensor->data + begin * ln_dtype_block_bytes(tensor->dtype),
+                          values, n);
     return LINNET_OK;
 }
 

@@ -128,11 +128,12 @@ static bool layer_of(const ln_spec *spec, const char *name, size_t *layer) {
 /* Whether a tensor of layer `layer` is of experts that text does not meet. */
 static bool is_of_pictures(const ln_spec *spec, size_t layer, const char *name) {
     static const char experts[] = ".mlp.experts.", router[] = ".mlp.gate.weight_1";
+    static const char moe[] = ".mlp.vision_moe."; /* as transformers has them in memory */
     const char *found = strstr(name, experts);
     if (!spec->family->experts_of_pictures || layer >= spec->n_layers)
         return false;
     if (found == NULL)
-        return strstr(name, router) != NULL;
+        return strstr(name, router) != NULL || strstr(name, moe) != NULL;
     return strtoul(found + sizeof experts - 1, NULL, 10) >= spec->layers[layer].ffn.moe.n_experts;
 }
 

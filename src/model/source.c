@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/quants.h"
+
 static ln_status missing(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
                          ln_error *err) {
     ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
@@ -89,7 +91,9 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
     per_k = heads_per_k * m->v_dim;
     switch (part) {
     case LN_PART_MIXER_QKV:
-        source.row_begin = role == LN_ROLE_MIXER_Q ? 0 : role == LN_ROLE_MIXER_K ? k : 2 * k;
+        source.row_begin = role == LN_ROLE_MIXER_Q || role == LN_ROLE_MIXER_CONV_Q   ? 0
+                           : role == LN_ROLE_MIXER_K || role == LN_ROLE_MIXER_CONV_K ? k
+                                                                                     : 2 * k;
         *stored_rows = 2 * k + v;
         break;
     case LN_PART_MIXER_QKV_BY_HEAD:
@@ -278,6 +282,21 @@ ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id 
                                       : part_of(spec, part, id, n_rows, stored_rows);
 }
 
+bool ln_source_values(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n,
+                      const ln_tensor *tensor, size_t *begin) {
+    size_t n_rows;
+    ln_weight_source source = ln_source_part(spec, part, id, n, &n_rows);
+    *begin = 0;
+    if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
+        return false;
+    if (part == LN_PART_ALL)
+        return tensor->n_elems == n;
+    if (n_rows == 0 || tensor->n_elems % n_rows != 0)
+        return false;
+    *begin = source.row_begin * (tensor->n_elems / n_rows);
+    return *begin <= tensor->n_elems && n <= tensor->n_elems - *begin;
+}
+
 /* Whether the name of a binding stands for one matrix out of many in a packed tensor. */
 static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_shape *shape) {
     bool is_bare;
@@ -383,6 +402,18 @@ static ln_status find_packed(const ln_checkpoint *checkpoint, const ln_spec *spe
     return LINNET_OK;
 }
 
+/* How many matrices a tensor of n_packed has: some of experts that give what they read follow where
+ * transformers has them in memory. */
+static size_t stored_in(const ln_tensor *tensor, const ln_spec *spec, ln_tensor_id id,
+                        size_t n_packed) {
+    bool is_expert = id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_EXPERT_UP ||
+                     id.role == LN_ROLE_EXPERT_DOWN;
+    size_t n_zero = is_expert ? spec->layers[id.layer].ffn.moe.n_zero : 0;
+    return n_packed > 1 && tensor->n_dims == 3 && tensor->dims[0] == n_packed + n_zero
+               ? n_packed + n_zero
+               : n_packed;
+}
+
 ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
                            const ln_source_shape *shape, ln_weight_request *request,
                            ln_error *err) {
@@ -407,7 +438,8 @@ ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec,
         LN_TRY(check_stored(checkpoint, tensor, 1, rows, n_latent, err));
     } else {
         bool packed = is_packed(binding, is_hf, shape);
-        size_t n_packed = packed ? shape->n_packed : 1, index = packed ? id.expert : 0;
+        size_t n_packed = stored_in(tensor, spec, id, packed ? shape->n_packed : 1);
+        size_t index = packed ? id.expert : 0;
         source = part_of(spec, part, id, shape->n_rows, &rows);
         source.transpose = is_hf && (binding->hf_transposed ||
                                      (binding->hf_either && lies_across(tensor, rows, shape)));

@@ -29,6 +29,11 @@ ln_status ln_source_vector(const ln_checkpoint *checkpoint, const ln_spec *spec,
 ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows);
 
+/* Whether `tensor` has n elements for a role, all of it or a part of its rows; *begin: the first.
+ */
+bool ln_source_values(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n,
+                      const ln_tensor *tensor, size_t *begin);
+
 /* A vector's shape, whatever its leading dimensions of 1. */
 ln_status ln_source_check_vector(const ln_checkpoint *checkpoint, const ln_tensor *tensor, size_t n,
                                  ln_error *err);

@@ -116,9 +116,14 @@ static const struct {
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };
 
+/* The same of folders with names as transformers has them in memory. */
 static const char *refusal_of(const char *model) {
+    static const char suffix[] = "_memory";
+    size_t n = strlen(model), n_suffix = sizeof suffix - 1;
+    if (n > n_suffix && strcmp(model + n - n_suffix, suffix) == 0)
+        n -= n_suffix;
     for (int i = 0; i < N_REFUSED; i++)
-        if (strcmp(model, refused[i].model) == 0)
+        if (strlen(refused[i].model) == n && strncmp(model, refused[i].model, n) == 0)
             return refused[i].message;
     return NULL;
 }

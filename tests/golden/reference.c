@@ -8,7 +8,7 @@
 
 static const char models[] = TEST_SOURCE_DIR "/tests/golden/models";
 
-enum { MAX_MODELS = 256 };
+enum { MAX_MODELS = 320 };
 
 void reference_check(linnet_status status, const linnet_error *err) {
     if (status != LINNET_OK)

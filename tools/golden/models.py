@@ -214,7 +214,9 @@ def answer(model, prompt: list[int], encoder_decoder: bool):
     return ids, gaps, rows
 
 
-def make(name: str, out: pathlib.Path) -> None:
+def make(folder_name: str, out: pathlib.Path) -> None:
+    name = folder_name.removesuffix("_memory")
+    in_memory = name != folder_name
     seeds = variants.SEEDS | gemmas.SEEDS | hybrids.SEEDS
     torch.manual_seed(sum(name.encode()) + seeds.get(name, 0))
     config = VARIANTS[name]()
@@ -249,20 +251,22 @@ def make(name: str, out: pathlib.Path) -> None:
         hybrids.randomize(model)
     text = getattr(config, "text_config", config)
     lengths = hybrids.PROMPT_LENGTHS if name in hybrids.VARIANTS else (5, 23, 70)
+    if in_memory:
+        lengths = (5, 12, 33)
     n_written = getattr(text, "unpadded_vocab_size", None) or getattr(text, "output_vocab_size", None)
     n_tokens = n_written or text.vocab_size
     prompts = [torch.randint(3, n_tokens, (n,)).tolist() for n in lengths]
     answers = [answer(model, p, encoder_decoder) for p in prompts]
     if name in FORBIDDEN:
         assert [generate(model, p) for p in prompts] == [a[0] for a in answers]
-    folder = out / name
+    folder = out / folder_name
     model.to(torch.bfloat16).save_pretrained(
-        folder, save_original_format=name not in variants.STACKED)
+        folder, save_original_format=not in_memory and name not in variants.STACKED)
     published = hybrids.PUBLISHED | variants.PUBLISHED
-    if name in published:
+    if name in published and not in_memory:
         published[name](folder)
     golden = {
-        "model": name, "family": config.model_type, "encoder_decoder": encoder_decoder,
+        "model": folder_name, "family": config.model_type, "encoder_decoder": encoder_decoder,
         "vocab": answers[0][2].shape[1], "prompts": prompts, "greedy": [a[0] for a in answers],
         "gaps": [[round(g, 6) for g in a[1]] for a in answers],
         "logits_rows": [len(a[2]) for a in answers],
@@ -271,10 +275,11 @@ def make(name: str, out: pathlib.Path) -> None:
     (folder / "golden.json").write_text(json.dumps(golden))
     rows = torch.cat([a[2] for a in answers]).float().contiguous().numpy().astype("<f4")
     rows.tofile(folder / "golden.bin")
-    print(name, rows.shape, "smallest gap", min(min(a[1]) for a in answers))
+    print(folder_name, rows.shape, "smallest gap", min(min(a[1]) for a in answers))
 
 
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1])
-    for each in sys.argv[2:] or VARIANTS:
+    in_memory = [f"{name}_memory" for name in variants.IN_MEMORY]
+    for each in sys.argv[2:] or [*VARIANTS, *in_memory]:
         make(each, target)

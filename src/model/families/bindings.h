@@ -70,6 +70,13 @@
     {.role = LN_ROLE_MIXER_CONV_Q, .hf = base q}, {.role = LN_ROLE_MIXER_CONV_K, .hf = base k}, {  \
         .role = LN_ROLE_MIXER_CONV_V, .hf = base v                                                 \
     }
+/* The same in one tensor, as transformers has them in memory. */
+#define LN_MIXER_FUSED_CONV(r, name)                                                               \
+    { .role = r, .hf = name, .gguf = "", .hf_part = LN_PART_MIXER_QKV }
+#define LN_MIXER_FUSED_CONVS(name)                                                                 \
+    LN_MIXER_FUSED_CONV(LN_ROLE_MIXER_CONV_Q, name),                                               \
+        LN_MIXER_FUSED_CONV(LN_ROLE_MIXER_CONV_K, name),                                           \
+        LN_MIXER_FUSED_CONV(LN_ROLE_MIXER_CONV_V, name)
 /* Fused in GGUF, too. */
 #define LN_GGUF_QKV     .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV
 #define LN_GGUF_GATE_UP .gguf = "blk.%d.ffn_up", .gguf_part = LN_PART_GATE_UP
@@ -96,6 +103,10 @@
     LN_STACKED_EXPERT(LN_ROLE_EXPERT_GATE, base "gate_up_proj", .hf_part = LN_PART_GATE_UP),       \
         LN_STACKED_EXPERT(LN_ROLE_EXPERT_UP, base "gate_up_proj", .hf_part = LN_PART_GATE_UP),     \
         LN_STACKED_EXPERT(LN_ROLE_EXPERT_DOWN, base "down_proj", )
+/* The same of experts without a gate. */
+#define LN_STACKED_PLAIN_EXPERTS(base)                                                             \
+    LN_STACKED_EXPERT(LN_ROLE_EXPERT_UP, base "up_proj", ),                                        \
+        LN_STACKED_EXPERT(LN_ROLE_EXPERT_DOWN, base "down_proj", )
 /* One tensor an expert, or stacked. */
 #define LN_LLAMA_EXPERTS                                                                           \
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate"},                                    \
@@ -112,6 +123,9 @@
 /* What counts for the choice of experts alone. */
 #define LN_EXPERT_BIAS(name)                                                                       \
     { .role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d." name, .hf_bare = true }
+/* The same by a name that only folders have whose tensors are as in memory. */
+#define LN_MEMORY_EXPERT_BIAS(name)                                                                \
+    { .role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d." name, .gguf = "", .hf_bare = true }
 #define LN_LLAMA_POST_NORMS                                                                        \
     LN_POST_NORMS("model.layers.%d.", "post_attention_layernorm", "post_feedforward_layernorm")
 /* What a Gemma from the third on is besides its norms and activations. */

@@ -108,8 +108,9 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
         size_t number = c[1] == 'd'   ? id.layer
                         : c[1] == 'h' ? id.layer / 2
                         : c[1] == 'p' ? id.layer % 2
+                        : c[1] == 'n' ? id.layer + 1
                                       : id.expert;
-        if (c[0] != '%' || c[1] == '\0' || strchr("dhpe", c[1]) == NULL) {
+        if (c[0] != '%' || c[1] == '\0' || strchr("dhpne", c[1]) == NULL) {
             name[n++] = *c++;
             continue;
         }
@@ -130,6 +131,7 @@ bool ln_family_place(const ln_family *family, const char *name, size_t index,
                   {"model.", "model.language_model."},
                   {"", "language_model."},
                   {"backbone.", "llm.model."}, /* of Nemotron 3.5 Transcribe */
+                  {"backbone.", "model."},     /* as transformers has it in memory */
                   {"", "thinker."},
                   {"", "text_model."}, /* as saved of Emu 3 */
                   {"model.", "language_model."},

@@ -1,5 +1,8 @@
 #include "model/layers/block_residual.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "model/attention/record.h"
 #include "model/family.h"
 #include "model/ffn/record.h"
@@ -68,10 +71,40 @@ ln_status ln_load_block_residual(ln_loader *l, size_t i, const ln_layer_spec *la
     return ln_load_norm(l, LN_ROLE_VALUE_INPUT_NORM, i, l->spec->dim, &w->value_input_norm);
 }
 
+/* Queries of messages of each layer in one tensor, as transformers has them in memory: for queries,
+ * keys, values and feed-forwards. */
+static ln_status split_messages(ln_loader *l, size_t n_layers) {
+    size_t dim = l->spec->dim, n = 2 * n_layers * dim;
+    bool is_there;
+    float *both = calloc(4 * n, sizeof *both);
+    if (both == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for queries of messages");
+    float *of_keys = both + n, *stored = of_keys + n;
+    ln_status status =
+        ln_load_values(l, LN_ROLE_MESSAGE_QUERIES, 0, false, 2 * n, stored, &is_there);
+    for (size_t i = 0; i < n_layers; i++) {
+        const float *four = stored + 4 * i * dim;
+        memcpy(both + 2 * i * dim, four, dim * sizeof *both);
+        memcpy(both + (2 * i + 1) * dim, four + 3 * dim, dim * sizeof *both);
+        memcpy(of_keys + 2 * i * dim, four + dim, 2 * dim * sizeof *both);
+    }
+    if (status == LINNET_OK)
+        status = ln_load_table(l, both, n, &l->weights->message_queries);
+    if (status == LINNET_OK)
+        status = ln_load_table(l, of_keys, n, &l->weights->kv_message_queries);
+    free(both);
+    return status;
+}
+
 ln_status ln_load_messages(ln_loader *l) {
     size_t n = 2 * l->spec->loop_layers;
+    ln_tensor_id id = {.role = LN_ROLE_MESSAGE_QUERIES};
+    const ln_binding *binding;
     if (l->spec->message_rank == 0)
         return LINNET_OK;
+    const ln_tensor *tensor = ln_family_find(l->spec->family, l->checkpoint, id, &binding);
+    if (tensor != NULL && tensor->n_elems == 2 * n * l->spec->dim)
+        return split_messages(l, l->spec->loop_layers);
     LN_TRY(load_queries(l, LN_ROLE_MESSAGE_QUERIES, 0, n, &l->weights->message_queries));
     return load_queries(l, LN_ROLE_KV_MESSAGE_QUERIES, 0, n, &l->weights->kv_message_queries);
 }

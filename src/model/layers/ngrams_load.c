@@ -119,7 +119,10 @@ static ln_status load_table(ln_loader *l, const ln_layer_spec *layer, size_t i, 
         return ln_fail(l->err, LINNET_ERR_FORMAT,
                        "%s: hashes of n-grams in layer %zu are outside a table of %zu rows",
                        ln_checkpoint_path(l->checkpoint), i, n_rows);
-    n->part_rows = (n_rows + spec->ngrams.n_parts - 1) / spec->ngrams.n_parts;
+    ln_tensor_id table = {.role = LN_ROLE_NGRAM_EMBEDDING, .layer = i};
+    size_t n_parts =
+        ln_family_is_numbered(spec->family, l->checkpoint, table) ? spec->ngrams.n_parts : 1;
+    n->part_rows = (n_rows + n_parts - 1) / n_parts;
     n->n_parts = (n_rows + n->part_rows - 1) / n->part_rows;
     return load_parts(l, i, n_rows, spec->ngrams.width / n_heads, n);
 }

@@ -34,8 +34,15 @@ static const ln_binding bindings[] = {
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
     LN_EXPERT_BIAS("mlp.gate.expert_bias"),
-    /* as adapters name them */
+    /* as transformers has them in memory, and adapters name them */
     {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_Q_A_NORM, .hf = MODULE ".q_a_layernorm"},
+    {.role = LN_ROLE_KV_A_NORM, .hf = MODULE ".kv_a_layernorm"},
+    LN_MIXER_FUSED_CONVS(MODULE ".conv1d"),
+    {.role = LN_ROLE_MIXER_A_BIAS, .hf = MODULE ".forget_gate.dt_bias", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_RATE, .hf = MODULE ".forget_gate.A_log", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_NORM, .hf = MODULE ".o_norm"},
+    LN_MEMORY_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
     {.role = LN_ROLE_Q, .hf = MODULE ".q_proj"},
     {.role = LN_ROLE_Q_A, .hf = MODULE ".q_a_proj"},
     {.role = LN_ROLE_Q_B, .hf = MODULE ".q_b_proj"},

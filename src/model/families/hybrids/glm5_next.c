@@ -44,7 +44,12 @@ static const ln_binding bindings[] = {
     LN_LLAMA_EXPERTS,
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
     LN_SHARED_EXPERTS("mlp.shared_experts"),
-    /* as adapters name them */
+    /* as transformers has them in memory, and adapters name them */
+    HYPER(LN_ROLE_ATTENTION_HYPER, "attn_hc."),
+    HYPER(LN_ROLE_FFN_HYPER, "ffn_hc."),
+    LN_MIXER_FUSED_CONVS(ATTENTION "conv1d"),
+    {.role = LN_ROLE_MIXER_A_BIAS, .hf = ATTENTION "forget_gate.dt_bias", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_RATE, .hf = ATTENTION "forget_gate.A_log", .hf_bare = true},
     {.role = LN_ROLE_MIXER_A_LOW, .hf = ATTENTION "forget_gate.f_a_proj"},
     {.role = LN_ROLE_MIXER_A, .hf = ATTENTION "forget_gate.f_b_proj"},
 };

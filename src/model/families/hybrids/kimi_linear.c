@@ -28,7 +28,11 @@ static const ln_binding bindings[] = {
     LN_MIXTRAL_EXPERTS,
     LN_EXPERT_BIAS("block_sparse_moe.gate.e_score_correction_bias"),
     LN_SHARED_EXPERTS("block_sparse_moe.shared_experts"),
-    /* as adapters name them */
+    /* as transformers has them in memory, and adapters name them */
+    LN_MIXER_FUSED_CONVS(MIXER ".conv1d"),
+    {.role = LN_ROLE_MIXER_A_BIAS, .hf = MIXER ".forget_gate.dt_bias", .hf_bare = true},
+    {.role = LN_ROLE_MIXER_RATE, .hf = MIXER ".forget_gate.A_log", .hf_bare = true},
+    LN_MEMORY_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
     {.role = LN_ROLE_MIXER_A_LOW, .hf = MIXER ".forget_gate.f_a_proj", .gguf = "blk.%d.ssm_f_a"},
     {.role = LN_ROLE_MIXER_A, .hf = MIXER ".forget_gate.f_b_proj", .gguf = "blk.%d.ssm_f_b"},
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate"},

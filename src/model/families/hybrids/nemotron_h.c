@@ -22,6 +22,7 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ROUTER_BIAS},
     {.role = LN_ROLE_EXPERT_UP, .hf = MIXER ".experts.%e.up_proj"},
     {.role = LN_ROLE_EXPERT_DOWN, .hf = MIXER ".experts.%e.down_proj"},
+    LN_STACKED_PLAIN_EXPERTS(MIXER ".experts."),
     {.role = LN_ROLE_EXPERT_LATENT_IN, .hf = MIXER ".fc1_latent_proj"},
     {.role = LN_ROLE_EXPERT_LATENT_OUT, .hf = MIXER ".fc2_latent_proj"},
     {.role = LN_ROLE_SHARED_UP, .hf = MIXER ".shared_experts.up_proj"},

@@ -17,6 +17,7 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
     LN_MIXER_QKV(MIXER ".", "q_proj", "k_proj", "v_proj"),
     LN_MIXER_CONVS(MIXER ".", "q_conv1d", "k_conv1d", "v_conv1d"),
+    LN_MIXER_FUSED_CONVS(MIXER ".conv1d"),
     {.role = LN_ROLE_MIXER_A, .hf = MIXER ".a_proj"},
     {.role = LN_ROLE_MIXER_B, .hf = MIXER ".b_proj"},
     {.role = LN_ROLE_MIXER_GATE, .hf = MIXER ".g_proj"},

@@ -30,6 +30,7 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_INDEX_Q_NORM, .hf = INDEXER "q_layernorm"},
     {.role = LN_ROLE_INDEX_NORM, .hf = INDEXER "k_layernorm"},
     {.role = LN_ROLE_NGRAM_EMBEDDING, .hf = NGRAMS "ple_embedding.ngram_embedding.shard_%e"},
+    {.role = LN_ROLE_NGRAM_EMBEDDING, .hf = NGRAMS "ple_embedding.ngram_embedding"},
     {.role = LN_ROLE_NGRAM_FACTORS,
      .hf = NGRAMS "ple_embedding.layer_multipliers",
      .hf_bare = true},

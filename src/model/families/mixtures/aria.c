@@ -7,6 +7,10 @@
         .role = r, .hf = "model.layers.%d.mlp.experts.fc1", .hf_part = LN_PART_GATE_UP,            \
         .hf_transposed = true                                                                      \
     }
+/* As transformers has them in memory. */
+#define STACKED(r, name, part)                                                                     \
+    LN_STACKED_EXPERT(r, "model.layers.%d.mlp.experts." name, .hf_part = part,                     \
+                      .hf_transposed = true)
 
 static const ln_binding bindings[] = {
     LN_LLAMA_BUT_FFN,
@@ -14,6 +18,9 @@ static const ln_binding bindings[] = {
     INPUT(LN_ROLE_EXPERT_GATE),
     INPUT(LN_ROLE_EXPERT_UP),
     {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.mlp.experts.fc2", .hf_transposed = true},
+    STACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", LN_PART_GATE_UP),
+    STACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", LN_PART_GATE_UP),
+    STACKED(LN_ROLE_EXPERT_DOWN, "down_proj", LN_PART_ALL),
     LN_SHARED_EXPERTS("mlp.shared_experts"),
 };
 

@@ -3,6 +3,9 @@
  * with a bias that counts for the choice alone. Sarvam MoE is the second with other defaults. */
 #include "model/families/bindings.h"
 
+#define SPLIT(r, name)                                                                             \
+    { .role = r, .hf = "model.layers.%d.self_attn." name, .gguf = "" }
+
 static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING, .hf = "model.word_embeddings"},
     LN_LLAMA_ENDS,
@@ -18,6 +21,13 @@ static const ln_binding bindings[] = {
      .hf_bare = true,
      .optional = true},
     {.role = LN_ROLE_ROUTER_BIAS, .optional = true},
+    /* Sarvam MoE, as transformers has it in memory */
+    SPLIT(LN_ROLE_Q, "q_proj"),
+    SPLIT(LN_ROLE_K, "k_proj"),
+    SPLIT(LN_ROLE_V, "v_proj"),
+    {.role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.o_proj"},
+    LN_LLAMA_QK_NORMS,
+    LN_MEMORY_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
 const ln_family ln_family_bailing_moe = {

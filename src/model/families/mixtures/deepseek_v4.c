@@ -60,6 +60,7 @@ static const ln_binding bindings[] = {
     BOTH_BARE(LN_ROLE_ROUTER_BIAS, "ffn.gate.bias", "mlp.gate.e_score_correction_bias"),
     BOTH_BARE(LN_ROLE_HASH_EXPERTS, "ffn.gate.tid2eid", "mlp.gate.tid2eid"),
     LN_EXPERTS(LAYER "ffn.experts.%e.", "w1", "w3", "w2"),
+    LN_STACKED_EXPERTS(LAYER "mlp.experts."),
     BOTH(LN_ROLE_SHARED_GATE, "ffn.shared_experts.w1", "mlp.shared_experts.gate_proj"),
     BOTH(LN_ROLE_SHARED_UP, "ffn.shared_experts.w3", "mlp.shared_experts.up_proj"),
     BOTH(LN_ROLE_SHARED_DOWN, "ffn.shared_experts.w2", "mlp.shared_experts.down_proj"),

@@ -10,6 +10,10 @@ static const ln_binding bindings[] = {
     LN_SHARED_EXPERTS("mlp.shared_experts"),
     LN_EXPERT_BIAS("mlp.gate.moe_statics.e_score_correction_bias"),
     LN_EXPERT_BIAS("mlp.moe_statics.e_score_correction_bias"),
+    /* ERNIE 4.5 VL, as transformers has it in memory */
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.text_moe.gate", .gguf = ""},
+    LN_STACKED_EXPERTS("model.layers.%d.mlp.text_moe.experts."),
+    LN_MEMORY_EXPERT_BIAS("mlp.text_moe.gate.moe_statics.e_score_correction_bias"),
 };
 
 const ln_family ln_family_ernie4_5_moe = {

@@ -31,6 +31,7 @@ static const ln_binding bindings[] = {
     OF_HALF(LN_ROLE_EXPERT_GATE, "mlp.experts.%e.gate_proj"),
     OF_HALF(LN_ROLE_EXPERT_UP, "mlp.experts.%e.up_proj"),
     OF_HALF(LN_ROLE_EXPERT_DOWN, "mlp.experts.%e.down_proj"),
+    LN_STACKED_EXPERTS("model.layers.%h.mlp.experts."),
     {.role = LN_ROLE_ROUTER_BIAS,
      .hf = "model.layers.%h.mlp.router.e_score_correction_bias",
      .hf_bare = true},

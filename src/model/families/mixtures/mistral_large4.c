@@ -1,10 +1,16 @@
 /* Mistral Large 4: DeepSeek V3.2's attention without a latent of queries, which each head scales by
  * the logarithm of their position; frequencies that are learned, and layers without positions. */
-#include "model/families/bindings.h"
+#include "model/families/latent.h"
 
 #define LAYER     "layers.%d."
 #define ATTENTION LAYER "attention."
 #define INDEXER   ATTENTION "indexer."
+/* As transformers has it in memory. */
+#define MODULE "model.layers.%d.self_attn."
+#define LOG_SCALES(scale, bias, module)                                                            \
+    {.role = scale, .hf = module "softmax_scaling.scale", .hf_bare = true}, {                      \
+        .role = bias, .hf = module "softmax_scaling.bias", .hf_bare = true                         \
+    }
 
 static const ln_binding bindings[] = {
     LN_ENDS("tok_embeddings", "norm", "output"),
@@ -29,6 +35,19 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ROUTER, .hf = LAYER "gate"},
     LN_EXPERTS(LAYER "experts.%e.", "w1", "w3", "w2"),
     LN_SHARED(LAYER "shared_experts.", "w1", "w3", "w2"),
+    /* as transformers has them in memory */
+    LN_LLAMA,
+    LN_LATENT_ATTENTION,
+    {.role = LN_ROLE_ROPE_ALPHA, .hf = "model.rotary_emb.alpha", .hf_bare = true},
+    LOG_SCALES(LN_ROLE_Q_LOG_SCALE, LN_ROLE_Q_LOG_BIAS, MODULE),
+    {.role = LN_ROLE_INDEX_Q_NORM, .hf = MODULE "indexer.q_input_norm"},
+    {.role = LN_ROLE_INDEX_Q, .hf = MODULE "indexer.wq_b"},
+    {.role = LN_ROLE_INDEX_K, .hf = MODULE "indexer.wk"},
+    {.role = LN_ROLE_INDEX_K_NORM, .hf = MODULE "indexer.k_norm"},
+    {.role = LN_ROLE_INDEX_WEIGHTS, .hf = MODULE "indexer.weights_proj"},
+    LOG_SCALES(LN_ROLE_INDEX_LOG_SCALE, LN_ROLE_INDEX_LOG_BIAS, MODULE "indexer."),
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
 };
 
 const ln_family ln_family_mistral_large4 = {

@@ -15,6 +15,11 @@ static const ln_binding bindings[] = {
     LN_GGUF_EXPERTS,
     LN_SHARED_EXPERTS("share_expert"),
     LN_EXPERT_BIAS("moe.router_bias"),
+    /* as transformers has them in memory */
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = ""},
+    LN_STACKED_EXPERTS("model.layers.%d.mlp.experts."),
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
+    LN_MEMORY_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
 };
 
 const ln_family ln_family_step3p5 = {

@@ -588,6 +588,88 @@ static void takes_compressed_bodies(void **state) {
     response_free(&heard);
 }
 
+/* ---- seeds, and other large numbers ------------------------------------------------------- */
+
+/* The text of a completion with a seed, as JSON. */
+static char *draw(const char *path, const char *format, const char *seed) {
+    char body[256];
+    snprintf(body, sizeof body, format, seed);
+    http_response heard = post(&shared, path, body);
+    if (heard.status != 200)
+        fail_msg("%s: %d, %s", body, heard.status, heard.body);
+    const char *name = response_field(&heard, "text") != NULL       ? "text"
+                       : response_field(&heard, "response") != NULL ? "response"
+                                                                    : "content";
+    char *text = strdup(response_field(&heard, name));
+    response_free(&heard);
+    return text;
+}
+
+/* Seeds have 64 bits, and a negative one is that of its bits. */
+static void seeds_are_wide(void **state) {
+    (void)state;
+    static const char *const seeds[][2] = {{"18446744073709551615", "-1"},
+                                           {"9223372036854775808", "-9223372036854775808"},
+                                           {"18446744073709551614", "-2"},
+                                           {"7", "7"}};
+    static const char *const forms[][2] = {
+        {"/v1/completions", "{\"seed\" : %s ,\"prompt\":\"Once\",\"max_tokens\":12}"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"Once\"}],"
+                                 "\"temperature\":2,\"max_tokens\":12,\"seed\":%s}"}};
+    for (size_t i = 0; i < 2; i++) {
+        char *last = NULL;
+        for (size_t j = 0; j < sizeof seeds / sizeof *seeds; j++) {
+            char *one = draw(forms[i][0], forms[i][1], seeds[j][0]);
+            char *same = draw(forms[i][0], forms[i][1], seeds[j][1]);
+            assert_string_equal(one, same);
+            assert_true(last == NULL || strcmp(one, last) != 0);
+            free(same);
+            free(last);
+            last = one;
+        }
+        free(last);
+    }
+    /* where a negative one stands for any */
+    static const char *const others[][2] = {
+        {"/completion", "{\"seed\":%s,\"prompt\":\"Once\",\"n_predict\":12}"},
+        {"/api/generate",
+         "{\"options\":{\"seed\":%s,\"num_predict\":12},\"prompt\":\"Once\",\"raw\":"
+         "true,\"stream\":false}"}};
+    for (size_t i = 0; i < 2; i++) {
+        char *one = draw(others[i][0], others[i][1], "18446744073709551615");
+        char *same = draw(others[i][0], others[i][1], "18446744073709551615");
+        assert_string_equal(one, same);
+        free(same);
+        free(one);
+    }
+    expect_error(post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"seed\":\"7\"}"), 400,
+                 "seed");
+    expect_error(
+        post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"seed\":18446744073709551616}"), 400,
+        "seed");
+}
+
+/* A number that is too large for 64 bits is one nevertheless, as in schemas. */
+static void large_numbers_are_json(void **state) {
+    (void)state;
+    json_t *root = ask_json(
+        "/v1/chat/completions",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":2,\"tools\":[{"
+        "\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
+        "\"properties\":{"
+        "\"n\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615},\"s\":{"
+        "\"type\":"
+        "\"string\",\"description\":\"18446744073709551615 \\\" 99999999999999999999\"}}}}}]}");
+    json_decref(root);
+    expect_error(
+        post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"max_tokens\":99999999999999999999}"),
+        400, "max_tokens");
+    expect_error(post(&shared, "/v1/completions",
+                      "{\"prompt\":\"a\",\"seed\":18446744073709551615,\"n\":0}"),
+                 400, "n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_the_prompt),
@@ -605,6 +687,8 @@ int main(void) {
         cmocka_unit_test(renders),
         cmocka_unit_test(templates_get_calls_as_they_take_them),
         cmocka_unit_test(predictions_are_drafted),
+        cmocka_unit_test(seeds_are_wide),
+        cmocka_unit_test(large_numbers_are_json),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

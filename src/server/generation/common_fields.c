@@ -51,13 +51,15 @@ static bool read_sampling(const ln_fields *fields, linnet_sampling *sampling) {
         float *out = (float *)(void *)((char *)sampling + field->offset);
         ln_fields_number(fields, field->name, field->min, field->max, out);
     }
-    int64_t top_k = 0, seed = -1, last_n = INT32_MAX, dry_length = sampling->dry_allowed_length;
+    bool has_seed = false;
+    int64_t top_k = 0, last_n = INT32_MAX, dry_length = sampling->dry_allowed_length;
     ln_fields_integer(fields, "top_k", -1, INT32_MAX, &top_k);
-    ln_fields_integer(fields, "seed", 0, INT64_MAX, &seed);
+    ln_fields_seed(fields, "seed", &has_seed, &sampling->seed);
     ln_fields_integer(fields, "repeat_last_n", 0, INT32_MAX, &last_n);
     ln_fields_integer(fields, "dry_allowed_length", 1, 1 << 20, &dry_length);
     sampling->top_k = top_k > 0 ? (int32_t)top_k : 0;
-    sampling->seed = seed >= 0 ? (uint64_t)seed : random_seed();
+    if (!has_seed)
+        sampling->seed = random_seed();
     sampling->repeat_last_n = (int32_t)last_n;
     sampling->dry_allowed_length = (int32_t)dry_length;
     if (sampling->top_p <= 0)

@@ -1,11 +1,14 @@
 #include "server/json/fields.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json/load.h"
+#include "server/json/big_integers.h"
 
 enum { MAX_DEPTH = 128 };
 
@@ -60,6 +63,27 @@ static void name_field(const json_walk *seen, const char *text, char *name, size
     name[n_bytes] = '\0';
 }
 
+/* Parses the text; where integers in it are too big, as ln_json_rewrite_big_integers writes them.
+ * `where` is then about that text, which `rewritten` has. */
+static json_t *load(const char *text, size_t n_bytes, size_t flags, ln_strbuf *rewritten,
+                    json_error_t *where) {
+    json_t *root = ln_json_load_bytes(text, n_bytes, flags, where);
+    if (root != NULL || json_error_code(where) != json_error_numeric_overflow ||
+        !ln_json_rewrite_big_integers(text, n_bytes, rewritten))
+        return root;
+    return ln_json_load_bytes(rewritten->data, rewritten->len, flags, where);
+}
+
+static void fail_parse(const char *text, size_t n_bytes, const json_error_t *where,
+                       ln_api_error *error) {
+    char name[sizeof error->param];
+    size_t position = where->position > 0 ? (size_t)where->position : 0;
+    json_walk seen = walk(text, position < n_bytes ? position : n_bytes);
+    name_field(&seen, text, name, sizeof name);
+    ln_api_fail(error, 400, name, "the body is not valid JSON: line %d, column %d: %s", where->line,
+                where->column, where->text);
+}
+
 json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
     char name[sizeof error->param];
     ln_json_memory_clear();
@@ -74,16 +98,15 @@ json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
         return NULL;
     }
     json_error_t where;
-    json_t *root =
-        ln_json_load_bytes(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
-    if (root == NULL) {
-        size_t position = where.position > 0 ? (size_t)where.position : 0;
-        json_walk seen = walk(text, position < n_bytes ? position : n_bytes);
-        name_field(&seen, text, name, sizeof name);
-        ln_api_fail(error, 400, name, "the body is not valid JSON: line %d, column %d: %s",
-                    where.line, where.column, where.text);
+    ln_strbuf rewritten;
+    ln_strbuf_init(&rewritten);
+    json_t *root = load(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &rewritten, &where);
+    if (root == NULL)
+        fail_parse(rewritten.len > 0 ? rewritten.data : text,
+                   rewritten.len > 0 ? rewritten.len : n_bytes, &where, error);
+    ln_strbuf_free(&rewritten);
+    if (root == NULL)
         return NULL;
-    }
     if (!json_is_object(root)) {
         ln_api_fail(error, 400, NULL, "the body is not a JSON object");
         json_decref(root);
@@ -97,8 +120,13 @@ json_t *ln_fields_parse_value(const json_t *text) {
     const char *bytes = json_string_value(text);
     if (bytes == NULL || walk(bytes, n_bytes).max_depth > MAX_DEPTH)
         return NULL;
-    return ln_json_load_bytes(bytes, n_bytes,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    json_error_t where;
+    ln_strbuf rewritten;
+    ln_strbuf_init(&rewritten);
+    json_t *value = load(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY,
+                         &rewritten, &where);
+    ln_strbuf_free(&rewritten);
+    return value;
 }
 
 /* ---- fields ----------------------------------------------------------------------------- */
@@ -151,6 +179,31 @@ bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, i
         return refuse(fields, name, "is not a whole number from %lld to %lld", (long long)min,
                       (long long)max);
     *out = json_integer_value(value);
+    return fields->error->status == 0;
+}
+
+/* Whether the parser's string is a number above INT64_MAX; what a client writes so is one, too. */
+static bool read_big(const json_t *value, uint64_t *out) {
+    const char *text = json_string_value(value);
+    if (text == NULL || *text < '1' || *text > '9' ||
+        strspn(text, "0123456789") != json_string_length(value))
+        return false;
+    errno = 0;
+    unsigned long long number = strtoull(text, NULL, 10);
+    *out = number;
+    return errno == 0 && number > INT64_MAX;
+}
+
+bool ln_fields_seed(const ln_fields *fields, const char *name, bool *is_there, uint64_t *out) {
+    const json_t *value = ln_fields_get(fields, name);
+    *is_there = value != NULL;
+    if (value == NULL)
+        return fields->error->status == 0;
+    if (json_is_integer(value))
+        *out = (uint64_t)json_integer_value(value);
+    else if (!read_big(value, out))
+        return refuse(fields, name, "is not a whole number from %lld to %llu", (long long)INT64_MIN,
+                      (unsigned long long)UINT64_MAX);
     return fields->error->status == 0;
 }
 

@@ -39,6 +39,8 @@ bool ln_fields_number(const ln_fields *fields, const char *name, double min, dou
                       float *out);
 bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, int64_t max,
                        int64_t *out);
+/* A seed: negative numbers are those of 64 bits that have the same bits. */
+bool ln_fields_seed(const ln_fields *fields, const char *name, bool *is_there, uint64_t *out);
 /* A string without NUL, borrowed from the root. */
 bool ln_fields_text(const ln_fields *fields, const char *name, const char **out);
 

@@ -79,18 +79,20 @@ static bool add_options(ln_chat_builder *builder, const ln_fields *fields, bool 
         "frequency_penalty", NULL};
     const json_t *value = ln_fields_get(fields, "options");
     const ln_fields options = {value, "options.", fields->error, fields->ignored};
-    int64_t last_n = 64, seed = -1;
+    int64_t last_n = 64;
+    uint64_t seed = 0;
+    bool has_seed;
     put_defaults(builder);
     if (value != NULL && !json_is_object(value))
         return ln_api_fail(fields->error, 400, "options", "options is not an object");
     if (!ln_fields_only(&options, known) ||
         !ln_fields_integer(&options, "repeat_last_n", -1, INT32_MAX, &last_n) ||
-        !ln_fields_integer(&options, "seed", INT64_MIN, INT64_MAX, &seed))
+        !ln_fields_seed(&options, "seed", &has_seed, &seed))
         return false;
     ln_chat_builder_copy_all(builder, &options, same);
     ln_chat_builder_copy(builder, &options, "repeat_penalty", "repetition_penalty");
-    if (seed >= 0)
-        ln_chat_builder_put(builder, builder->body, "seed", json_integer(seed));
+    if (json_integer_value(ln_fields_get(&options, "seed")) >= 0) /* else any */
+        ln_chat_builder_copy(builder, &options, "seed", "seed");
     if (last_n >= 0)
         ln_chat_builder_put(builder, builder->body, "repeat_last_n", json_integer(last_n));
     return add_num_predict(builder, &options, is_raw);

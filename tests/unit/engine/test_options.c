@@ -262,6 +262,26 @@ static void samplers_give_the_same_in_company(void **state) {
     }
 }
 
+/* All 64 bits of a seed count. */
+static void seeds_have_64_bits(void **state) {
+    (void)state;
+    static const uint64_t seeds[] = {UINT64_MAX, UINT64_MAX >> 1, UINT32_MAX, 0};
+    enum { SEEDS = sizeof seeds / sizeof *seeds, OUTPUT = 25 };
+    int32_t drawn[SEEDS][MAX_IDS], again[MAX_IDS];
+    linnet_finish finish;
+    for (size_t i = 0; i < SEEDS; i++) {
+        linnet_request_options o = greedy_options(&g, 0);
+        o.sampling.temperature = 1.3f;
+        o.sampling.seed = seeds[i];
+        o.max_tokens = OUTPUT;
+        assert_int_equal(run(&o, drawn[i], &finish), OUTPUT);
+        assert_int_equal(run(&o, again, &finish), OUTPUT);
+        assert_memory_equal(drawn[i], again, OUTPUT * sizeof *again);
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(drawn[i], drawn[j], OUTPUT * sizeof *again);
+    }
+}
+
 static void refuse(const linnet_request_options *options, const char *part) {
     linnet_request *request;
     linnet_error err = {0};
@@ -312,6 +332,7 @@ int main(void) {
         cmocka_unit_test(logprobs_come_only_when_asked_for),
         cmocka_unit_test(deadlines_end_requests),
         cmocka_unit_test(samplers_give_the_same_in_company),
+        cmocka_unit_test(seeds_have_64_bits),
         cmocka_unit_test(refusals_name_the_option),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -276,6 +276,7 @@ static void errors_have_its_shape(void **state) {
         post(&shared, path, "{\"model\":\"other\",\"max_tokens\":1,\"messages\":[" SUM "]}"), 404,
         "not_found_error", "other");
     expect_error(get(&shared, path), 405, type, "GET");
+    expect_error(get(&shared, "/v1/messages/batches"), 404, "not_found_error", "batches");
     expect_error(post(&shared, path,
                       "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
                       "\"image\",\"source\":{}}]}]}"),

@@ -66,6 +66,18 @@ static bool may_call(const ln_router *router, const ln_route *route, ln_exchange
             (route->access == LN_ACCESS_PAGE || has_key(router, exchange)));
 }
 
+/* The dialect of a path that is not there, by those beside it. */
+static ln_dialect guess_dialect(const char *path) {
+    static const struct {
+        const char *before;
+        ln_dialect dialect;
+    } folders[] = {{"/api/", LN_DIALECT_OLLAMA}, {"/v1/messages/", LN_DIALECT_MESSAGES}};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (strncmp(path, folders[i].before, strlen(folders[i].before)) == 0)
+            return folders[i].dialect;
+    return LN_DIALECT_OPENAI;
+}
+
 bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
     char *path = ln_routes_complete(exchange->path);
     if (path != NULL) {
@@ -74,10 +86,7 @@ bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
     }
     const ln_route *found = find_route(router, exchange);
     exchange->route = NULL;
-    bool is_ollama = strncmp(exchange->path, "/api/", strlen("/api/")) == 0;
-    exchange->dialect = found != NULL ? (int)found->dialect
-                        : is_ollama   ? LN_DIALECT_OLLAMA
-                                      : LN_DIALECT_OPENAI;
+    exchange->dialect = (int)(found != NULL ? found->dialect : guess_dialect(exchange->path));
     if (found == NULL || found->method != exchange->method || !may_call(router, found, exchange))
         return false;
     exchange->route = found;

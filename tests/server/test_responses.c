@@ -102,6 +102,10 @@ static void answers(void **state) {
         assert_string_equal(text_of(item_of(response, 0), "type"), "message");
         assert_string_equal(output_of(response), "5");
         assert_int_equal(count_of(response, "output_tokens"), 1);
+        const json_t *usage = json_object_get(response, "usage");
+        const json_t *details = json_object_get(usage, "input_tokens_details");
+        assert_true(json_is_integer(json_object_get(details, "cached_tokens")));
+        assert_true(json_is_integer(json_object_get(details, "cache_write_tokens")));
         assert_int_equal(count_of(response, "total_tokens"),
                          count_of(response, "input_tokens") + 1);
         json_decref(response);

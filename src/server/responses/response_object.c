@@ -117,7 +117,8 @@ void ln_response_put_item(const ln_answer_writer *writer, const ln_choice *choic
 
 static void put_usage(const ln_usage *usage, ln_strbuf *out) {
     ln_strbuf_printf(out,
-                     "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu},"
+                     "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu,"
+                     "\"cache_write_tokens\":0},"
                      "\"output_tokens\":%zu,\"output_tokens_details\":{\"reasoning_tokens\":%zu},"
                      "\"total_tokens\":%zu}",
                      usage->n_prompt_tokens, usage->n_cached_tokens, usage->n_output_tokens,

@@ -119,7 +119,7 @@ bool ln_completion_request_read(const ln_fields *fields, const linnet_model *mod
         return false;
     request->drops_output = max_tokens == 0;
     options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : max_tokens == 0 ? 1 : 0;
-    if (!ln_api_check_lengths(options, fields->error))
+    if (!ln_api_check_lengths(request, fields->error))
         return false;
     options->logprobs = n_logprobs >= 0;
     options->prompt_logprobs = options->logprobs && request->echoes;

@@ -273,7 +273,7 @@ bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, si
         max_tokens = max_completion;
     request->drops_output = max_tokens == 0;
     options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : max_tokens == 0 ? 1 : 0;
-    return ln_api_check_lengths(options, fields->error) &&
+    return ln_api_check_lengths(request, fields->error) &&
            read_answer(fields, model, ctx_tokens, request);
 }
 

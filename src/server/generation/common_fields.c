@@ -276,9 +276,11 @@ bool ln_api_read_logprobs(const ln_fields *fields, const linnet_model_info *info
     return true;
 }
 
-bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error) {
-    if (options->max_tokens == 0 || options->min_tokens <= options->max_tokens)
-        return true;
-    return ln_api_fail(error, 400, "min_tokens", "min_tokens is %zu and max_tokens %zu",
-                       options->min_tokens, options->max_tokens);
+bool ln_api_check_lengths(const ln_generation_request *request, ln_api_error *error) {
+    const linnet_request_options *options = &request->options;
+    size_t most = request->drops_output ? 0 : options->max_tokens;
+    bool is_bounded = request->drops_output || most > 0;
+    return !is_bounded || options->min_tokens <= most ||
+           ln_api_fail(error, 400, "min_tokens", "min_tokens is %zu and max_tokens %zu",
+                       options->min_tokens, most);
 }

@@ -39,6 +39,6 @@ bool ln_api_read_logprobs(const ln_fields *fields, const linnet_model_info *info
                           ln_generation_request *request);
 
 /* min_tokens within max_tokens, once both are read. */
-bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error);
+bool ln_api_check_lengths(const ln_generation_request *request, ln_api_error *error);
 
 #endif

@@ -1,5 +1,6 @@
 /* The API over the demo model: what clients ask for, and what they get. */
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,6 +149,11 @@ static void takes_many_prompts(void **state) {
     response_free(&heard);
     expect_error(post(&shared, "/v1/completions", "{\"prompt\":[[5],[99999999]]}"), 400,
                  "prompt[1]");
+    heard =
+        post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"max_tokens\":0,\"min_tokens\":3}");
+    assert_int_equal(heard.status, 400);
+    expect_field(&heard, "message", "min_tokens is 3 and max_tokens 0");
+    response_free(&heard);
 }
 
 /* With echo and max_tokens 0 a prompt is scored, and nothing is written. */
@@ -605,6 +611,29 @@ static void knows_other_names(void **state) {
                  "suffix");
 }
 
+/* Without a tokenizer ids are scored and named as such, and what needs one says so. */
+static void serves_ids_alone(void **state) {
+    (void)state;
+    test_server server = SERVER("--threads=1", TEST_SOURCE_DIR "/tests/golden/models/qwen3");
+    http_response heard =
+        post(&server, "/v1/completions",
+             "{\"prompt\":[1,2,3],\"max_tokens\":0,\"echo\":true,\"logprobs\":1}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "text", "");
+    assert_non_null(
+        strstr(heard.body, "\"tokens\":[\"token_id:1\",\"token_id:2\",\"token_id:3\"]"));
+    assert_non_null(strstr(heard.body, "\"top_logprobs\":[null,{\"token_id:2\":-"));
+    assert_non_null(strstr(heard.body, "\"text_offset\":[0,0,0]"));
+    response_free(&heard);
+    expect_error(post(&server, "/v1/completions", "{\"prompt\":[1],\"stop\":\"x\"}"), 400, "stop");
+    expect_error(post(&server, "/v1/completions", "{\"prompt\":\"x\"}"), 400, "prompt");
+    char *log;
+    kill(server.pid, SIGTERM);
+    assert_int_equal(server_wait(&server, &log), 0);
+    assert_non_null(strstr(log, "/v1/completions -d '{\"prompt\": [1, 2, 3]"));
+    free(log);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_its_model),
@@ -616,6 +645,7 @@ int main(void) {
         cmocka_unit_test(scores_prompts),
         cmocka_unit_test(gives_logprobs),
         cmocka_unit_test(places_echoed_tokens),
+        cmocka_unit_test(serves_ids_alone),
         cmocka_unit_test(gives_bytes_of_parts),
         cmocka_unit_test(stops_at_strings),
         cmocka_unit_test(biases_logits),

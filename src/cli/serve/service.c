@@ -26,7 +26,9 @@ static void print_try(const linnet_model_info *info, const ln_server_options *se
     const char *path = "/v1/completions", *body = "{\"prompt\": \"Once\", \"max_tokens\": 50}";
     if (info->embeds_only) {
         path = "/v1/embeddings";
-        body = "{\"input\": \"Hello\"}";
+        body = info->has_tokenizer ? "{\"input\": \"Hello\"}" : "{\"input\": [1, 2, 3]}";
+    } else if (!info->has_tokenizer) {
+        body = "{\"prompt\": [1, 2, 3], \"max_tokens\": 50, \"return_token_ids\": true}";
     } else if (info->has_chat_template) {
         path = "/v1/chat/completions";
         body = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}";

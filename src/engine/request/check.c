@@ -63,7 +63,7 @@ static ln_status check_stops(const linnet_request_options *o, const ln_tokenizer
                        o->n_stop, MAX_STOPS);
     if (o->n_stop > 0 && tokenizer == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "the checkpoint has no tokenizer, so stop strings are not possible");
+                       "stop: the checkpoint has no tokenizer, so strings are not possible");
     if (o->n_stop > 0 && o->stop == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "stop is NULL");
     for (size_t i = 0; i < o->n_stop; i++) {

@@ -73,6 +73,8 @@ static bool decode(const ln_tokenizer *tokenizer, const ln_generation_request *r
                    ln_shown_ids shown, const ln_prompt *prompt, ln_strbuf *text) {
     enum { MAX_HELD = 16 };
     ln_detokenizer decoder;
+    if (tokenizer == NULL) /* ids have no text, as those of the output */
+        return ln_strbuf_puts(text, "");
     size_t most = ln_tokenizer_max_piece_bytes(tokenizer);
     ln_detokenizer_init(&decoder, tokenizer, request->options.keep_special);
     for (size_t i = shown.begin; i < shown.end && ln_strbuf_reserve(text, most); i++)
@@ -89,8 +91,10 @@ static bool locate(const ln_tokenizer *tokenizer, bool keeps_special, ln_shown_i
     text_place place = {.text = prompt->text, .end = prompt->text + prompt->text_bytes};
     ln_detokenizer decoder;
     ln_strbuf piece;
+    prompt->offsets = calloc(prompt->n_ids + 1, sizeof *prompt->offsets);
+    if (tokenizer == NULL)
+        return prompt->offsets != NULL;
     size_t most = ln_tokenizer_max_piece_bytes(tokenizer);
-    prompt->offsets = malloc((prompt->n_ids + 1) * sizeof *prompt->offsets);
     ln_strbuf_init(&piece);
     bool done = prompt->offsets != NULL && ln_strbuf_reserve(&piece, most);
     ln_detokenizer_init(&decoder, tokenizer, keeps_special);
@@ -113,8 +117,6 @@ bool ln_completion_echo_keep(const linnet_model *model, const json_t *text, ln_s
                              ln_api_error *error) {
     const ln_tokenizer *tokenizer = model->tokenizer;
     ln_strbuf kept;
-    if (tokenizer == NULL)
-        return ln_api_fail(error, 400, "echo", "echo: the model has no tokenizer");
     ln_strbuf_init(&kept);
     bool done = text != NULL
                     ? ln_strbuf_append(&kept, json_string_value(text), json_string_length(text))

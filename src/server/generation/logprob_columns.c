@@ -17,10 +17,15 @@ static ln_token_text spell(const ln_answer_writer *writer, int32_t token) {
     return text;
 }
 
-/* A token's text, or its id where that is wanted, as a string. */
+/* Whether tokens are named by their ids: that is wanted, or they have no texts. */
+static bool names_ids(const ln_answer_writer *writer) {
+    return writer->request->names_ids || writer->tokenizer == NULL;
+}
+
+/* A token's text or id, as a string. */
 static void put_name(const ln_answer_writer *writer, ln_strbuf *out, int32_t token,
                      const ln_token_text *text) {
-    if (writer->request->names_ids)
+    if (names_ids(writer))
         ln_strbuf_printf(out, "\"token_id:%d\"", (int)token);
     else
         ln_json_put_string(out, text->data, text->n_bytes);
@@ -73,7 +78,7 @@ static void put_pair(const ln_answer_writer *writer, ln_strbuf *out, int32_t tok
 /* Whether two tokens have one name. */
 static bool are_same(const ln_answer_writer *writer, int32_t token, int32_t other) {
     const ln_token_text text = spell(writer, token), other_text = spell(writer, other);
-    return writer->request->names_ids ? token == other : is_spelled(&text, &other_text);
+    return names_ids(writer) ? token == other : is_spelled(&text, &other_text);
 }
 
 /* {"text": logprob} of the token that came and, behind it, the likeliest ones. Tokens that are

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ static ln_status refuse(const ln_convert_plan *plan, const char *what) {
 static const char *name_of_kind(const ln_spec *spec, const char *names) {
     const ln_family *family = spec->family;
     bool has_experts = ln_convert_mixtures_of(spec).n_mixtures > 0;
+    if (family->gguf_unnormed != NULL && ln_convert_attention(spec)->qk_norm == LN_QK_NORM_NONE)
+        return family->gguf_unnormed;
     if (family->gguf_even != NULL && !spec->has_mixers)
         return has_experts ? strchr(family->gguf_even, '|') + 1 : family->gguf_even;
     return has_experts && family->gguf_mixture != NULL ? family->gguf_mixture : names;
@@ -111,6 +114,41 @@ static ln_status check_attention(const ln_convert_plan *plan) {
             (a->qk_norm == LN_QK_NORM_NONE) != is_unnormed)
             return refuse(plan, "q/k norms or their absence with so many experts");
     }
+    return LINNET_OK;
+}
+
+/* Readers of Ling's first version choose from all experts by softmax, in every layer. */
+static ln_status check_softmax(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
+        if (moe->n_experts == 0 || moe->router != LN_ROUTER_SOFTMAX || moe->n_groups > 0)
+            return refuse(plan, "this choice of experts");
+        if (spec->ropes[0].n_dims != spec->layers[i].attention.k_dim)
+            return refuse(plan, "heads that rotate in part");
+    }
+    return LINNET_OK;
+}
+
+/* Readers of DeepSeek OCR have one base of rotations, and no groups of heads; those of MiniCPM 3
+ * have multipliers of their own. */
+static ln_status check_constants(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    const ln_attention_spec *a = ln_convert_attention(spec);
+    double residual = 1.4 / sqrt((double)spec->n_layers), logit = 256.0 / (double)spec->dim;
+    if (strcmp(plan->architecture, "bailingmoe") == 0)
+        return check_softmax(plan);
+    if (strcmp(plan->architecture, "deepseek2-ocr") == 0) {
+        if (a->n_kv_heads != a->n_heads || a->n_heads * a->k_dim != spec->dim)
+            return refuse(plan, "heads of these sizes");
+        return spec->ropes[0].theta != 10000.0 ? refuse(plan, "this base of rotations") : LINNET_OK;
+    }
+    if (strcmp(plan->architecture, "minicpm3") != 0)
+        return LINNET_OK;
+    if (fabs((double)spec->embedding_scale / 12 - 1) > 1e-6 ||
+        fabs((double)spec->residual_scale / residual - 1) > 1e-6 ||
+        fabs((double)spec->logit_scale / logit - 1) > 1e-6)
+        return refuse(plan, "these multipliers");
     return LINNET_OK;
 }
 
@@ -232,6 +270,7 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
     LN_TRY(check_attention(plan));
     LN_TRY(check_ropes(plan));
     LN_TRY(check_mixers(plan));
+    LN_TRY(check_constants(plan));
     size_t n_normed = plan->target->gguf_qk_norm_layers;
     bool has_norm = ln_convert_attention(spec)->qk_norm != LN_QK_NORM_NONE;
     if (n_normed > 0 && has_norm != (spec->n_layers >= n_normed))

@@ -103,6 +103,29 @@ static void put_window_list(const putter *p) {
                           rotates, spec->n_layers);
 }
 
+/* Sizes of heads; those of latents are of what the cache has, where readers do not join what makes
+ * keys and values. */
+static void put_heads(const putter *p, const ln_attention_spec *a) {
+    const ln_latent_spec *latent = &a->latent;
+    bool joins = latent->n_latent > 0 && ln_convert_joins_kv_b(p->plan);
+    if (!ln_convert_lists_kv_heads(p->plan))
+        put_size(p, "attention.head_count_kv", joins ? a->n_heads : a->n_kv_heads);
+    put_size(p, "attention.key_length", joins ? latent->n_plain + latent->n_rope : a->k_dim);
+    put_size(p, "attention.value_length", joins ? latent->v_dim : a->v_dim);
+}
+
+static void put_latent(const putter *p, const ln_latent_spec *latent) {
+    if (latent->n_latent == 0)
+        return;
+    if (latent->q_latent > 0)
+        put_size(p, "attention.q_lora_rank", latent->q_latent);
+    put_size(p, "attention.kv_lora_rank", latent->n_latent);
+    if (ln_convert_joins_kv_b(p->plan))
+        return;
+    put_size(p, "attention.key_length_mla", latent->n_plain + latent->n_rope);
+    put_size(p, "attention.value_length_mla", latent->v_dim);
+}
+
 static void put_attention(const putter *p) {
     const ln_spec *spec = p->plan->spec;
     const ln_attention_spec *a = ln_convert_attention(spec);
@@ -111,19 +134,9 @@ static void put_attention(const putter *p) {
     bool has_lists = ln_convert_has_lists(p->plan);
     if (!has_lists || !(p->plan->target->lists_alone || p->plan->target->gguf_lists))
         put_size(p, "attention.head_count", a->n_heads);
-    if (!has_lists && a->n_heads > 0) {
-        if (!ln_convert_lists_kv_heads(p->plan))
-            put_size(p, "attention.head_count_kv", a->n_kv_heads);
-        put_size(p, "attention.key_length", a->k_dim);
-        put_size(p, "attention.value_length", a->v_dim);
-    }
-    if (latent->n_latent > 0) {
-        if (latent->q_latent > 0)
-            put_size(p, "attention.q_lora_rank", latent->q_latent);
-        put_size(p, "attention.kv_lora_rank", latent->n_latent);
-        put_size(p, "attention.key_length_mla", latent->n_plain + latent->n_rope);
-        put_size(p, "attention.value_length_mla", latent->v_dim);
-    }
+    if (!has_lists && a->n_heads > 0)
+        put_heads(p, a);
+    put_latent(p, latent);
     put_real(p,
              spec->norm_kind == LN_NORM_LAYER ? "attention.layer_norm_epsilon"
                                               : "attention.layer_norm_rms_epsilon",

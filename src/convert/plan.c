@@ -66,6 +66,12 @@ double ln_convert_yarn_extra(const ln_rope_spec *rope) {
     return magnitude / (rope->factor <= 1 ? 1 : 0.1 * log(rope->factor) + 1);
 }
 
+bool ln_convert_joins_kv_b(const ln_convert_plan *plan) {
+    ln_tensor_id id = {.role = LN_ROLE_K_B};
+    const ln_binding *binding = ln_family_binding(plan->target, LN_FORMAT_GGUF, id, 0);
+    return binding != NULL && binding->gguf_part == LN_PART_KV_BY_HEAD;
+}
+
 bool ln_convert_has_head(const ln_convert_plan *plan) {
     ln_tensor_id id = {.role = LN_ROLE_HEAD_INPUT};
     return plan->spec->mtp != NULL &&

@@ -68,6 +68,8 @@ double ln_convert_default_scale(const ln_convert_plan *plan);
 double ln_convert_yarn_extra(const ln_rope_spec *rope);
 /* Whether the file gets the folder's head that drafts. */
 bool ln_convert_has_head(const ln_convert_plan *plan);
+/* Whether its readers want what makes keys and values of a latent in one matrix. */
+bool ln_convert_joins_kv_b(const ln_convert_plan *plan);
 
 /* check.c: finds target and architecture; refuses what GGUF cannot say. */
 ln_status ln_convert_check(ln_convert_plan *plan);

@@ -8,6 +8,18 @@
 #include "model/rope.h"
 #include "model/xielu.h"
 
+/* What makes keys and values of a latent, as the folder has it: of which values are rows. */
+static ln_status joined_kv_b(ln_convert_plan *plan, ln_tensor_id id, const ln_attention_spec *a) {
+    const ln_latent_spec *l = &a->latent;
+    ln_source_shape shape = {a->n_heads, l->v_dim, l->n_latent};
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(plan->checkpoint, plan->spec, id, &shape, &request, plan->err));
+    ln_weight_source *source = &request.sources[0];
+    source->row_begin = 0;
+    source->n_rows = source->run_rows = a->n_heads * (l->n_plain + l->v_dim);
+    return ln_convert_request(plan, id, 1, &request, ln_convert_as_is, false);
+}
+
 /* A norm of heads with weights [n_heads][dim], in one tensor or in one for each head. */
 static ln_status norm_by_head(ln_convert_plan *plan, ln_tensor_id id, size_t n_heads, size_t dim) {
     bool numbered = ln_family_is_numbered(plan->spec->family, plan->checkpoint, id);
@@ -44,9 +56,14 @@ static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attenti
     }
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_KV_A), l->n_latent + l->n_rope, dim));
     LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_KV_A_NORM), l->n_latent));
-    LN_TRY(
-        ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_K_B), a->n_heads, l->n_latent, l->n_plain));
-    LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_V_B), a->n_heads, l->v_dim, l->n_latent));
+    if (ln_convert_joins_kv_b(plan)) {
+        LN_TRY(joined_kv_b(plan, ln_id_as(id, LN_ROLE_V_B), a));
+    } else {
+        LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_K_B), a->n_heads, l->n_latent,
+                                   l->n_plain));
+        LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_V_B), a->n_heads, l->v_dim,
+                                   l->n_latent));
+    }
     if (a->gate == LN_GATE_BY_HEAD)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_ATTENTION_GATE), a->n_heads, dim));
     return ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_O), dim, a->n_heads * l->v_dim);

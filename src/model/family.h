@@ -357,6 +357,8 @@ struct ln_family {
     const char *gguf_mixture; /* the name in `gguf` of models with experts, or NULL: the first */
     const char *gguf_even;    /* as what models without recurrent layers are written: an
                                  architecture, and one with experts, or NULL */
+    const char
+        *gguf_unnormed;  /* as what models without q/k norms are written, or NULL: all alike */
     const char *gguf_as; /* the architecture that it is written as where `gguf` is NULL, or NULL */
     const char *hf_prefix;   /* a prefix that tensor names of bare models lack, or NULL */
     const char *ignored;     /* names of tensors that do not count, separated by '|', or NULL */
@@ -408,6 +410,7 @@ struct ln_family {
     bool gguf_window_list;     /* GGUF lists which layers these are */
     size_t gguf_scale_layers;  /* GGUF: with so many layers scores are scaled by heads of dim /
                                   n_heads */
+    bool gguf_whole_rope;      /* GGUF: heads rotate whole, whatever it says */
     bool gguf_half_sections;   /* GGUF: files that divide pairs by axis rotate halves */
     bool turns_back;           /* rotations are by negative angles */
     bool scale_embedding;      /* by sqrt(dim) */

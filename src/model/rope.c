@@ -82,12 +82,12 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
     static const struct {
         const char *name;
         ln_rope_scaling scaling;
-    } known[] = {{"default", LN_ROPE_PLAIN}, {"none", LN_ROPE_PLAIN},
-                 {"linear", LN_ROPE_LINEAR}, {"llama3", LN_ROPE_LLAMA3},
-                 {"yarn", LN_ROPE_YARN},     {"longrope", LN_ROPE_LONGROPE},
-                 {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC},
-                 {"ntk", LN_ROPE_LINEAR}, /* read_ntk */
-                 {"mrope", LN_ROPE_PLAIN},   {"proportional", LN_ROPE_PROPORTIONAL}};
+    } known[] = {{"default", LN_ROPE_PLAIN},  {"none", LN_ROPE_PLAIN},
+                 {"linear", LN_ROPE_LINEAR},  {"llama3", LN_ROPE_LLAMA3},
+                 {"yarn", LN_ROPE_YARN},      {"longrope", LN_ROPE_LONGROPE},
+                 {"su", LN_ROPE_LONGROPE},    {"dynamic", LN_ROPE_DYNAMIC},
+                 {"xdrope", LN_ROPE_DYNAMIC}, {"ntk", LN_ROPE_LINEAR}, /* read_ntk */
+                 {"mrope", LN_ROPE_PLAIN},    {"proportional", LN_ROPE_PROPORTIONAL}};
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
          "rope_parameters.indexed_attention.rope_type|rope_parameters.compress.rope_type|"
@@ -136,7 +136,7 @@ static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, l
     *n_dims = is_whole ? head_dim : (size_t)((double)head_dim * fraction);
     ln_key key = {"rotary_dim", r->is_local ? "rope.dimension_count_swa|rope.dimension_count"
                                             : "rope.dimension_count"};
-    if (!source->by_fraction || r->config->is_gguf)
+    if (r->config->is_gguf ? !source->gguf_whole : !source->by_fraction)
         LN_TRY(ln_config_size(r->config, key, 0, head_dim, n_dims, r->err));
     *n_dims /= source->is_half ? 2 : 1;
     if (*n_dims % 2 != 0)
@@ -185,8 +185,9 @@ static ln_status read_longrope(const rope_reader *r, ln_arena *arena, ln_rope_sp
 /* Hunyuan's dynamic scaling by alpha is a larger base, whatever the context. */
 static ln_status read_alpha(const rope_reader *r, ln_rope_spec *rope) {
     double alpha = 0, dims = (double)rope->n_dims;
-    LN_TRY(real(r, "alpha", "", 0, &alpha));
-    if (rope->scaling != LN_ROPE_DYNAMIC || alpha == 0 || rope->n_dims <= 2)
+    LN_TRY(real(r, "alpha", "rope.scaling.alpha", 0, &alpha));
+    bool counts = rope->scaling == (r->config->is_gguf ? LN_ROPE_PLAIN : LN_ROPE_DYNAMIC);
+    if (!counts || alpha == 0 || rope->n_dims <= 2)
         return LINNET_OK;
     rope->theta *= pow(alpha, dims / (dims - 2.0));
     rope->scaling = LN_ROPE_PLAIN;

@@ -9,6 +9,7 @@ typedef struct ln_rope_source {
     ln_rope_style style;
     size_t head_dim;
     bool whole_head;    /* all of it rotates, whatever fraction the checkpoint names */
+    bool gguf_whole;    /* the same in GGUF */
     bool is_half;       /* what GGUF gives is twice what rotates */
     double fraction;    /* of a head that rotates when the checkpoint does not say; 0: all */
     bool by_fraction;   /* rotary_dim does not count */

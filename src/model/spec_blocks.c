@@ -360,6 +360,18 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
     return is_dense_by_type(config, layer, dense, err);
 }
 
+/* How wide the heads' values are: in GGUF, where it does not say, as wide as heads that divide the
+ * model. */
+static ln_status read_value_dim(const ln_config *config, size_t n_heads, size_t *v_dim,
+                                ln_error *err) {
+    ln_key key = {"v_head_dim", "attention.value_length_mla|attention.value_length"};
+    size_t dim = 0;
+    LN_TRY(ln_config_size(config, (ln_key){"", "embedding_length"}, 1, LN_MAX_DIM, &dim, err));
+    *v_dim = n_heads > 0 ? dim / n_heads : 0;
+    return *v_dim > 0 ? ln_config_size(config, key, 1, LN_MAX_DIM, v_dim, err)
+                      : ln_config_need_size(config, key, 1, LN_MAX_DIM, v_dim, err);
+}
+
 ln_status ln_spec_read_latent(const ln_config *config, const ln_family *family,
                               ln_attention_spec *attention, ln_error *err) {
     ln_latent_spec *latent = &attention->latent;
@@ -372,9 +384,7 @@ ln_status ln_spec_read_latent(const ln_config *config, const ln_family *family,
                           &latent->q_latent, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"qk_rope_head_dim", "rope.dimension_count"},
                                least_rope, least_rope > 0 ? LN_MAX_DIM : 0, &latent->n_rope, err));
-    LN_TRY(ln_config_need_size(
-        config, (ln_key){"v_head_dim", "attention.value_length_mla|attention.value_length"}, 1,
-        LN_MAX_DIM, &latent->v_dim, err));
+    LN_TRY(read_value_dim(config, attention->n_heads, &latent->v_dim, err));
     if (config->is_gguf) {
         LN_TRY(ln_config_need_size(config,
                                    (ln_key){"", "attention.key_length_mla|attention.key_length"}, 1,

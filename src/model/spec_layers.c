@@ -62,6 +62,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
         ln_rope_source source = {.style = config->is_gguf ? family->gguf_rope : family->hf_rope,
                                  .head_dim = own_dim,
                                  .whole_head = latent,
+                                 .gguf_whole = family->gguf_whole_rope,
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .is_half = config->is_gguf && family->gguf_half_rope && i == 0,
                                  .whole_yarn = config->is_gguf && family->gguf_whole_yarn,

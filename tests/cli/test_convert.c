@@ -37,7 +37,6 @@ static const struct {
     {"cosmos3_edge", "cosmos3_edge"},
     {"cwm", "sliding window"},
     {"ctrl", "ctrl"},
-    {"deepseek_ocr2", "deepseek_ocr2"},
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
     {"deepseek_v4", "deepseek_v4"},
@@ -84,7 +83,7 @@ static const struct {
     {"llama_dynamic", "dynamic RoPE"},
     {"longcat_flash", "longcat_flash"},
     {"mbart", "mbart"},
-    {"minicpm3", "minicpm3"},
+    {"minicpm3", "these multipliers"},
     {"minimax", "minimax"},
     {"minimax_m3", "minimax_m3"},
     {"muse_glimmer", "muse_glimmer"},
@@ -259,7 +258,7 @@ static void permuted_embedders_keep_their_vectors(void **state) {
 
 static void embedders_keep_their_vectors(void **state) {
     (void)state;
-    static const char *const names[] = {"bert", "nomic_bert"};
+    static const char *const names[] = {"bert", "nomic_bert", "eurobert"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *from = path_in(EMBEDDERS, names[i]);
         char *before = vector_of(from);
@@ -344,6 +343,53 @@ static void rare_values_are_kept(void **state) {
         "olmo3_yarn",
         "\"attention_factor\": 1.1,\n      \"beta_fast\": 32.0,\n      \"beta_slow\": 1.0,",
         "\"attention_factor\": 1.4, \"mscale\": 1.0,   \"mscale_all_dim\": 1.0,         ");
+}
+
+/* MiniCPM 3's readers have its multipliers, and keys and values of latents in one matrix. */
+static void latents_are_joined(void **state) {
+    (void)state;
+    static const char *const lines[] = {"blk.1.attn_kv_b.weight, type BF16, shape [128, 16]",
+                                        "minicpm3.attention.head_count_kv      4",
+                                        "minicpm3.attention.key_length         24"};
+    char edited[256];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_status(convert_changed("minicpm3", edited,
+                                  "\"dim_model_base\": 32,\n  \"dtype\": \"bfloat16\",",
+                                  "\"dim_model_base\": 256, \"dtype\": \"bfloat16\", "),
+                  1, "these multipliers");
+    const char *config = path_in(edited, "config.json");
+    copy_changed(config, config, "\"scale_emb\": 6,", "\"scale_emb\":12,");
+    assert_status(LINNET("convert", edited, whole, "--no-tokenizer"), 0, "");
+    spawn_result report = LINNET("inspect", whole, "--tensors");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strstr(report.out, lines[i]) == NULL)
+            fail_msg("no %s in %s", lines[i], report.out);
+    spawn_free(&report);
+    json_t *golden = json_load_file(MODELS "/minicpm3/golden.json", 0, NULL);
+    assert_true(relative_error(edited, whole, golden) <= 1e-5);
+    json_decref(golden);
+    remove_changed(edited);
+    remove(path_in(folder, "logits.bin"));
+    remove(whole);
+}
+
+/* llama.cpp's converter says that no dimension rotates; all do. */
+static void heads_of_ocr_rotate_whole(void **state) {
+    (void)state;
+    static const char key[] = "deepseek2-ocr.rope.dimension_count";
+    const char *from = path_in(MODELS, "deepseek_ocr2");
+    assert_status(LINNET("convert", from, whole, "--no-tokenizer"), 0, "");
+    size_t n_bytes;
+    char *data = read_file(whole, &n_bytes), *found = memmem(data, n_bytes, key, sizeof key - 1);
+    assert_non_null(found);
+    memset(found + sizeof key - 1 + sizeof(uint32_t), 0, sizeof(uint32_t)); /* behind its type */
+    write_file(whole, data, n_bytes);
+    free(data);
+    json_t *golden = json_load_file(MODELS "/deepseek_ocr2/golden.json", 0, NULL);
+    assert_true(relative_error(from, whole, golden) <= 1e-5);
+    json_decref(golden);
+    remove(path_in(folder, "logits.bin"));
+    remove(whole);
 }
 
 /* Shapes and keys of recurrent layers that llama.cpp's loader asks for, as inspect prints them. */
@@ -598,6 +644,8 @@ int main(void) {
         cmocka_unit_test(embedders_keep_their_vectors),
         cmocka_unit_test(permuted_embedders_keep_their_vectors),
         cmocka_unit_test(rare_values_are_kept),
+        cmocka_unit_test(latents_are_joined),
+        cmocka_unit_test(heads_of_ocr_rotate_whole),
         cmocka_unit_test(recurrent_layers_have_their_shapes),
         cmocka_unit_test(recurrent_layers_are_quantised),
         cmocka_unit_test(scalings_by_factors_are_refused),

@@ -9,6 +9,7 @@ stay.
     python3 tools/golden/kin.py qwen GOLDEN_QWEN2_MHA OUT_FOLDER
     python3 tools/golden/kin.py minicpm GOLDEN_GRANITE_DEPTH OUT_FOLDER
     python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
+    python3 tools/golden/kin.py bailing_moe_v1 GOLDEN_QWEN2_MOE_UNBIASED OUT_FOLDER
     python3 tools/golden/kin.py kimi_k2 GOLDEN_DEEPSEEK_V3 OUT_FOLDER
     python3 tools/golden/kin.py step3p5 GOLDEN_STEP3P7 OUT_FOLDER
     python3 tools/golden/kin.py molmo2 GOLDEN_MOLMO2_EVEN OUT_FOLDER
@@ -83,6 +84,25 @@ def bailing_moe(tensors: dict, config: dict) -> dict:
                "partial_rotary_factor": config["rope_parameters"]["partial_rotary_factor"],
                "rope_theta": config.pop("rope_parameters")["rope_theta"]}
     return rename(tensors, names, "attention.query_key_value", lambda *qkv: torch.cat(qkv))
+
+
+def bailing_moe_v1(tensors: dict, config: dict) -> dict:
+    """The gate of the shared expert is a half whatever it reads, which goes into its last matrix."""
+    names = {"model.embed_tokens": "model.word_embeddings",
+             "self_attn.o_proj": "attention.dense", "mlp.shared_expert.": "mlp.shared_experts."}
+    config |= {"num_experts": config.pop("num_local_experts", None) or config["num_experts"],
+               "num_shared_experts": config.pop("shared_expert_intermediate_size")
+               // config["moe_intermediate_size"],
+               "first_k_dense_replace": 0, "use_qk_norm": False, "use_bias": False,
+               "rope_theta": config.pop("rope_parameters")["rope_theta"]}
+    for key in ("qkv_bias", "decoder_sparse_step", "mlp_only_layers", "layer_types",
+                "use_sliding_window", "sliding_window", "max_window_layers"):
+        config.pop(key, None)
+    kept = {n: t for n, t in tensors.items() if "shared_expert_gate" not in n}
+    for name in kept:
+        if name.endswith("mlp.shared_expert.down_proj.weight"):
+            kept[name] = kept[name] * 0.5
+    return rename(kept, names, "attention.query_key_value", lambda *qkv: torch.cat(qkv))
 
 
 def kimi_k2(tensors: dict, config: dict) -> dict:
@@ -179,6 +199,7 @@ KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
          "qwen": ("qwen", "QWenLMHeadModel", qwen),
          "minicpm": ("minicpm", "MiniCPMForCausalLM", minicpm),
          "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe),
+         "bailing_moe_v1": ("bailing_moe", "BailingMoeForCausalLM", bailing_moe_v1),
          "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2),
          "step3p5": ("step3p5", "Step3p5ForCausalLM", step3p5),
          "molmo2": ("molmo2", "Molmo2ForConditionalGeneration", molmo2),

@@ -130,6 +130,8 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.randn_like(p) * 0.1 + (usual if name.endswith("weight") else 0.0))
             else:
                 p.copy_(torch.randn_like(p) * (2 * spread))
+            if model_type == "qwen2_moe" and not model.config.qkv_bias and "expert_gate" in name:
+                p.zero_()  # a half of the shared expert, for kin.py
             if name.endswith("softmax_scaling.bias"):  # near one, as what multiplies is
                 p.add_(1.0)
             if model_type == "doge" and name.endswith("_residual"):  # near one, likewise

@@ -52,6 +52,10 @@ VARIANTS = {
     "glm4_moe_groups": lambda: hf.Glm4MoeConfig(
         **dict(MOE, num_hidden_layers=3), n_routed_experts=8, n_shared_experts=1, use_qk_norm=True,
         routed_scaling_factor=2.5, first_k_dense_replace=1, n_group=4, topk_group=2),
+    # the source of bailing_moe_v1's
+    "qwen2_moe_unbiased": lambda: hf.Qwen2MoeConfig(
+        **dict(TINY, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+               shared_expert_intermediate_size=32, norm_topk_prob=True, qkv_bias=False)),
     # the source of internlm2's
     "llama_small": lambda: hf.LlamaConfig(**SMALL),
     "minimax_m2": lambda: hf.MiniMaxM2Config(
@@ -441,8 +445,9 @@ VARIANTS = {
         projector_hidden_size=8),
     "deepseek_ocr2": lambda: hf.AutoConfig.for_model(
         "deepseek_ocr2",
-        text_config=dict(TINY, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
-                         n_shared_experts=1, mlp_layer_types=["dense", "sparse"]),
+        text_config=dict(TINY, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2,
+                         moe_intermediate_size=16, n_shared_experts=1,
+                         mlp_layer_types=["dense", "sparse"]),
         vision_config=dict(
             sam_config=dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, mlp_dim=8,
                             output_channels=8, downsample_channels=[8, 8],
@@ -627,7 +632,7 @@ IN_MEMORY = ("aria_text", "bailing_hybrid_latent", "deepseek_v4", "dory_publishe
              "nemotron_h_latent", "olmo_hybrid", "qwen4_exp", "sarvam_moe", "step3p7")
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
-SEEDS = {"deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
+SEEDS = {"qwen2_moe_unbiased": 1, "deepseek_ocr2": 1, "deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
          "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3,
          "dots3_note": 1, "glm5_next": 2}

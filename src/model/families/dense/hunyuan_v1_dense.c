@@ -9,7 +9,7 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_hunyuan_v1_dense = {
     .name = "hunyuan_v1_dense",
     .hf_types = "hunyuan_v1_dense|hunyuan_vl_text",
-    .gguf = "hunyuan-dense",
+    .gguf = "hunyuan-dense|hunyuan_vl",
     .defaults = "rms_norm_eps=1e-5",
     .qk_norm = LN_QK_NORM_HEAD,
     .norm_after_rope = true,

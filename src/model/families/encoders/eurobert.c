@@ -5,6 +5,7 @@ static const ln_binding bindings[] = {LN_LLAMA};
 
 const ln_family ln_family_eurobert = {
     .name = "eurobert",
+    .gguf = "eurobert",
     .hf_prefix = "model.",
     .defaults = "rms_norm_eps=1e-5",
     .bidirectional = true,

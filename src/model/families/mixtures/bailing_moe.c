@@ -34,6 +34,7 @@ const ln_family ln_family_bailing_moe = {
     .name = "bailing_moe",
     .hf_types = "bailing_moe|bailing_moe_v2|sarvam_moe",
     .gguf = "bailingmoe2",
+    .gguf_unnormed = "bailingmoe",
     .defaults = "bailing_moe_v2:score_function=sigmoid|bailing_moe_v2:use_qk_norm=true|"
                 "sarvam_moe:score_function=sigmoid",
     .refused = "norm_head",
@@ -42,4 +43,20 @@ const ln_family ln_family_bailing_moe = {
     .normalize_experts = true,
     .gguf_dense_first = true,
     LN_BINDINGS(bindings),
+};
+
+static const ln_binding v1_bindings[] = {
+    LN_LLAMA,
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
+};
+
+/* The first version in GGUF, without q/k norms: q and k are permuted. */
+const ln_family ln_family_bailing_moe_v1 = {
+    .name = "bailing_moe_v1",
+    .gguf = "bailingmoe",
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .normalize_experts = true,
+    .gguf_dense_first = true,
+    LN_BINDINGS(v1_bindings),
 };

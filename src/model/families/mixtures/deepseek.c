@@ -95,14 +95,27 @@ const ln_family ln_family_glm4_moe_lite = {
     LN_BINDINGS(v3_bindings),
 };
 
+/* MiniCPM 3, dense; its files hold what makes keys and values as it is. */
+#define KV_B(r)                                                                                    \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.self_attn.kv_b_proj", .gguf = "blk.%d.attn_kv_b",        \
+        .hf_part = LN_PART_KV_BY_HEAD, .gguf_part = LN_PART_KV_BY_HEAD                             \
+    }
+
+static const ln_binding minicpm3_bindings[] = {
+    KV_B(LN_ROLE_K_B),  KV_B(LN_ROLE_V_B), LN_LLAMA_ENDS,       LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION, LN_LLAMA_FFN,      LN_LATENT_ATTENTION,
+};
+
 const ln_family ln_family_minicpm3 = {
     .name = "minicpm3",
+    .gguf = "minicpm3",
     .defaults = "kv_lora_rank=256|q_lora_rank=768|qk_nope_head_dim=64|qk_rope_head_dim=32|"
                 "rms_norm_eps=1e-5|scale_emb=12|scale_depth=1.4|dim_model_base=256",
     .scale_by_depth = true,
     .latent_eps = 1e-6,
     .tied_by_default = true,
-    LN_BINDINGS(v3_bindings),
+    LN_BINDINGS(minicpm3_bindings),
 };
 
 const ln_family ln_family_youtu = {

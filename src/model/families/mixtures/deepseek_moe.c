@@ -16,10 +16,13 @@ const ln_family ln_family_deepseek = {
     LN_BINDINGS(bindings),
 };
 
-/* The language model of DeepSeek OCR 2. */
+/* The language model of DeepSeek OCR 2, and in GGUF of the first. */
 const ln_family ln_family_deepseek_ocr2 = {
     .name = "deepseek_ocr2",
     .hf_types = "deepseek_ocr2_text|deepseek_ocr2",
+    .gguf = "deepseek2-ocr",
+    .gguf_whole_rope = true,
+    .gguf_dense_first = true,
     .zero_other_groups = true,
     .keeps_expert_weights = true,
     LN_BINDINGS(bindings),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "model/model.h"
 
 bool ln_completion_echo_find(const linnet_model *model, const json_t *text, const ln_prompt *prompt,
@@ -66,6 +67,27 @@ static void follow(text_place *place, const char *piece, size_t n_bytes) {
     }
 }
 
+/* Whether a special token is spelled in the client's text; else it stands for characters that the
+ * vocabulary lacks. */
+static bool is_spelled(const text_place *place, const char *piece, size_t n_bytes) {
+    const char *text = place->text;
+    while (text < place->end && is_space(*text))
+        text++;
+    return n_bytes <= (size_t)(place->end - text) && memcmp(text, piece, n_bytes) == 0;
+}
+
+/* Goes on to where a piece is found, behind unknown characters. */
+static void find_piece(text_place *place, const char *piece, size_t n_bytes) {
+    size_t n_left = (size_t)(place->end - place->text);
+    const char *found = ln_find_text(place->text, n_left, piece, n_bytes);
+    while (n_bytes > 1 && is_space(*piece))
+        piece++, n_bytes--;
+    if (found == NULL)
+        found = ln_find_text(place->text, n_left, piece, n_bytes);
+    while (found != NULL && place->text < found)
+        skip_byte(place);
+}
+
 /* ---- texts and offsets ------------------------------------------------------------------ */
 
 /* The text of the ids one after the other, as the output that goes on with them is decoded. */
@@ -96,13 +118,23 @@ static bool locate(const ln_tokenizer *tokenizer, bool keeps_special, ln_shown_i
         return prompt->offsets != NULL;
     size_t most = ln_tokenizer_max_piece_bytes(tokenizer);
     ln_strbuf_init(&piece);
-    bool done = prompt->offsets != NULL && ln_strbuf_reserve(&piece, most);
+    bool done = prompt->offsets != NULL && ln_strbuf_reserve(&piece, most), is_lost = false;
     ln_detokenizer_init(&decoder, tokenizer, keeps_special);
     for (size_t i = 0; done && i < prompt->n_ids; i++) {
         prompt->offsets[i] = place.n_chars;
-        if (i >= shown.begin && i < shown.end)
-            follow(&place, piece.data,
-                   ln_detokenizer_push(&decoder, prompt->ids[i], piece.data, most));
+        if (i < shown.begin || i >= shown.end)
+            continue;
+        size_t n_bytes = ln_detokenizer_push(&decoder, prompt->ids[i], piece.data, most);
+        bool is_special = ln_tokenizer_is_special(tokenizer, prompt->ids[i]);
+        if (is_special && !is_spelled(&place, piece.data, n_bytes)) {
+            is_lost = true;
+            continue;
+        }
+        if (is_lost && n_bytes > 0)
+            find_piece(&place, piece.data, n_bytes);
+        prompt->offsets[i] = place.n_chars;
+        is_lost = is_lost && n_bytes == 0;
+        follow(&place, piece.data, n_bytes);
     }
     while (done && place.text < place.end)
         skip_byte(&place);

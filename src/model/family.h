@@ -461,7 +461,9 @@ struct ln_family {
     bool xielu; /* the activation when the checkpoint does not say */
     bool scale_expert_inputs;
     const char *unpadded_key; /* of config.json: how many of the vocabulary are tokens; or NULL */
-    const char *experts_flag; /* of config.json, without which there are none, or NULL */
+    const char *added_key; /* of config.json: how many rows behind the vocabulary an embedding may
+                              have for what is no text; or NULL */
+    const char *experts_flag;      /* of config.json, without which there are none, or NULL */
     const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
     const char *dense_hidden_key;  /* the same of a model without experts */
     const char *first_hidden_key;  /* the same of dense layers among mixtures, or NULL */

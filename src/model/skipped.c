@@ -29,6 +29,8 @@ static const char *const parts[] = {
     "query_tokens",
     "perception", /* of Nemotron 3.5 Transcribe */
     "ctc_timestamp",
+    "word_timestamp_encoder", /* of the same, as transformers has it in memory */
+    "word_timestamp_head",
     "vit_large_projector",
     "patch_merger",
     "pre_mm_projector_norm",

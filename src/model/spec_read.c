@@ -260,16 +260,20 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
     LN_TRY(read_table_rows(config, spec, LN_ROLE_EMBEDDING, &spec->n_vocab, err));
     if (spec->n_vocab > spec->family->n_only_embedded)
         spec->n_vocab -= spec->family->n_only_embedded;
-    size_t claimed = spec->n_vocab, unpadded = spec->n_vocab;
+    size_t claimed = spec->n_vocab, unpadded, added = 0;
     LN_TRY(read_encoder_vocab(config, spec, err));
     const char *key = "padded_vocab_size|vocab_size";
     if (spec->n_encoder_vocab > 0)
         key = "decoder_vocab_size|vocab_size";
     LN_TRY(ln_config_size(config, (ln_key){key, ""}, 1, MAX_VOCAB, &claimed, err));
-    if (claimed != spec->n_vocab)
+    if (spec->family->added_key != NULL)
+        LN_TRY(ln_config_size(config, (ln_key){spec->family->added_key, ""}, 0, MAX_VOCAB, &added,
+                              err));
+    if (claimed != spec->n_vocab && claimed + added != spec->n_vocab)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: the embedding has %zu rows, but vocab_size is %zu",
                        ln_checkpoint_path(config->checkpoint), spec->n_vocab, claimed);
+    unpadded = claimed;
     if (spec->family->unpadded_key != NULL)
         LN_TRY(ln_config_size(config, (ln_key){spec->family->unpadded_key, ""}, 1, spec->n_vocab,
                               &unpadded, err));

@@ -79,6 +79,7 @@ static const struct {
     {"mistral_large4", "mistral_large4"},
     {"modernbert_decoder", "modernbert_decoder"},
     {"molmo2", "molmo2"},
+    {"molmo2_even", "molmo2"},
     {"lfm3", "lfm3"},
     {"llama_dynamic", "dynamic RoPE"},
     {"longcat_flash", "longcat_flash"},

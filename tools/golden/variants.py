@@ -629,7 +629,7 @@ STACKED = {"qwen3_moe_stacked", "minimax_m2_stacked"}
 # Variants that NAME_memory is of, with all names as transformers has them in memory, and short prompts.
 IN_MEMORY = ("aria_text", "bailing_hybrid_latent", "deepseek_v4", "dory_published", "ernie4_5_vl_moe",
              "glm5_next", "inkling2", "inkling2_loop", "kimi_linear", "longcat_flash", "mistral_large4",
-             "nemotron_h_latent", "olmo_hybrid", "qwen4_exp", "sarvam_moe", "step3p7")
+             "molmo2_even", "nemo_speechlm", "nemotron_h_latent", "olmo_hybrid", "qwen4_exp", "sarvam_moe", "step3p7")
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"qwen2_moe_unbiased": 1, "deepseek_ocr2": 1, "deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,

@@ -31,9 +31,12 @@ static const ln_binding molmo2_bindings[] = {
     MOLMO2(LN_ROLE_GATE, "mlp.ff_proj", LN_PART_UP_GATE),
     MOLMO2(LN_ROLE_UP, "mlp.ff_proj", LN_PART_UP_GATE),
     MOLMO2(LN_ROLE_DOWN, "mlp.ff_out", LN_PART_ALL),
-    /* as adapters name them */
-    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    /* as transformers has them in memory, and adapters name them; both tables are one */
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .hf_part = LN_PART_BEFORE_PADDING},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.norm"},
+    LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
     LN_LLAMA_FFN,
 };
 
@@ -41,8 +44,9 @@ const ln_family ln_family_molmo2 = {
     .name = "molmo2",
     .hf_types = "molmo2|molmo2_text",
     .ignored = "model.transformer.wte.new_embedding",
-    .defaults = "head_dim=128|num_key_value_heads=8",
+    .defaults = "head_dim=128|num_key_value_heads=8|additional_vocab_size=128",
     .refused = "norm_after",
+    .added_key = "additional_vocab_size",
     .qk_norm = LN_QK_NORM_HEAD,
     LN_BINDINGS(molmo2_bindings),
 };

@@ -102,6 +102,7 @@ static void run(ln_task *pool_task) {
     task->request.template_variables = task->context->template_variables;
     if (task->work->read(task, &fields) && task->reply.failed)
         ln_api_fail(&task->error, 503, NULL, "out of memory");
+    ln_api_error_rename(&task->error, task->work->names);
     json_decref(task->root);
     task->root = NULL;
 }

@@ -25,6 +25,7 @@ typedef struct ln_api_work {
                                               the engine */
     bool generates;                        /* a sequence at least: there must be room for it */
     const struct ln_answer_format *format; /* of what is generated */
+    const ln_field_name *names;            /* where `read` translates the body; else NULL */
     /* On a worker: fills the reply, or submits the task's runs; or false with the error set. */
     bool (*read)(ln_api_task *task, const ln_fields *fields);
     /* On the server's thread, unless read failed; takes the task. */

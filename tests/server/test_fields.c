@@ -487,7 +487,7 @@ static void speaks_native(void **state) {
     json_decref(root);
     expect_error(post(&shared, "/completion", "{\"prompt\":\"a\",\"n_probs\":2}"), 400, "n_probs");
     expect_error(post(&shared, "/infill", "{\"input_prefix\":\"a\",\"input_suffix\":\"b\"}"), 400,
-                 "suffix");
+                 "input_suffix");
     heard = get(&shared, "/props");
     assert_string_equal(response_field(&heard, "total_slots"), "4");
     response_free(&heard);
@@ -586,6 +586,54 @@ static void takes_compressed_bodies(void **state) {
     heard = post_coded("br", 15 + 16, "{}", 0);
     assert_int_equal(heard.status, 415);
     response_free(&heard);
+}
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+/* Bodies of other APIs are translated; what is wrong is said of the field that the client sent. */
+static void errors_name_the_clients_fields(void **state) {
+    (void)state;
+#define ASKED "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+    static const struct {
+        const char *path, *fields, *name;
+    } cases[] = {
+        {"/v1/responses", "\"input\":\"a\",\"max_output_tokens\":-1", "max_output_tokens"},
+        {"/v1/responses/input_tokens", "\"input\":\"a\",\"max_output_tokens\":\"x\"",
+         "max_output_tokens"},
+        {"/v1/responses", "\"input\":\"a\",\"text\":{\"verbosity\":5}", "text.verbosity"},
+        {"/v1/responses",
+         "\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":"
+         "\"x\"}}}",
+         "text.format.schema"},
+        {"/v1/messages", ASKED "\"max_tokens\":1,\"stop_sequences\":[5]", "stop_sequences"},
+        {"/v1/messages",
+         ASKED
+         "\"max_tokens\":1,\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":{"
+         "\"type\":\"x\"}}}",
+         "output_config.format.schema"},
+        {"/api/chat", ASKED "\"options\":{\"stop\":5}", "options.stop"},
+        {"/api/chat", ASKED "\"options\":{\"repeat_penalty\":-1}", "options.repeat_penalty"},
+        {"/api/chat", ASKED "\"options\":{\"num_predict\":\"x\"}", "options.num_predict"},
+        {"/api/chat", ASKED "\"format\":{\"type\":\"x\"}", "format"},
+        {"/api/generate", "\"prompt\":\"a\",\"raw\":true,\"options\":{\"top_p\":0}",
+         "options.top_p"},
+        {"/infill", "\"input_prefix\":\"a\",\"input_suffix\":\"b\"", "input_suffix"},
+    };
+#undef ASKED
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[512], said[64], param[64];
+        snprintf(body, sizeof body, "{%s}", cases[i].fields);
+        http_response heard = post(&shared, cases[i].path, body);
+        snprintf(said, sizeof said, "\"%s ", cases[i].name);
+        snprintf(param, sizeof param, "\"%s: ", cases[i].name);
+        if (heard.status != 400 ||
+            (strstr(heard.body, said) == NULL && strstr(heard.body, param) == NULL))
+            fail_msg("%s: %d, %s", body, heard.status, heard.body);
+        const char *field = response_field(&heard, "param");
+        if (field != NULL)
+            assert_string_equal(field, cases[i].name);
+        response_free(&heard);
+    }
 }
 
 /* ---- seeds, and other large numbers ------------------------------------------------------- */
@@ -687,6 +735,7 @@ int main(void) {
         cmocka_unit_test(renders),
         cmocka_unit_test(templates_get_calls_as_they_take_them),
         cmocka_unit_test(predictions_are_drafted),
+        cmocka_unit_test(errors_name_the_clients_fields),
         cmocka_unit_test(seeds_are_wide),
         cmocka_unit_test(large_numbers_are_json),
     };

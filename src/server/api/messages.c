@@ -22,16 +22,23 @@ static bool count(ln_api_task *task, const ln_fields *fields) {
     return done;
 }
 
+static const ln_field_name names[] = {
+    {"stop", "stop_sequences"},
+    {"response_format.json_schema.schema", "output_config.format.schema"},
+    {NULL, NULL},
+};
+
 void ln_endpoint_messages(ln_context *context, ln_exchange *exchange) {
     static const ln_api_work work = {.kind = LN_API_CHAT,
                                      .generates = true,
                                      .format = &ln_messages_format,
+                                     .names = names,
                                      .read = generate,
                                      .answer = ln_generation_begin};
     ln_api_task_push(context, exchange, &work);
 }
 
 void ln_endpoint_count_tokens(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {.read = count, .answer = ln_api_task_reply};
+    static const ln_api_work work = {.names = names, .read = count, .answer = ln_api_task_reply};
     ln_api_task_push(context, exchange, &work);
 }

@@ -36,19 +36,20 @@ static bool apply_template(ln_api_task *task, const ln_fields *fields) {
     return true;
 }
 
-#define GENERATES(reader)                                                                          \
+#define GENERATES(reader, client_names)                                                            \
     {                                                                                              \
-        .kind = LN_API_COMPLETION, .generates = true, .format = &ln_native_format, .read = reader, \
-        .answer = ln_generation_begin                                                              \
+        .kind = LN_API_COMPLETION, .generates = true, .format = &ln_native_format,                 \
+        .names = (client_names), .read = reader, .answer = ln_generation_begin                     \
     }
 
 void ln_endpoint_native_completion(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = GENERATES(complete);
+    static const ln_api_work work = GENERATES(complete, NULL);
     ln_api_task_push(context, exchange, &work);
 }
 
 void ln_endpoint_native_infill(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = GENERATES(fill_in);
+    static const ln_field_name names[] = {{"suffix", "input_suffix"}, {NULL, NULL}};
+    static const ln_api_work work = GENERATES(fill_in, names);
     ln_api_task_push(context, exchange, &work);
 }
 

@@ -55,10 +55,30 @@ static void answer(ln_api_task *task) {
         ln_api_task_reply(task);
 }
 
+#define OPTION(name)                                                                               \
+    { name, "options." name }
+
+static const ln_field_name names[] = {
+    {"max_tokens", "options.num_predict"},
+    {"repetition_penalty", "options.repeat_penalty"},
+    {"response_format.json_schema.schema", "format"},
+    {"response_format", "format"},
+    OPTION("temperature"),
+    OPTION("top_p"),
+    OPTION("top_k"),
+    OPTION("min_p"),
+    OPTION("typical_p"),
+    OPTION("stop"),
+    OPTION("presence_penalty"),
+    OPTION("frequency_penalty"),
+    {NULL, NULL},
+};
+
 void ln_endpoint_ollama_chat(ln_context *context, ln_exchange *exchange) {
     static const ln_api_work work = {.kind = LN_API_CHAT,
                                      .generates = true,
                                      .format = &ln_ollama_chat_format,
+                                     .names = names,
                                      .read = chat,
                                      .answer = answer};
     ln_api_task_push(context, exchange, &work);
@@ -68,6 +88,7 @@ void ln_endpoint_ollama_generate(ln_context *context, ln_exchange *exchange) {
     static const ln_api_work work = {.kind = LN_API_CHAT,
                                      .generates = true,
                                      .format = &ln_ollama_generate_format,
+                                     .names = names,
                                      .read = generate,
                                      .answer = answer};
     ln_api_task_push(context, exchange, &work);

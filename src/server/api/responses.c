@@ -61,10 +61,19 @@ static bool generate(ln_api_task *task, const ln_fields *fields) {
     return done;
 }
 
+static const ln_field_name names[] = {
+    {"max_tokens", "max_output_tokens"},
+    {"verbosity", "text.verbosity"},
+    {"response_format.json_schema.schema", "text.format.schema"},
+    {"response_format", "text.format"},
+    {NULL, NULL},
+};
+
 void ln_endpoint_responses(ln_context *context, ln_exchange *exchange) {
     static const ln_api_work work = {.kind = LN_API_CHAT,
                                      .generates = true,
                                      .format = &ln_responses_format,
+                                     .names = names,
                                      .read = generate,
                                      .answer = ln_generation_begin};
     ln_api_task_push(context, exchange, &work);
@@ -83,7 +92,7 @@ static bool count(ln_api_task *task, const ln_fields *fields) {
 }
 
 void ln_endpoint_response_tokens(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {.read = count, .answer = ln_api_task_reply};
+    static const ln_api_work work = {.names = names, .read = count, .answer = ln_api_task_reply};
     ln_api_task_push(context, exchange, &work);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json/load.h"
 
@@ -26,4 +27,31 @@ bool ln_api_fail(ln_api_error *error, int status, const char *param, const char 
     if (lacks_memory)
         snprintf(error->message, sizeof error->message, "out of memory");
     return false;
+}
+
+/* Whether a text begins with the name of a field. */
+static bool names_field(const char *text, const char *name) {
+    static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    size_t n_bytes = strlen(name);
+    return strncmp(text, name, n_bytes) == 0 &&
+           (text[n_bytes] == '\0' || strchr(word, text[n_bytes]) == NULL);
+}
+
+/* Puts one name in the place of the other at the beginning of a text. */
+static void replace_name(char *text, size_t capacity, const ln_field_name *name) {
+    char rest[sizeof((ln_api_error *)NULL)->message];
+    if (!names_field(text, name->own))
+        return;
+    snprintf(rest, sizeof rest, "%s", text + strlen(name->own));
+    snprintf(text, capacity, "%s%s", name->client, rest);
+}
+
+void ln_api_error_rename(ln_api_error *error, const ln_field_name *names) {
+    for (; names != NULL && names->own != NULL; names++) {
+        if (!names_field(error->param, names->own))
+            continue;
+        replace_name(error->message, sizeof error->message, names);
+        replace_name(error->param, sizeof error->param, names);
+        return;
+    }
 }

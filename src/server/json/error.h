@@ -18,4 +18,13 @@ typedef struct ln_api_error {
 __attribute__((format(printf, 4, 5))) bool ln_api_fail(ln_api_error *error, int status,
                                                        const char *param, const char *format, ...);
 
+/* A field of a body that was translated, and what its client calls it. */
+typedef struct ln_field_name {
+    const char *own, *client; /* own NULL ends a list */
+} ln_field_name;
+
+/* Says an error about such fields, or parts of them, by the clients' names; `names` NULL: there are
+ * none. */
+void ln_api_error_rename(ln_api_error *error, const ln_field_name *names);
+
 #endif

@@ -493,6 +493,30 @@ static void speaks_native(void **state) {
     response_free(&heard);
 }
 
+/* Biases as llama.cpp has them, and as others have. */
+static void takes_lists_of_biases(void **state) {
+    (void)state;
+    static const char *const biases[] = {"[[1245,100],[5,false]]", "{\"1245\":100,\"5\":-100}"};
+    char *biased[2];
+    for (size_t i = 0; i < 2; i++) {
+        char body[128];
+        snprintf(body, sizeof body, "{\"prompt\":\"Once\",\"n_predict\":3,\"logit_bias\":%s}",
+                 biases[i]);
+        json_t *root = ask_json("/completion", body);
+        biased[i] = strdup(json_string_value(json_object_get(root, "content")));
+        json_decref(root);
+    }
+    assert_string_equal(biased[0], biased[1]);
+    free(biased[0]);
+    free(biased[1]);
+    expect_error(post(&shared, "/completion", "{\"prompt\":\"a\",\"logit_bias\":[[5,1],[5]]}"), 400,
+                 "logit_bias");
+    expect_error(post(&shared, "/completion", "{\"prompt\":\"a\",\"logit_bias\":[[\"b\",1]]}"), 400,
+                 "logit_bias");
+    expect_error(post(&shared, "/completion", "{\"prompt\":\"a\",\"logit_bias\":[[-5,1]]}"), 400,
+                 "logit_bias");
+}
+
 /* The ids of prompts, as /tokenize counts them. */
 static void renders(void **state) {
     (void)state;
@@ -732,6 +756,7 @@ int main(void) {
         cmocka_unit_test(takes_compressed_bodies),
         cmocka_unit_test(knows_functions),
         cmocka_unit_test(speaks_native),
+        cmocka_unit_test(takes_lists_of_biases),
         cmocka_unit_test(renders),
         cmocka_unit_test(templates_get_calls_as_they_take_them),
         cmocka_unit_test(predictions_are_drafted),

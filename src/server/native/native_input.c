@@ -1,5 +1,6 @@
 #include "server/native/native_input.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -32,6 +33,34 @@ static bool set_defaults(json_t *body, ln_api_error *error) {
     const json_t *last_n = json_object_get(body, "repeat_last_n");
     if (json_is_integer(last_n) && json_integer_value(last_n) == -1) /* all */
         json_object_del(body, "repeat_last_n");
+    return done || fail_memory(error);
+}
+
+/* [[id, bias], ...], where a bias of false is never, as the object that other APIs have. */
+static bool unify_biases(json_t *body, ln_api_error *error) {
+    enum { NEVER = -100 };
+    const json_t *list = json_object_get(body, "logit_bias");
+    char key[24];
+    size_t index;
+    json_t *pair;
+    if (!json_is_array(list))
+        return true;
+    json_t *biases = json_object();
+    bool done = true;
+    json_array_foreach(list, index, pair) {
+        const json_t *id = json_array_get(pair, 0);
+        json_t *bias = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_integer(id)) {
+            json_decref(biases);
+            return ln_api_fail(error, 400, "logit_bias",
+                               "logit_bias: item %zu is not a list of a token id and a bias",
+                               index);
+        }
+        snprintf(key, sizeof key, "%lld", (long long)json_integer_value(id));
+        bias = json_is_false(bias) ? json_integer(NEVER) : json_incref(bias);
+        done = json_object_set_new(biases, key, bias) == 0 && done;
+    }
+    done = json_object_set_new(body, "logit_bias", biases) == 0 && done;
     return done || fail_memory(error);
 }
 
@@ -88,7 +117,7 @@ json_t *ln_native_input_translate(const ln_fields *fields, bool fills_in) {
     json_object_del(body, "return_tokens");
     bool done = body != NULL || fail_memory(fields->error);
     done = done && (fills_in ? join_texts(fields, body) : check_prompt(fields)) &&
-           set_defaults(body, fields->error);
+           unify_biases(body, fields->error) && set_defaults(body, fields->error);
     if (done)
         return body;
     json_decref(body);

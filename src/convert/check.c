@@ -65,6 +65,8 @@ static ln_status check_windows(const ln_convert_plan *plan) {
         bool windowed = rule == LN_WINDOW_ALL;
         if (rule == LN_WINDOW_PERIOD)
             windowed = (i + 1) % plan->target->window_period != 0;
+        if (rule == LN_WINDOW_BEHIND)
+            windowed = i % plan->target->window_period != 0;
         if (rule == LN_WINDOW_ROTATED)
             windowed = spec->layers[i].attention.rope >= 0;
         if (window_of(&spec->layers[i]) != (windowed ? window : 0))
@@ -130,14 +132,17 @@ static ln_status check_softmax(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
-/* Readers of DeepSeek OCR have one base of rotations, and no groups of heads; those of MiniCPM 3
- * have multipliers of their own. */
+/* Readers of SmallThinker have one window, those of DeepSeek OCR one base of rotations, and no
+ * groups of heads; those of MiniCPM 3 have multipliers of their own. */
 static ln_status check_constants(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     const ln_attention_spec *a = ln_convert_attention(spec);
     double residual = 1.4 / sqrt((double)spec->n_layers), logit = 256.0 / (double)spec->dim;
     if (strcmp(plan->architecture, "bailingmoe") == 0)
         return check_softmax(plan);
+    for (size_t i = 0; i < spec->n_layers && strcmp(plan->architecture, "smallthinker") == 0; i++)
+        if (window_of(&spec->layers[i]) > 0 && window_of(&spec->layers[i]) != 4096)
+            return refuse(plan, "a window of another size than 4096");
     if (strcmp(plan->architecture, "deepseek2-ocr") == 0) {
         if (a->n_kv_heads != a->n_heads || a->n_heads * a->k_dim != spec->dim)
             return refuse(plan, "heads of these sizes");

@@ -256,7 +256,8 @@ static void put_experts(const putter *p) {
         put_size(p, "leading_dense_block_count", mixtures.n_dense_first);
     if (p->plan->target->gguf_dense_between)
         put_size(p, "interleave_moe_layer_step", mixtures.step);
-    if (p->plan->target->gguf_dense_first || moe->router == LN_ROUTER_SIGMOID) {
+    if (p->plan->target->gguf_dense_first || moe->router == LN_ROUTER_SIGMOID ||
+        p->plan->target->routes_first) {
         put_size(p, "expert_shared_count", moe->shared_hidden / moe->n_hidden);
         put_size(p, "expert_gating_func", moe->router == LN_ROUTER_SIGMOID ? 2 : 1);
         put_real(p, "expert_weights_scale", (double)moe->scale / (double)moe->shared_scale);

@@ -421,6 +421,7 @@ struct ln_family {
     ln_router router;       /* mixture of experts */
     bool router_mlp;        /* it is a feed-forward of router_hidden_size, and one class more than
                                there are experts stands for none */
+    bool routes_first;      /* it reads the residual stream as the layer begins */
     bool zero_other_groups; /* experts of groups that are not used compete with 0, not -inf */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
     bool normalize_experts; /* when the checkpoint does not say */

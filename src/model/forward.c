@@ -152,6 +152,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     r->layer_spec = spec;
     bool after = spec->placement == LN_PLACE_AFTER;
     bool parallel = spec->placement == LN_PLACE_PARALLEL;
+    ln_record_first_router(r, &spec->ffn, w);
     ln_record_ngrams(r, spec, w);
     ln_record_hyper_read(r, &w->attention_hyper);
     const float *x = after                        ? r->a->x

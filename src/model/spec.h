@@ -223,6 +223,7 @@ typedef struct ln_moe_spec {
     float gate_cap, up_cap; /* ln_op_pointwise's capped SwiGLU; 0: another */
     bool limits_before;     /* act(min(gate, limit)) * clamp(up, -limit, limit) instead */
     bool hash_routed;       /* a token's experts are those of a table */
+    bool routes_first;      /* the router reads the residual stream as the layer begins */
     bool scale_inputs;      /* an expert's weight multiplies what it reads, not what it gives */
     bool beside;            /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
     bool shortcut;          /* beside one, and added behind the next layer (LongCat) */

@@ -37,6 +37,11 @@ static ln_status read_router(const ln_config *config, const ln_family *family, l
         moe->router = LN_ROUTER_SOFTMAX;
     if (ln_config_is(config, scores, "sqrtsoftplus"))
         moe->router = LN_ROUTER_ROOT_SOFTPLUS;
+    bool is_softmax = false;
+    LN_TRY(
+        ln_config_flag(config, (ln_key){"moe_primary_router_apply_softmax", ""}, &is_softmax, err));
+    if (is_softmax)
+        moe->router = LN_ROUTER_SOFTMAX;
     return LINNET_OK;
 }
 
@@ -177,7 +182,7 @@ static ln_status read_used(const ln_config *config, const ln_family *family, ln_
     return ln_config_need_size(config,
                                (ln_key){"num_experts_per_tok|num_experts_per_token|experts_per_"
                                         "token|moe_k|moe_topk|moe_top_k|top_k_experts|"
-                                        "ffn_config.moe_top_k",
+                                        "moe_num_active_primary_experts|ffn_config.moe_top_k",
                                         "expert_used_count"},
                                1, moe->n_experts + moe->n_zero, &moe->n_used, err);
 }
@@ -185,11 +190,13 @@ static ln_status read_used(const ln_config *config, const ln_family *family, ln_
 /* What happens to the router's logits first. */
 static ln_status read_logits(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
                              ln_error *err) {
-    double softcap = 0, scale = 1;
+    double softcap = 0, scale = 1, jitter = 0.01;
+    LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
     LN_TRY(ln_config_real(config, (ln_key){"moe_router_logit_softcapping", ""}, 0, 1e9, &softcap,
                           err));
     if (family->blends) /* the model's */
         LN_TRY(ln_config_real(config, (ln_key){"output_multiplier", ""}, 1e-9, 1e9, &scale, err));
+    moe->jitter = (float)jitter;
     moe->softcap = (float)softcap;
     moe->logit_scale = (float)scale;
     return LINNET_OK;
@@ -208,7 +215,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         return LINNET_OK;
     LN_TRY(ln_config_size(config,
                           (ln_key){"num_local_experts|num_experts|n_routed_experts|moe_num_experts|"
-                                   "ffn_config.moe_num_experts",
+                                   "moe_num_primary_experts|ffn_config.moe_num_experts",
                                    "expert_count"},
                           0, MAX_EXPERTS, &moe->n_experts, err));
     ln_meta_value period; /* with which a single expert is no mixture */
@@ -235,10 +242,8 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
             "expert_weights_scale"},
         0, 1e9, &scale, err));
     LN_TRY(read_logits(config, family, moe, err));
-    double jitter = 0.01;
-    LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
-    moe->jitter = (float)jitter;
     moe->scale_inputs = family->scale_expert_inputs;
+    moe->routes_first = family->routes_first;
     moe->shortcut = family->shortcut;
     if (moe->router == LN_ROUTER_SPARSEMIXER && moe->n_used != 2)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a sparse mixer of %zu experts, not 2",

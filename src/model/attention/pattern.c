@@ -63,6 +63,8 @@ ln_status ln_spec_layer_rope(const ln_config *config, const ln_spec *spec, size_
         spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE ||
         (spec->family->rope_rule == LN_ROPE_WINDOWED_OR_ALL && window > 0))
         rotates = rotates && windowed;
+    if (ln_config_find(config, (ln_key){"rope_layout", ""}, &list, NULL)) /* SmallThinker's */
+        rotates = ln_meta_item(&list, layer, &item) && item.kind == LN_META_INT && item.integer > 0;
     if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
         size_t interval = 4;
         LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
@@ -189,6 +191,11 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
     if (window == 0)
         return LINNET_OK;
     size_t stored = ln_cycle_stored(spec, layer);
+    if (ln_config_find(config, (ln_key){"sliding_window_layout", ""}, &types, NULL)) {
+        *windowed =
+            ln_meta_item(&types, stored, &item) && item.kind == LN_META_INT && item.integer > 0;
+        return LINNET_OK;
+    }
     if (ln_config_find(config, (ln_key){"local_layer_ids", ""}, &types, NULL)) {
         for (size_t i = 0; ln_meta_item(&types, i, &item); i++)
             *windowed |= item.kind == LN_META_INT && item.integer == (int64_t)stored;

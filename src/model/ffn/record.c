@@ -131,14 +131,24 @@ static const float *router_input(recorder *r, const ln_layer_weights *w, const f
     return a->router_normed;
 }
 
+static void route(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w, const float *x) {
+    if (moe->router_hidden > 0)
+        x = router_input(r, w, x);
+    ln_op_linear *router = precise_linear(r, &w->router, x, r->a->router);
+    router->softcap = moe->softcap;
+    router->scale = moe->logit_scale;
+}
+
+void ln_record_first_router(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w) {
+    if (spec->moe.routes_first)
+        route(r, &spec->moe, w, r->a->x);
+}
+
 static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
                            const float *x) {
     const ln_activations *a = r->a;
-    if (moe->router_hidden > 0)
-        x = router_input(r, w, x);
-    ln_op_linear *router = precise_linear(r, &w->router, x, a->router);
-    router->softcap = moe->softcap;
-    router->scale = moe->logit_scale;
+    if (!moe->routes_first)
+        route(r, moe, w, x);
     push(r, LN_OP_ROUTE)->route = (ln_op_route){
         .logits = a->router,
         .bias = w->router_bias,

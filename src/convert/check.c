@@ -185,6 +185,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
         return refuse(plan, "dense layers in the places where they are");
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_layer_spec *layer = &spec->layers[i];
+        if (layer->ffn.moe.softcap > 0)
+            return refuse(plan, "a cap of the router's logits");
         if (plan->target->rope_rule == LN_ROPE_LISTED_LAYERS &&
             (layer->attention.rope >= 0) != ((i + 1) % 4 != 0))
             return refuse(plan, "layers without positions other than every fourth");

@@ -70,7 +70,7 @@ static const struct {
     {"inkling_mm", "inkling"},
     {"jetmoe", "jetmoe"},
     {"kolibri1", "kolibri1"},
-    {"laguna", "laguna"},
+    {"laguna", "a cap of the router's logits"},
     {"lara_mini", "lara_mini"},
     {"m2m_100", "m2m_100"},
     {"marian", "marian"},
@@ -340,6 +340,9 @@ static void rare_values_are_kept(void **state) {
                   "\"bos_token_id\": 1,\n  \"dtype\": \"bfloat16\",",
                   "\"expert_swiglu_limit_list\": [null, 0.02, 0],"
                   " \"share_expert_swiglu_limit_list\": [0, null, 0.03] ,");
+    /* windowed layers with other numbers of heads, without a cap of the router's logits */
+    check_changed("laguna", "\"moe_router_logit_softcapping\": 2.0",
+                  "\"moe_router_logit_softcapping\": 0.0");
     /* a magnitude of YaRN beside multipliers that alone would give another */
     check_changed(
         "olmo3_yarn",

@@ -587,6 +587,14 @@ VARIANTS = {
         rope_parameters={
             "full_attention": yarn(partial_rotary_factor=0.5),
             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
+    # as Laguna M: all layers see all, and gates are by element
+    "laguna_full": lambda: hf.AutoConfig.for_model(
+        "laguna", **dict(TINY, num_hidden_layers=3), head_dim=8, num_experts=4,
+        num_experts_per_tok=2, gating="per-element", sliding_window=0,
+        moe_intermediate_size=16, shared_expert_intermediate_size=16,
+        layer_types=["full_attention"] * 3, mlp_layer_types=["dense", "dense", "sparse"],
+        rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 500000.0,
+                                            "partial_rotary_factor": 0.5}}),
     "minimax_m3": lambda: hf.AutoConfig.for_model(
         "minimax_m3_vl_text", **dict(TINY, num_hidden_layers=3), head_dim=8, num_local_experts=4,
         num_experts_per_tok=2, dense_intermediate_size=24, shared_intermediate_size=16,

@@ -107,13 +107,23 @@ static ln_status read_qk_norm(const ln_config *config, const ln_family *family, 
     return LINNET_OK;
 }
 
-static ln_status read_gate(const ln_config *config, const ln_family *family, ln_output_gate *gate,
-                           ln_error *err) {
+/* In GGUF: whether the gate of this layer has a row for each head. */
+static bool gates_heads(const ln_config *config, const ln_family *family, size_t n_heads) {
+    ln_tensor_id id = {.role = LN_ROLE_ATTENTION_GATE, .layer = config->layer};
+    const ln_binding *binding;
+    const ln_tensor *tensor = ln_family_find(family, config->checkpoint, id, &binding);
+    return tensor == NULL || tensor->n_dims != 2 || tensor->dims[0] == n_heads;
+}
+
+static ln_status read_gate(const ln_config *config, const ln_family *family, size_t n_heads,
+                           ln_output_gate *gate, ln_error *err) {
     bool is_there = true;
     if (family->output_gate_key != NULL)
         LN_TRY(ln_config_flag(config, (ln_key){family->output_gate_key, ""}, &is_there, err));
     *gate = is_there ? family->output_gate : LN_GATE_NONE;
     ln_meta_value value;
+    if (family->gating && config->is_gguf && !gates_heads(config, family, n_heads))
+        *gate = LN_GATE_BY_ELEMENT;
     if (family->gating && ln_config_find(config, (ln_key){"gating", ""}, &value, NULL)) {
         bool by_head = value.kind == LN_META_BOOL
                            ? value.boolean
@@ -214,7 +224,7 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     LN_TRY(ln_spec_read_latent(config, spec->family, attention, err));
     LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;
-    LN_TRY(read_gate(config, spec->family, &attention->gate, err));
+    LN_TRY(read_gate(config, spec->family, attention->n_heads, &attention->gate, err));
     attention->softplus_gate = spec->family->softplus_gate;
     attention->out_norm = spec->family->sub_norms;
     attention->head_norm = spec->family->blends;

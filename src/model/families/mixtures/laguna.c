@@ -6,7 +6,9 @@
 static const ln_binding bindings[] = {
     LN_LLAMA,
     LN_LLAMA_QK_NORMS,
-    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.g_proj"},
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.g_proj",
+     .gguf = "blk.%d.attn_gate"},
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_expert"),
     LN_SHARED_EXPERTS("mlp.shared_experts"),
@@ -16,6 +18,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_laguna = {
     .name = "laguna",
+    .gguf = "laguna",
     .defaults = "first_k_dense_replace=1|"
                 "rope_parameters.full_attention.rope_theta=500000 unless rope_parameters|"
                 "rope_parameters.full_attention.partial_rotary_factor=0.5 unless rope_parameters|"
@@ -27,8 +30,11 @@ const ln_family ln_family_laguna = {
     .softplus_gate = true,
     .local_rope = true,
     .local_theta = 10000.0,
+    .gguf_window = LN_WINDOW_BEHIND,
+    .window_period = 4,
     .by_layer = true,
     .lists_alone = true,
     LN_SIGMOID_ROUTER,
+    .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };

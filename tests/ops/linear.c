@@ -373,6 +373,27 @@ static void linear_multiplies_tall_tiles(void **state) {
     }
 }
 
+/* So many rows that a GPU's blocks share their activations in pairs, with a gate. */
+static void linear_multiplies_tall_gates(void **state) {
+    (void)state;
+    static const struct {
+        ln_dtype dtype, byte_dtype;
+    } types[] = {{LN_DTYPE_BF16, LN_DTYPE_F32},
+                 {LN_DTYPE_Q4_K, LN_DTYPE_F32},
+                 {LN_DTYPE_BF16, LN_DTYPE_F8_E4M3},
+                 {LN_DTYPE_BF16, LN_DTYPE_I8}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        check_linear(&(linear_case){.dtype = types[i].dtype,
+                                    .gate_dtype = types[i].dtype,
+                                    .byte_dtype = types[i].byte_dtype,
+                                    .n_rows = 1990 / LESS,
+                                    .n_in = 512,
+                                    .n_out = 508,
+                                    .has_gate = true,
+                                    .activation = LN_ACT_SILU,
+                                    .scale = 0.5f});
+}
+
 /* As prompts meet them, with all that may come behind the sums. */
 static void linear_multiplies_long_prompts(void **state) {
     (void)state;
@@ -527,6 +548,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_narrow_tiles),
     cmocka_unit_test(linear_multiplies_tall_tiles),
+    cmocka_unit_test(linear_multiplies_tall_gates),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),
     cmocka_unit_test(linear_multiplies_layer_after_layer),

@@ -11,7 +11,9 @@
  * sixteen rows of results on their way out, in all up to 226 KiB. Bytes: W once for each row of
  * output tiles, mostly from L2; X once for each column of them; Y once.
  *
- * Where output tiles are fewer than SMs, CTAs share them (split-K: sm90_split_k.cuh). */
+ * Where output tiles are fewer than SMs, CTAs share them (split-K: sm90_split_k.cuh). BF16 of many
+ * rows has clusters of two CTAs: each copies half of the activations to both (TMA multicast), so
+ * that L2 is asked for X once for two columns of output tiles. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_CUH
 
@@ -126,10 +128,11 @@ static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipel
     const ln_gemm_args &p = args_of(g);
     ln_pipeline_stage at = {0, 1};
     output_tile tile;
+    unsigned rank = cluster_rank<CONFIG>();
     unsigned n_early = load_early<CONFIG>(g, stages, pipeline); /* stages that have weights */
     ln_pdl_wait();
     for (unsigned number = first_tile<CONFIG>(g); find_tile<CONFIG>(g, number, tile);
-         number += gridDim.x) {
+         number += count_clusters<CONFIG>()) {
         k_range own = find_k<CONFIG>(g, tile);
         int act_at = ONE ? (int)(own.begin * p.x.rows_per_tile + tile.m * CONFIG::ROWS)
                          : (int)((tile.m * p.n_tiles + own.begin) * (BY_TILE ? 1 : CONFIG::ROWS));
@@ -145,7 +148,12 @@ static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipel
                 ln_mbarrier_expect_tx(full, stage::USED);
                 load_weights<CONFIG>(g, tile, w, (int)(k * (stage::TILE_BYTES / 128)), full);
             }
-            ln_tma_load(act, &g.act, 0, act_at * ACT_UNIT, full);
+            if constexpr (CONFIG::CTAS > 1)
+                ln_tma_multicast(act + rank * (stage::ACT_BYTES / CONFIG::CTAS), &g.act, 0,
+                                 act_at + (int)(rank * (CONFIG::ROWS / CONFIG::CTAS)), full,
+                                 (1 << CONFIG::CTAS) - 1);
+            else
+                ln_tma_load(act, &g.act, 0, act_at * ACT_UNIT, full);
             if (stage::AUX_ROWS > 0)
                 ln_tma_load(act + stage::ACT_BYTES, &g.aux, 0, act_at * AUX_UNIT, full);
             advance<CONFIG>(at);
@@ -318,7 +326,7 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
     ln_pipeline_stage at = {0, 0};
     output_tile tile;
     for (unsigned number = first_tile<CONFIG>(g); find_tile<CONFIG>(g, number, tile);
-         number += gridDim.x) {
+         number += count_clusters<CONFIG>()) {
         float total[CONFIG::N_ACC];
         k_range own = find_k<CONFIG>(g, tile);
         begin_tile<CONFIG>(g, tile, own);
@@ -330,6 +338,8 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
     }
     if constexpr (CONFIG::HAS_IMAGE || CONFIG::BOXES)
         ln_bulk_store_wait();
+    if (CONFIG::CTAS > 1)
+        sync_cluster(); /* the other CTA arrives on this one's barriers until then */
 #endif
 }
 
@@ -341,7 +351,8 @@ static int map_act(const ln_act_view &x, size_t n_rows, CUtensorMap *act, CUtens
     typedef sm90_stage<CONFIG> stage;
     constexpr bool IS_16_BIT = ln_weight_tile_has_16_bit_act(CONFIG::LAYOUT);
     const void *from = IS_16_BIT ? (const void *)x.bf16 : (const void *)x.int8;
-    int code = map_rows(from, n_rows * stage::ACT_ROWS / CONFIG::ROWS, stage::ACT_ROWS, act);
+    int code = map_rows(from, n_rows * stage::ACT_ROWS / CONFIG::ROWS,
+                        stage::ACT_ROWS / CONFIG::CTAS, act);
     if (code == 0 && stage::AUX_ROWS > 0)
         code = map_rows(CONFIG::PRECISE ? (const void *)x.lo : (const void *)x.scales,
                         n_rows * stage::AUX_ROWS / CONFIG::ROWS, stage::AUX_ROWS, aux);
@@ -359,8 +370,9 @@ static int launch_persistent(const ARGS &g, size_t n_blocks, cudaStream_t stream
                                     (int)SHARED_BYTES);
     if (code != 0)
         return code;
-    dim3 grid(n_blocks < n_sms ? (unsigned)n_blocks : n_sms);
-    return ln_pdl_launch(gemm<CONFIG, ARGS>, grid, CONFIG::THREADS, SHARED_BYTES, stream, g);
+    unsigned grid = n_blocks < n_sms ? (unsigned)n_blocks : n_sms;
+    return ln_pdl_launch_clusters(gemm<CONFIG, ARGS>, dim3(grid / CONFIG::CTAS * CONFIG::CTAS),
+                                  CONFIG::THREADS, SHARED_BYTES, CONFIG::CTAS, stream, g);
 }
 
 /* Output tiles of dense linears. */
@@ -376,7 +388,7 @@ static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream
     g.band_rows = ln_ceil_div(args.n_rows, CONFIG::ROWS);
     if (!CONFIG::SPLIT)
         g.band_rows = choose_band(g.band_rows);
-    g.band_tiles = g.band_rows * ln_gemm_output_tiles(args, CONFIG::N_COLUMNS);
+    g.band_tiles = g.band_rows * ln_gemm_output_tiles(args, CONFIG::N_COLUMNS) / CONFIG::CTAS;
     size_t n_rows = is_one_act_tile<CONFIG>((const dense_args *)NULL)
                         ? args.x.rows_per_tile
                         : (size_t)ln_ceil_div(args.n_rows, CONFIG::ROWS) * CONFIG::ROWS;
@@ -432,6 +444,19 @@ template <typename CONFIG> static bool leaves_boxes(const ln_gemm_args &args, bo
     return suits && is_image == CONFIG::HAS_IMAGE && args.converts == CONFIG::HAS_IMAGE;
 }
 
+/* An instance without split-K, or where there is one the same in clusters, from so many rows on as
+ * became faster. A cluster has as many columns of output tiles as CTAs. */
+template <int LAYOUT, int ROWS, bool GATE, bool PRECISE, bool BOXES, bool ADDS>
+static int launch_whole(const ln_gemm_args &args, cudaStream_t stream) {
+    enum { CLUSTER_ROWS = 1536 };
+    typedef sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, BOXES, ADDS> config;
+    if constexpr (LAYOUT == LN_LAYOUT_BF16 && !PRECISE && BOXES != GATE)
+        if (args.n_rows >= CLUSTER_ROWS && ln_gemm_output_tiles(args, config::N_COLUMNS) % 2 == 0)
+            return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, BOXES, ADDS, true>>(
+                args, 1, stream);
+    return launch<config>(args, 1, stream);
+}
+
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
 static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaStream_t stream) {
     if constexpr (has_n64(LAYOUT, GATE, ROWS))
@@ -445,13 +470,12 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
         if constexpr (has_boxes(LAYOUT, GATE, PRECISE)) {
             typedef sm90_config<LAYOUT, ROWS, 2, GATE, false, false, true> boxes;
             if (leaves_boxes<boxes>(args, false))
-                return launch<boxes>(args, 1, stream);
+                return launch_whole<LAYOUT, ROWS, GATE, false, true, false>(args, stream);
             if constexpr (!GATE && LAYOUT != LN_LAYOUT_F8_ROW) /* whose K loop became slower */
                 if (leaves_boxes<boxes>(args, true))
-                    return launch<sm90_config<LAYOUT, ROWS, 2, false, false, false, true, true>>(
-                        args, 1, stream);
+                    return launch_whole<LAYOUT, ROWS, false, false, true, true>(args, stream);
         }
-        return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false>>(args, 1, stream);
+        return launch_whole<LAYOUT, ROWS, GATE, PRECISE, false, false>(args, stream);
     }
     return cudaErrorInvalidValue;
 }

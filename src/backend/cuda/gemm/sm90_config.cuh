@@ -20,13 +20,17 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
  * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
  * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns, or
  * as an image. There is no residual, or ADDS: they are added to the residual where it lies.
- * N_SPILLED: a thread's sums of K splits that are in shared memory (sm90_mainloop_16.cuh). */
+ * CTAS: of a cluster, which have the same rows and columns beside each other; each fetches a part
+ * of the activations for all. N_SPILLED: a thread's sums of K splits that are in shared memory
+ * (sm90_mainloop_16.cuh). */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
-          bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false>
+          bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false,
+          bool IS_CLUSTERED = false>
 struct sm90_config {
     static constexpr int LAYOUT = WEIGHTS, ROWS = TILE_ROWS, WARPGROUPS = CONSUMER_WARPGROUPS;
     static constexpr bool GATE = HAS_GATE, PRECISE = HAS_PRECISE, SPLIT = IS_SPLIT;
     static constexpr bool BOXES = LEAVES_BOXES, ADDS = ADDS_TO_RESIDUAL;
+    static constexpr unsigned CTAS = IS_CLUSTERED ? 2 : 1;
     static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
     static constexpr int N_SPILLED =
         ROWS == 256 && !SPLIT && WEIGHTS != LN_LAYOUT_INT8_ROW ? 64 : 0;
@@ -90,16 +94,46 @@ struct sm90_pipeline : ln_pipeline<MAX_STAGES> {
     uint64_t led; /* a phase for each output tile: the first warpgroup has begun it */
 };
 
+/* barrier.cluster, by all threads that have not ended. */
+static __device__ __forceinline__ void sync_cluster(void) {
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+}
+
 /* By all threads, before all else. */
 template <typename CONFIG>
 static __device__ __forceinline__ void init_pipeline(sm90_pipeline &pipeline) {
     if (threadIdx.x == 0) {
         for (unsigned i = 0; i < sm90_stage<CONFIG>::N_STAGES; i++)
-            ln_pipeline_init_stage(pipeline, i, CONFIG::WARPS);
+            ln_pipeline_init_stage(pipeline, i, CONFIG::WARPS * CONFIG::CTAS);
         ln_mbarrier_init(&pipeline.led, WARPGROUP / LN_WARP);
         ln_fence_mbarrier_init();
     }
-    __syncthreads();
+    if (CONFIG::CTAS > 1)
+        sync_cluster();
+    else
+        __syncthreads();
+}
+
+/* A consumer warp is done with a stage, to which all CTAs of a cluster copy. */
+template <typename CONFIG>
+static __device__ __forceinline__ void release_stage(sm90_pipeline &pipeline, unsigned i,
+                                                     unsigned lane) {
+    if (CONFIG::CTAS == 1)
+        ln_pipeline_release(&pipeline.empty[i], lane);
+    else if (lane < CONFIG::CTAS)
+        ln_mbarrier_arrive_at(&pipeline.empty[i], lane);
+}
+
+/* A CTA's place in its cluster. */
+template <typename CONFIG> static __device__ __forceinline__ unsigned cluster_rank(void) {
+    return blockIdx.x % CONFIG::CTAS;
+}
+
+/* To which output tiles are dealt, a row of CTAS at a time. */
+template <typename CONFIG> static __device__ __forceinline__ unsigned count_clusters(void) {
+    return gridDim.x / CONFIG::CTAS;
 }
 
 /* bar.sync of a consumer warpgroup. */

@@ -63,7 +63,7 @@ template <typename CONFIG>
 static __device__ __forceinline__ void wait_for_lead(const k_range &own, sm90_pipeline &pipeline,
                                                      unsigned number) {
     if (has_lead<CONFIG>(own) && threadIdx.x / WARPGROUP == 1)
-        ln_mbarrier_wait(&pipeline.led, number / gridDim.x % 2);
+        ln_mbarrier_wait(&pipeline.led, number / count_clusters<CONFIG>() % 2);
 }
 
 template <typename CONFIG>
@@ -204,7 +204,7 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
             ln_wgmma_keep(a[2]);
             ln_wgmma_keep(a[3]);
             if (tile > begin)
-                ln_pipeline_release(&pipeline.empty[last], lane);
+                release_stage<CONFIG>(pipeline, last, lane);
             release_lead<CONFIG>(own, pipeline, tile);
             load_half<CONFIG::LAYOUT>(w, 1, lane, a + 2);
             ln_wgmma_fence();
@@ -230,7 +230,7 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
             }
         }
         drain(acc, a);
-        ln_pipeline_release(&pipeline.empty[last], lane);
+        release_stage<CONFIG>(pipeline, last, lane);
         end_split<CONFIG>(own, begin, spill, acc, total);
     }
     end_splits<CONFIG>(p.n_tiles, spill, total);
@@ -274,14 +274,14 @@ mainloop_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *st
             ln_wgmma_commit();
             ln_wgmma_wait<1>();
             if (tile > begin)
-                ln_pipeline_release(&pipeline.empty[last], lane);
+                release_stage<CONFIG>(pipeline, last, lane);
             release_lead<CONFIG>(own, pipeline, tile);
             last = at.index;
             advance<CONFIG>(at);
         }
         ln_wgmma_wait<0>();
         ln_wgmma_keep(acc);
-        ln_pipeline_release(&pipeline.empty[last], lane);
+        release_stage<CONFIG>(pipeline, last, lane);
         end_split<CONFIG>(own, begin, spill, acc, total);
     }
     end_splits<CONFIG>(p.n_tiles, spill, total);

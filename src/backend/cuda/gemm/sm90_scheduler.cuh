@@ -1,7 +1,8 @@
 /* Which output tile a persistent CTA computes next: of dense linears, of one matrix for each group
  * of rows, and of K ranges with split-K. Tiles that follow one another have the same columns and
  * different rows, so that weights are read once from global memory. Of many rows that holds within
- * a band of them, so that what the CTAs read at a time stays in L2, however much they write. */
+ * a band of them, so that what the CTAs read at a time stays in L2, however much they write. A
+ * cluster's CTAs have tiles beside each other along N, which count as one. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SCHEDULER_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SCHEDULER_CUH
 
@@ -75,7 +76,7 @@ static __device__ __forceinline__ bool find_tile(const dense_args &g, unsigned n
         return false;
     unsigned n_own = min(g.band_rows, n_row_tiles - first);
     out.m = first + number % n_own;
-    return find_columns<CONFIG>(g.p, number / n_own, out);
+    return find_columns<CONFIG>(g.p, number / n_own * CONFIG::CTAS + cluster_rank<CONFIG>(), out);
 }
 
 /* Group after group, of each the tiles of its slots, then the next columns. */
@@ -99,7 +100,7 @@ static __device__ __forceinline__ bool find_tile(const grouped_args &g, unsigned
 /* The number of a CTA's first output tile. */
 template <typename CONFIG>
 static __device__ __forceinline__ unsigned first_tile(const dense_args &g) {
-    return CONFIG::SPLIT ? blockIdx.x / g.n_ctas : blockIdx.x;
+    return blockIdx.x / (CONFIG::SPLIT ? g.n_ctas : CONFIG::CTAS);
 }
 
 template <typename CONFIG>

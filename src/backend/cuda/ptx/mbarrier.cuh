@@ -22,6 +22,18 @@ static __device__ __forceinline__ void ln_mbarrier_arrive(uint64_t *barrier) {
                  : "memory");
 }
 
+/* mbarrier.arrive on the barrier in the same place of CTA `cta` of the cluster. Without `.release
+ * .cluster`, which would be a fence for the whole GPU: it orders what this CTA has read by then. */
+static __device__ __forceinline__ void ln_mbarrier_arrive_at(uint64_t *barrier, unsigned cta) {
+    asm volatile("{\n"
+                 ".reg .b32 at;\n"
+                 "mapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [at];\n"
+                 "}" ::"r"(ln_shared_address(barrier)),
+                 "r"(cta)
+                 : "memory");
+}
+
 /* mbarrier.arrive.expect_tx: arrives, and adds `bytes` to the pending transaction count. */
 static __device__ __forceinline__ void ln_mbarrier_expect_tx(uint64_t *barrier, unsigned bytes) {
     asm volatile(

@@ -53,6 +53,17 @@ static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *
                  : "memory");
 }
 
+/* The same to this place of all CTAs of the cluster in the mask `ctas`; completes on the barrier of
+ * each. */
+static __device__ __forceinline__ void ln_tma_multicast(void *to, const CUtensorMap *map,
+                                                        int column, int row, uint64_t *barrier,
+                                                        unsigned short ctas) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(ln_shared_address(to)),
+                 "l"(map), "r"(column), "r"(row), "r"(ln_shared_address(barrier)), "h"(ctas)
+                 : "memory");
+}
+
 /* The same with the policy evict_first. */
 static __device__ __forceinline__ void ln_tma_load_evict_first(void *to, const CUtensorMap *map,
                                                                int column, int row, int layer,

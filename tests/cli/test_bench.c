@@ -16,20 +16,22 @@ static void check(spawn_result result, const char *load, int most_open) {
     json_t *report = json_loads(result.out, 0, NULL);
     assert_non_null(report);
     const char *kind;
-    int requests, open;
+    int requests, open, steps, computed;
     double seconds, output, total, ttft[3], tpot[3];
     assert_int_equal(json_unpack(report,
-                                 "{s:s, s:i, s:i, s:F, s:F, s:F, s:{s:F, s:F, s:F}, "
+                                 "{s:s, s:i, s:i, s:i, s:i, s:F, s:F, s:F, s:{s:F, s:F, s:F}, "
                                  "s:{s:F, s:F, s:F}}",
-                                 "load", &kind, "requests", &requests, "most_open", &open,
-                                 "seconds", &seconds, "output_tokens_per_s", &output,
-                                 "total_tokens_per_s", &total, "ttft_ms", "p50", &ttft[0], "p90",
-                                 &ttft[1], "p99", &ttft[2], "tpot_ms", "p50", &tpot[0], "p90",
-                                 &tpot[1], "p99", &tpot[2]),
+                                 "load", &kind, "requests", &requests, "most_open", &open, "steps",
+                                 &steps, "computed_tokens", &computed, "seconds", &seconds,
+                                 "output_tokens_per_s", &output, "total_tokens_per_s", &total,
+                                 "ttft_ms", "p50", &ttft[0], "p90", &ttft[1], "p99", &ttft[2],
+                                 "tpot_ms", "p50", &tpot[0], "p90", &tpot[1], "p99", &tpot[2]),
                      0);
     assert_string_equal(kind, load);
     assert_int_equal(requests, 12);
     assert_in_range(open, 1, most_open);
+    assert_in_range(steps, 8, 12 * 28);
+    assert_in_range(computed, 12 * 8, 12 * (20 + 8)); /* fewer with a shared prefix */
     assert_true(fabs(output * seconds - 12 * 8) < 1e-6);
     assert_true(fabs(total * seconds - 12 * (8 + 20)) < 1e-6);
     assert_true(ttft[0] > 0 && ttft[0] <= ttft[1] && ttft[1] <= ttft[2]);

@@ -169,13 +169,16 @@ static percentiles percentiles_of(double *values, size_t n) {
 typedef struct result {
     double seconds, output_per_s, total_per_s;
     percentiles ttft_ms, tpot_ms; /* tpot: all 0 when requests have one token */
+    uint64_t n_steps, n_computed; /* forward passes, and tokens that went through them */
 } result;
 
 static result summarise(const bench_run *run, double *values) {
     const ln_bench_load *load = run->load;
     size_t n = load->n_requests, n_output = 0;
     double last = 0;
-    result r = {0};
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_get_stats(run->engine, &stats);
+    result r = {.n_steps = stats.n_steps, .n_computed = stats.n_computed_tokens};
     for (size_t i = 0; i < n; i++) {
         const client *c = &run->clients[i];
         n_output += c->n_tokens;
@@ -204,12 +207,13 @@ static json_t *percentiles_json(const percentiles *p) {
 static int print_as_json(const bench_run *run, const result *r) {
     const ln_bench_load *load = run->load;
     json_t *object = json_pack(
-        "{s:I,s:s,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o}", "requests",
+        "{s:I,s:s,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "requests",
         (json_int_t)load->n_requests, "load", load->rate > 0 ? "open" : "closed", "rate",
         load->rate, "most_open", (json_int_t)run->most_open, "prompt_tokens",
         (json_int_t)load->n_prompt, "shared_tokens", (json_int_t)load->n_shared, "output_tokens",
         (json_int_t)load->n_output, "seconds", r->seconds, "output_tokens_per_s", r->output_per_s,
-        "total_tokens_per_s", r->total_per_s, "ttft_ms", percentiles_json(&r->ttft_ms), "tpot_ms",
+        "total_tokens_per_s", r->total_per_s, "steps", (json_int_t)r->n_steps, "computed_tokens",
+        (json_int_t)r->n_computed, "ttft_ms", percentiles_json(&r->ttft_ms), "tpot_ms",
         percentiles_json(&r->tpot_ms));
     if (load->sampling.temperature > 0 && object)
         json_object_set_new(object, "seed", json_integer((json_int_t)load->sampling.seed));
@@ -224,6 +228,8 @@ static int print(const bench_run *run, const result *r, bool json) {
            load->n_prompt, load->n_output, run->most_open, r->seconds);
     printf("throughput: %.2f output tokens/s, %.2f with prompts\n", r->output_per_s,
            r->total_per_s);
+    printf("steps: %llu, of %.1f tokens and %.2f ms on average\n", (unsigned long long)r->n_steps,
+           (double)r->n_computed / (double)r->n_steps, r->seconds * 1000 / (double)r->n_steps);
     printf("first token, ms: p50 %.1f  p90 %.1f  p99 %.1f\n", r->ttft_ms.p50, r->ttft_ms.p90,
            r->ttft_ms.p99);
     printf("each further token, ms: p50 %.2f  p90 %.2f  p99 %.2f\n", r->tpot_ms.p50, r->tpot_ms.p90,

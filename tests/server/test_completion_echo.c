@@ -84,7 +84,24 @@ static void places_tokens(void **state) {
         check(&cases[i]);
 }
 
+/* What is normalised is not looked for far behind an unknown character. */
+static void stays_near_unknown_characters(void **state) {
+    (void)state;
+    enum { N_FILLERS = 2000 };
+    static const char head[] = "\n\xef\xbc\x9a"; /* unknown, and a wide colon */
+    char text[sizeof head + N_FILLERS + 1], parts[2 * sizeof text + 8];
+    memcpy(text, head, sizeof head - 1);
+    memset(text + sizeof head - 1, 'k', N_FILLERS);
+    strcpy(text + sizeof head - 1 + N_FILLERS, ":");
+    size_t n = (size_t)snprintf(parts, sizeof parts, "||\n\xef\xbc\x9a");
+    for (size_t i = 0; i < N_FILLERS; i++, n += 2)
+        memcpy(parts + n, "|k", 2);
+    strcpy(parts + n, "|:|");
+    check(&(echo_case){"unigram", text, 0, false, parts});
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(places_tokens)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(places_tokens),
+                                       cmocka_unit_test(stays_near_unknown_characters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

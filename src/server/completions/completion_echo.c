@@ -76,9 +76,12 @@ static bool is_spelled(const text_place *place, const char *piece, size_t n_byte
     return n_bytes <= (size_t)(place->end - text) && memcmp(text, piece, n_bytes) == 0;
 }
 
-/* Goes on to where a piece is found, behind unknown characters. */
+/* Goes on to where a piece is found, behind unknown characters. What is normalised may be found
+ * nowhere, or far away by chance: only what is near counts. */
 static void find_piece(text_place *place, const char *piece, size_t n_bytes) {
+    enum { MAX_UNKNOWN_BYTES = 1024 };
     size_t n_left = (size_t)(place->end - place->text);
+    n_left = n_left < MAX_UNKNOWN_BYTES ? n_left : MAX_UNKNOWN_BYTES;
     const char *found = ln_find_text(place->text, n_left, piece, n_bytes);
     while (n_bytes > 1 && is_space(*piece))
         piece++, n_bytes--;

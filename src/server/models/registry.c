@@ -23,6 +23,7 @@ static bool has_adapter(const ln_model_entry *entry, const char *name) {
            ln_served_model_adapter(&entry->served, name, &adapter);
 }
 
+/* The state may have changed: has it looked at soon, not within the caller. */
 static void look_soon(ln_registry *registry) {
     if (registry->look_event != NULL)
         event_active(registry->look_event, EV_TIMEOUT, 0);
@@ -220,7 +221,6 @@ static void grant_ready(ln_model_entry *entry) {
     }
 }
 
-/* The state may have changed: has it looked at soon, not within the caller. */
 void ln_lease_take(ln_registry *registry, ln_model_entry *entry, ln_lease *lease) {
     lease->entry = entry;
     lease->is_granted = false;

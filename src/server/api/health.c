@@ -43,7 +43,7 @@ void ln_endpoint_health(ln_context *context, ln_exchange *exchange) {
 /* Whether a model can answer, if need be once it is loaded. */
 static bool is_useful(const ln_registry *registry) {
     for (size_t i = 0; i < registry->n_entries; i++)
-        if (registry->entries[i].health.trouble == NULL)
+        if (!registry->entries[i].is_gone && registry->entries[i].health.trouble == NULL)
             return true;
     return false;
 }

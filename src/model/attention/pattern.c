@@ -54,6 +54,21 @@ static bool kind_rotates(const ln_config *config, bool windowed) {
     return !ln_checkpoint_meta_is_null(config->checkpoint, key);
 }
 
+/* SmallThinker's lists of 0 and 1, an item for each layer; *is_there false: there is none. */
+static ln_status read_layout(const ln_config *config, const char *key, size_t layer, bool *is_there,
+                             bool *value, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    *is_there = ln_config_find(config, (ln_key){key, ""}, &list, name);
+    if (!*is_there)
+        return LINNET_OK;
+    if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *value = item.integer != 0;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
                              size_t window, bool windowed, int *rope, ln_error *err) {
     bool rotates = spec->positions == LN_POSITIONS_ROPE;
@@ -63,8 +78,8 @@ ln_status ln_spec_layer_rope(const ln_config *config, const ln_spec *spec, size_
         spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE ||
         (spec->family->rope_rule == LN_ROPE_WINDOWED_OR_ALL && window > 0))
         rotates = rotates && windowed;
-    if (ln_config_find(config, (ln_key){"rope_layout", ""}, &list, NULL)) /* SmallThinker's */
-        rotates = ln_meta_item(&list, layer, &item) && item.kind == LN_META_INT && item.integer > 0;
+    bool is_laid_out;
+    LN_TRY(read_layout(config, "rope_layout", layer, &is_laid_out, &rotates, err));
     if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
         size_t interval = 4;
         LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
@@ -191,11 +206,10 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
     if (window == 0)
         return LINNET_OK;
     size_t stored = ln_cycle_stored(spec, layer);
-    if (ln_config_find(config, (ln_key){"sliding_window_layout", ""}, &types, NULL)) {
-        *windowed =
-            ln_meta_item(&types, stored, &item) && item.kind == LN_META_INT && item.integer > 0;
+    bool is_laid_out;
+    LN_TRY(read_layout(config, "sliding_window_layout", stored, &is_laid_out, windowed, err));
+    if (is_laid_out)
         return LINNET_OK;
-    }
     if (ln_config_find(config, (ln_key){"local_layer_ids", ""}, &types, NULL)) {
         for (size_t i = 0; ln_meta_item(&types, i, &item); i++)
             *windowed |= item.kind == LN_META_INT && item.integer == (int64_t)stored;

@@ -390,6 +390,11 @@ static const struct {
     {"dory", "\"mlp\"", "\"moe\"", "layer 1 is a mixture of no experts"},
     {"dory", "\"sliding_attention\",", "\"linear_attention\",", "no known kind for layer 0"},
     {"dory", "\"layer_types\"", "\"nothing\"", "key layers_block_type has no known kind"},
+    {"smallthinker", "\"rope_layout\": [", "\"rope_layout\": [0, 1], \"nothing\": [",
+     "key rope_layout has no number for layer 2"},
+    {"smallthinker", "\"sliding_window_layout\": [",
+     "\"sliding_window_layout\": [0, 1, true], \"nothing\": [",
+     "key sliding_window_layout has no number for layer 2"},
 };
 
 static void bad_values_are_refused_by_name(void **state) {

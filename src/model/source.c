@@ -284,17 +284,16 @@ ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id 
 
 bool ln_source_values(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n,
                       const ln_tensor *tensor, size_t *begin) {
-    size_t n_rows;
-    ln_weight_source source = ln_source_part(spec, part, id, n, &n_rows);
     *begin = 0;
     if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
         return false;
-    if (part == LN_PART_ALL)
+    if (part != LN_PART_MIXER_QKV)
         return tensor->n_elems == n;
-    if (n_rows == 0 || tensor->n_elems % n_rows != 0)
-        return false;
-    *begin = source.row_begin * (tensor->n_elems / n_rows);
-    return *begin <= tensor->n_elems && n <= tensor->n_elems - *begin;
+    const ln_mixer_spec *m = &layer_of(spec, id)->mixer;
+    size_t k = m->n_k_heads * m->k_dim, v = m->n_heads * m->v_dim, stored_rows;
+    size_t n_rows = id.role == LN_ROLE_MIXER_CONV_V ? v : k, n_cols = n_rows > 0 ? n / n_rows : 0;
+    *begin = mixer_part(m, part, id.role, n_rows, &stored_rows).row_begin * n_cols;
+    return n == n_rows * n_cols && tensor->n_elems == stored_rows * n_cols;
 }
 
 /* Whether the name of a binding stands for one matrix out of many in a packed tensor. */
@@ -408,7 +407,7 @@ static size_t stored_in(const ln_tensor *tensor, const ln_spec *spec, ln_tensor_
                         size_t n_packed) {
     bool is_expert = id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_EXPERT_UP ||
                      id.role == LN_ROLE_EXPERT_DOWN;
-    size_t n_zero = is_expert ? spec->layers[id.layer].ffn.moe.n_zero : 0;
+    size_t n_zero = is_expert ? layer_of(spec, id)->ffn.moe.n_zero : 0;
     return n_packed > 1 && tensor->n_dims == 3 && tensor->dims[0] == n_packed + n_zero
                ? n_packed + n_zero
                : n_packed;

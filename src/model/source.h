@@ -29,8 +29,8 @@ ln_status ln_source_vector(const ln_checkpoint *checkpoint, const ln_spec *spec,
 ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows);
 
-/* Whether `tensor` has n elements for a role, all of it or a part of its rows; *begin: the first.
- */
+/* Whether `tensor` has n elements for a role and no others, but for those of queries, keys and
+ * values where `part` is of all three; *begin: the first. */
 bool ln_source_values(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n,
                       const ln_tensor *tensor, size_t *begin);
 

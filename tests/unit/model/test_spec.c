@@ -395,6 +395,8 @@ static const struct {
     {"smallthinker", "\"sliding_window_layout\": [",
      "\"sliding_window_layout\": [0, 1, true], \"nothing\": [",
      "key sliding_window_layout has no number for layer 2"},
+    {"olmo_hybrid_memory", "\"linear_conv_kernel_dim\": 4", "\"linear_conv_kernel_dim\": 2",
+     "conv1d.weight does not have"},
 };
 
 static void bad_values_are_refused_by_name(void **state) {

@@ -437,6 +437,26 @@ static void sees_what_comes(void **state) {
     server_stop(&server);
 }
 
+/* A folder of a name that another list has hides nothing behind it. */
+static void sees_what_comes_behind_a_name_twice(void **state) {
+    (void)state;
+    char one[64], two[64], same[96], later[96];
+    snprintf(one, sizeof one, "%s/one", folder);
+    snprintf(two, sizeof two, "%s/other", folder);
+    assert_int_equal(mkdir(one, 0777), 0);
+    assert_int_equal(mkdir(two, 0777), 0);
+    snprintf(same, sizeof same, "%s/same", one);
+    snprintf(later, sizeof later, "%s/some.gguf", two);
+    run((const char *const[]){"/bin/cp", "-r", "tests/golden/models/llama", same, NULL});
+    test_server server = SERVER("--threads=1", "--ctx=64", "--models", one, "--models", two);
+    snprintf(same, sizeof same, "%s/same", two);
+    run((const char *const[]){"/bin/cp", "-r", "tests/golden/models/llama", same, NULL});
+    run((const char *const[]){"/bin/cp", file_of("q4"), later, NULL});
+    sleep_ms(1050);
+    assert_string_equal(state_of(&server, "some"), "unloaded");
+    server_stop(&server);
+}
+
 /* A model whose file is removed is offered no more: neither one that is loaded, which leaves, nor
  * one that is not. Back again, it is. */
 static void misses_what_goes(void **state) {
@@ -525,6 +545,7 @@ int main(void) {
         cmocka_unit_test(refuses_lists),
         cmocka_unit_test(names_apart),
         cmocka_unit_test(sees_what_comes),
+        cmocka_unit_test(sees_what_comes_behind_a_name_twice),
         cmocka_unit_test(misses_what_goes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

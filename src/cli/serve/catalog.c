@@ -180,6 +180,8 @@ static linnet_status add_entry(ln_cli_catalog *catalog, const char *path, const 
     return add(catalog, own, strdup(path), NULL, err);
 }
 
+/* What cannot be added, as another has its name, does not hide what follows: the first error counts
+ * in the end. */
 static linnet_status add_folder(ln_cli_catalog *catalog, const char *folder, linnet_error *err) {
     struct dirent **entries;
     int n_entries = scandir(folder, &entries, NULL, alphasort);
@@ -188,10 +190,13 @@ static linnet_status add_folder(ln_cli_catalog *catalog, const char *folder, lin
         return ln_fail(err, LINNET_ERR_IO, "cannot read the folder %s", folder);
     for (int i = 0; i < n_entries; i++) {
         char *path = ln_path_join(folder, entries[i]->d_name);
+        linnet_error *why = status == LINNET_OK ? err : NULL;
+        linnet_status added = LINNET_OK;
         if (path == NULL)
-            status = fail_memory(err);
-        if (status == LINNET_OK && is_model(path, entries[i]->d_name) && !has_path(catalog, path))
-            status = add_entry(catalog, path, entries[i]->d_name, err);
+            added = fail_memory(why);
+        else if (is_model(path, entries[i]->d_name) && !has_path(catalog, path))
+            added = add_entry(catalog, path, entries[i]->d_name, why);
+        status = status == LINNET_OK ? added : status;
         free(path);
         free(entries[i]);
     }

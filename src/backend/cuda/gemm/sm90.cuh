@@ -75,7 +75,7 @@ static __device__ __forceinline__ void prefetch_maps(const dense_args &g) {
         ln_tma_prefetch_map(&g.gate);
     for (unsigned i = 0; i < g.p.n_parts; i++) {
         ln_tma_prefetch_map(&g.weights[i]);
-        if (CONFIG::BOXES)
+        if (CONFIG::TMA_STORE)
             ln_tma_prefetch_map(&g.outs[i]);
     }
 }
@@ -207,11 +207,11 @@ store_tile(const ARGS &g, unsigned &number, const float (&total)[CONFIG::N_ACC],
     find_tile<CONFIG>(g, number, tile);
     size_t first = (size_t)tile.m * CONFIG::ROWS;
     tile_rows rows = {NULL, first, 1, p.n_rows - first};
-    if constexpr (CONFIG::BOXES && CONFIG::GATE)
-        store_gated_boxes<CONFIG>(p, &g.outs[0], tile, total, outs);
-    else if constexpr (CONFIG::BOXES)
-        store_boxes<CONFIG>(p.parts[tile.part].epilogue, p.n_rows, &g.outs[tile.part], tile, total,
-                            outs);
+    if constexpr (CONFIG::TMA_STORE && CONFIG::GATE)
+        store_gated_by_tma<CONFIG>(p, &g.outs[0], tile, total, outs);
+    else if constexpr (CONFIG::TMA_STORE)
+        store_by_tma<CONFIG>(p.parts[tile.part].epilogue, p.n_rows, &g.outs[tile.part], tile, total,
+                             outs);
     else if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
         store_any<CONFIG>(p.parts[tile.part].epilogue, tile.n, rows, total, outs);
     else if constexpr (CONFIG::GATE)
@@ -336,7 +336,7 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
         else
             end_tile<CONFIG>(g, number, total, outs);
     }
-    if constexpr (CONFIG::HAS_IMAGE || CONFIG::BOXES)
+    if constexpr (CONFIG::HAS_IMAGE || CONFIG::TMA_STORE)
         ln_bulk_store_wait();
     if (CONFIG::CTAS > 1)
         sync_cluster(); /* the other CTA arrives on this one's barriers until then */
@@ -395,7 +395,7 @@ static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream
     int code = map_act<CONFIG>(args.x, n_rows * args.n_tiles, &g.act, &g.aux);
     if (code == 0)
         code = map_parts(CONFIG::LAYOUT, args, CONFIG::TILES, 1, g.weights, &g.gate);
-    for (unsigned i = 0; CONFIG::BOXES && i < args.n_parts && code == 0; i++) {
+    for (unsigned i = 0; CONFIG::TMA_STORE && i < args.n_parts && code == 0; i++) {
         const ln_epilogue &e = args.parts[i].epilogue;
         code = CONFIG::HAS_IMAGE ? map_out(args.to.bf16, true, args.to.cols, args.to.cols,
                                            args.n_rows, CONFIG::ROWS / 2, &g.outs[i])
@@ -425,18 +425,18 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 /* ---- dense, by shape and layout ----------------------------------------------------------------
  */
 
-/* Whether there are kernels of BOXES; a gate of BF16 has an image without them. */
-static constexpr bool has_boxes(int layout, bool gate, bool precise) {
+/* Whether there are kernels of TMA_STORE; a gate of BF16 has an image without them. */
+static constexpr bool has_tma_store(int layout, bool gate, bool precise) {
     return !precise && !(gate && layout == LN_LAYOUT_BF16);
 }
 
-/* Whether these serve all parts; adds: those of ADDS. */
-template <typename CONFIG> static bool leaves_boxes(const ln_gemm_args &args, bool adds) {
+/* Whether kernels of TMA_STORE serve all parts; has_add: those of TMA_ADD. */
+template <typename CONFIG> static bool suits_tma_store(const ln_gemm_args &args, bool has_add) {
     bool suits = true;
     for (unsigned i = 0; i < args.n_parts; i++) {
         const ln_epilogue &e = args.parts[i].epilogue;
         bool is_in_place = e.residual == e.out && e.out_stride == e.n_out;
-        suits = suits && (adds ? is_in_place : e.residual == NULL) && ln_epilogue_is_plain(e) &&
+        suits = suits && (has_add ? is_in_place : e.residual == NULL) && ln_epilogue_is_plain(e) &&
                 !(CONFIG::GATE && !CONFIG::HAS_IMAGE && e.rounds);
     }
     bool is_image = args.converts && args.leaves_out && args.to.rows_per_tile == 0 &&
@@ -446,13 +446,14 @@ template <typename CONFIG> static bool leaves_boxes(const ln_gemm_args &args, bo
 
 /* An instance without split-K, or where there is one the same in clusters, from so many rows on as
  * became faster. A cluster has as many columns of output tiles as CTAs. */
-template <int LAYOUT, int ROWS, bool GATE, bool PRECISE, bool BOXES, bool ADDS>
+template <int LAYOUT, int ROWS, bool GATE, bool PRECISE, bool TMA_STORE, bool TMA_ADD>
 static int launch_whole(const ln_gemm_args &args, cudaStream_t stream) {
     enum { CLUSTER_ROWS = 1536 };
-    typedef sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, BOXES, ADDS> config;
-    if constexpr (LAYOUT == LN_LAYOUT_BF16 && !PRECISE && BOXES != GATE)
+    typedef sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, TMA_STORE, TMA_ADD> config;
+    if constexpr (LAYOUT == LN_LAYOUT_BF16 && !PRECISE && TMA_STORE != GATE)
         if (args.n_rows >= CLUSTER_ROWS && ln_gemm_output_tiles(args, config::N_COLUMNS) % 2 == 0)
-            return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, BOXES, ADDS, true>>(
+            return launch<
+                sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, TMA_STORE, TMA_ADD, true>>(
                 args, 1, stream);
     return launch<config>(args, 1, stream);
 }
@@ -467,12 +468,12 @@ static int launch_rows(const ln_gemm_args &args, const tile_shape &shape, cudaSt
             if (shape.n_ctas > 1)
                 return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, shape.n_ctas,
                                                                                  stream);
-        if constexpr (has_boxes(LAYOUT, GATE, PRECISE)) {
-            typedef sm90_config<LAYOUT, ROWS, 2, GATE, false, false, true> boxes;
-            if (leaves_boxes<boxes>(args, false))
+        if constexpr (has_tma_store(LAYOUT, GATE, PRECISE)) {
+            typedef sm90_config<LAYOUT, ROWS, 2, GATE, false, false, true> tma_store;
+            if (suits_tma_store<tma_store>(args, false))
                 return launch_whole<LAYOUT, ROWS, GATE, false, true, false>(args, stream);
             if constexpr (!GATE && LAYOUT != LN_LAYOUT_F8_ROW) /* whose K loop became slower */
-                if (leaves_boxes<boxes>(args, true))
+                if (suits_tma_store<tma_store>(args, true))
                     return launch_whole<LAYOUT, ROWS, false, false, true, true>(args, stream);
         }
         return launch_whole<LAYOUT, ROWS, GATE, PRECISE, false, false>(args, stream);

@@ -18,18 +18,18 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
  * of the consumer warps accumulate the gate's columns, the other half the other matrix's. One or
  * two consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds
  * the residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh).
- * BOXES: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns, or
- * as an image. There is no residual, or ADDS: they are added to the residual where it lies.
+ * TMA_STORE: results have a plain epilogue, and leave by TMA, in boxes of sixteen rows and columns,
+ * or as an image. There is no residual, or TMA_ADD: they are added to the residual where it lies.
  * CTAS: of a cluster, which have the same rows and columns beside each other; each fetches a part
  * of the activations for all. N_SPILLED: a thread's sums of K splits that are in shared memory
  * (sm90_mainloop_16.cuh). */
 template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
-          bool IS_SPLIT, bool LEAVES_BOXES = false, bool ADDS_TO_RESIDUAL = false,
+          bool IS_SPLIT, bool HAS_TMA_STORE = false, bool HAS_TMA_ADD = false,
           bool IS_CLUSTERED = false>
 struct sm90_config {
     static constexpr int LAYOUT = WEIGHTS, ROWS = TILE_ROWS, WARPGROUPS = CONSUMER_WARPGROUPS;
     static constexpr bool GATE = HAS_GATE, PRECISE = HAS_PRECISE, SPLIT = IS_SPLIT;
-    static constexpr bool BOXES = LEAVES_BOXES, ADDS = ADDS_TO_RESIDUAL;
+    static constexpr bool TMA_STORE = HAS_TMA_STORE, TMA_ADD = HAS_TMA_ADD;
     static constexpr unsigned CTAS = IS_CLUSTERED ? 2 : 1;
     static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
     static constexpr int N_SPILLED =
@@ -45,13 +45,13 @@ struct sm90_config {
      * activations of the linears behind it, or plain for the conversion to E4M3 */
     static constexpr bool HAS_IMAGE =
         HAS_GATE && (WEIGHTS == LN_LAYOUT_F8_ROW
-                         ? BOXES
+                         ? TMA_STORE
                          : WEIGHTS == LN_LAYOUT_BF16 && !HAS_PRECISE && WARPGROUPS == 2);
     static constexpr unsigned BOX_BYTES = OUT_ROWS * LN_WEIGHT_TILE_ROWS * 4, N_BOXES = 2;
     /* shared memory of a warp for spilled sums, then results on their way */
-    static constexpr unsigned WARP_FLOATS = N_SPILLED > 0         ? N_SPILLED *LN_WARP
-                                            : BOXES && !HAS_IMAGE ? N_BOXES * BOX_BYTES / 4
-                                                                  : (unsigned)OUT_FLOATS;
+    static constexpr unsigned WARP_FLOATS = N_SPILLED > 0             ? N_SPILLED *LN_WARP
+                                            : TMA_STORE && !HAS_IMAGE ? N_BOXES * BOX_BYTES / 4
+                                                                      : (unsigned)OUT_FLOATS;
     static constexpr unsigned ALL_BYTES = WARPS * WARP_FLOATS * 4;
     /* a warpgroup's image: in place of its spilled sums, or behind what the warps have */
     static constexpr unsigned IMAGE_AT = N_SPILLED > 0 ? 0 : ALL_BYTES;
@@ -142,7 +142,7 @@ static __device__ __forceinline__ void sync_warpgroup(unsigned warpgroup) {
 }
 
 /* Before a tile's first box: those of the tile before have been read. */
-static __device__ __forceinline__ void begin_boxes(unsigned lane) {
+static __device__ __forceinline__ void wait_for_boxes(unsigned lane) {
     if (lane == 0)
         ln_bulk_store_wait_read<0>();
     __syncwarp();

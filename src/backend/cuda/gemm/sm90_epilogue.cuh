@@ -242,7 +242,7 @@ write_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, unsigne
         __syncwarp();
         float least = write_box(total + 8 * i, e.scale, bias, has_bias, box, lane);
         unsigned row = first + i * OUT_ROWS;
-        if (CONFIG::ADDS && __any_sync(0xffffffffu, least < LEAST_ADDED)) {
+        if (CONFIG::TMA_ADD && __any_sync(0xffffffffu, least < LEAST_ADDED)) {
             __syncwarp();
             add_box(e, n_rows, row, column, box);
             if (lane == 0)
@@ -251,7 +251,7 @@ write_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, unsigne
         }
         ln_fence_proxy_async();
         __syncwarp();
-        if (lane == 0 && CONFIG::ADDS)
+        if (lane == 0 && CONFIG::TMA_ADD)
             ln_tma_add(out, (int)column, (int)row, box);
         else if (lane == 0)
             ln_tma_store(out, (int)column, (int)row, box);
@@ -261,8 +261,8 @@ write_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, unsigne
 /* A plain epilogue, without a residual or in place of it. */
 template <typename CONFIG>
 static __device__ __forceinline__ void
-store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const output_tile &tile,
-            const float (&total)[CONFIG::N_ACC], float *outs) {
+store_by_tma(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const output_tile &tile,
+             const float (&total)[CONFIG::N_ACC], float *outs) {
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     unsigned column = (tile.n * CONFIG::WARPS + warp) * LN_WEIGHT_TILE_ROWS;
     bool has_bias = e.bias != NULL;
@@ -271,7 +271,7 @@ store_boxes(const ln_epilogue &e, size_t n_rows, const CUtensorMap *out, const o
     for (unsigned h = 0; h < 2; h++)
         if (has_bias && column + 8 * h + lane / 4 < e.n_out)
             bias[h] = e.bias[column + 8 * h + lane / 4];
-    begin_boxes(lane);
+    wait_for_boxes(lane);
     write_boxes<CONFIG, CONFIG::ROWS>(e, n_rows, out, column, tile.m * CONFIG::ROWS, total,
                                       has_bias, bias, (char *)(outs + warp * CONFIG::WARP_FLOATS));
 }
@@ -297,16 +297,16 @@ static __device__ __forceinline__ void copy_image(const ln_gemm_args &p, const o
 
 /* Writes a gate's result of ROWS / 2 rows and a pair's sixteen columns, in accumulators' order, to
  * the image of its warpgroup: rows of 128 bytes in the order of SWIZZLE_128B, of 64 columns as they
- * follow one another (BOXES), or as activations have them. Lanes t and t + 4 exchange, so that each
- * has two columns of a row. */
+ * follow one another (TMA_STORE), or as activations have them. Lanes t and t + 4 exchange, so that
+ * each has two columns of a row. */
 template <typename CONFIG, int N>
 static __device__ __forceinline__ void write_image(const float (&y)[N], float scale, unsigned pair,
                                                    char *image) {
     unsigned lane = this_thread() % LN_WARP, column = lane / 4;
     bool is_odd = column % 2;
     unsigned row = lane % 4 * 2 + is_odd;
-    unsigned chunk = CONFIG::BOXES ? pair * 2 : pair / 2 * 4 + column / 2;
-    unsigned in_chunk = CONFIG::BOXES ? column / 2 * 4 : pair % 2 * 8;
+    unsigned chunk = CONFIG::TMA_STORE ? pair * 2 : pair / 2 * 4 + column / 2;
+    unsigned in_chunk = CONFIG::TMA_STORE ? column / 2 * 4 : pair % 2 * 8;
     char *at = image + row * 128 + (chunk ^ row) * 16 + in_chunk;
     char *next = image + row * 128 + (chunk + 1 ^ row) * 16 + in_chunk;
 #pragma unroll
@@ -318,7 +318,7 @@ static __device__ __forceinline__ void write_image(const float (&y)[N], float sc
             float other = __shfl_xor_sync(0xffffffffu, is_odd ? upper : lower, 4);
             words[h] = is_odd ? ln_pack_bf16(other, lower) : ln_pack_bf16(upper, other);
         }
-        if (CONFIG::BOXES)
+        if (CONFIG::TMA_STORE)
             *(uint32_t *)(at + j * 1024) = words[0], *(uint32_t *)(next + j * 1024) = words[1];
         else
             *(uint2 *)(at + j * 1024) = make_uint2(words[0], words[1]);
@@ -370,7 +370,7 @@ store_image(const ln_gemm_args &p, const CUtensorMap *out, const output_tile &ti
     sync_warpgroup(warpgroup);
     if (!is_first)
         return;
-    if constexpr (CONFIG::BOXES)
+    if constexpr (CONFIG::TMA_STORE)
         ln_tma_store(out, (int)(tile.n * 64), (int)first, image);
     else
         copy_image<CONFIG>(p, tile, first, image);
@@ -399,8 +399,8 @@ static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const 
 /* A gate whose result leaves by TMA: in boxes, or rows of bf16 as an image. */
 template <typename CONFIG>
 static __device__ __forceinline__ void
-store_gated_boxes(const ln_gemm_args &p, const CUtensorMap *out, const output_tile &tile,
-                  const float (&total)[CONFIG::N_ACC], float *outs) {
+store_gated_by_tma(const ln_gemm_args &p, const CUtensorMap *out, const output_tile &tile,
+                   const float (&total)[CONFIG::N_ACC], float *outs) {
     enum { ROWS = CONFIG::ROWS, PAIRS = CONFIG::WARPS / 2 };
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     float y[ROWS / 4];
@@ -409,7 +409,7 @@ store_gated_boxes(const ln_gemm_args &p, const CUtensorMap *out, const output_ti
         exchange_gated<CONFIG>(total, outs, y);
         store_image<CONFIG>(p, out, tile, first, y, outs);
     } else {
-        begin_boxes(lane);
+        wait_for_boxes(lane);
         exchange_gated<CONFIG>(total, outs, y);
         const float no_bias[2] = {};
         unsigned column = (tile.n * PAIRS + warp % PAIRS) * LN_WEIGHT_TILE_ROWS;

@@ -41,14 +41,14 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
     }
 }
 
-/* Issues a K step of 16 columns; adds: to the accumulators, else they are overwritten. */
+/* Issues a K step of 16 columns; accumulates: else the accumulators are overwritten. */
 template <int LAYOUT, int N>
 static __device__ __forceinline__ void multiply_step(float (&acc)[N], const uint4 &a, const char *x,
-                                                     bool adds = true) {
+                                                     bool accumulates = true) {
     if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT))
-        ln_wgmma_f16(acc, a, ln_wgmma_desc_swizzle128(x), adds);
+        ln_wgmma_f16(acc, a, ln_wgmma_desc_swizzle128(x), accumulates);
     else
-        ln_wgmma_bf16(acc, a, ln_wgmma_desc_swizzle128(x), adds);
+        ln_wgmma_bf16(acc, a, ln_wgmma_desc_swizzle128(x), accumulates);
 }
 
 /* The order of two consumer warpgroups, like that of a ping-pong schedule: the second begins an
@@ -101,8 +101,8 @@ template <typename CONFIG> static __device__ __forceinline__ void wait_for_resul
         if (threadIdx.x % WARPGROUP == 0)
             ln_bulk_store_wait_read<0>();
         sync_warpgroup(threadIdx.x / WARPGROUP);
-    } else if constexpr (CONFIG::BOXES) {
-        begin_boxes(threadIdx.x % LN_WARP);
+    } else if constexpr (CONFIG::TMA_STORE) {
+        wait_for_boxes(threadIdx.x % LN_WARP);
     }
 }
 

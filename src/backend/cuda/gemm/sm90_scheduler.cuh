@@ -18,7 +18,7 @@ typedef struct dense_args {
     unsigned n_ctas;                /* that share an output tile */
     unsigned band_rows, band_tiles; /* output tiles of a band: along M, and in all */
     CUtensorMap act, aux, gate, weights[LN_GEMM_MAX_PARTS];
-    CUtensorMap outs[LN_GEMM_MAX_PARTS]; /* CONFIG::BOXES; of a gate's image: to.bf16 */
+    CUtensorMap outs[LN_GEMM_MAX_PARTS]; /* CONFIG::TMA_STORE; of a gate's image: to.bf16 */
 } dense_args;
 
 typedef struct grouped_args {

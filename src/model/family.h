@@ -352,13 +352,12 @@ typedef enum ln_query_scale_rule {
 
 struct ln_family {
     const char *name;
-    const char *hf_types;     /* model_type values, separated by '|'; NULL: its name */
-    const char *gguf;         /* general.architecture values likewise, or NULL */
-    const char *gguf_mixture; /* the name in `gguf` of models with experts, or NULL: the first */
-    const char *gguf_even;    /* as what models without recurrent layers are written: an
-                                 architecture, and one with experts, or NULL */
-    const char
-        *gguf_unnormed;  /* as what models without q/k norms are written, or NULL: all alike */
+    const char *hf_types;      /* model_type values, separated by '|'; NULL: its name */
+    const char *gguf;          /* general.architecture values likewise, or NULL */
+    const char *gguf_mixture;  /* the name in `gguf` of models with experts, or NULL: the first */
+    const char *gguf_even;     /* as what models without recurrent layers are written: an
+                                  architecture, and one with experts, or NULL */
+    const char *gguf_unnormed; /* as what models without q/k norms are written, or NULL */
     const char *gguf_as; /* the architecture that it is written as where `gguf` is NULL, or NULL */
     const char *hf_prefix;   /* a prefix that tensor names of bare models lack, or NULL */
     const char *ignored;     /* names of tensors that do not count, separated by '|', or NULL */

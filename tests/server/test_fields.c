@@ -734,6 +734,16 @@ static void large_numbers_are_json(void **state) {
         "\"type\":"
         "\"string\",\"description\":\"18446744073709551615 \\\" 99999999999999999999\"}}}}}]}");
     json_decref(root);
+    /* a seed within a call's arguments is no field of the body */
+    root =
+        ask_json("/apply-template",
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+                 "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                 "\"arguments\":\"{\\\"seed\\\":18446744073709551615}\"}}]}],\"chat_template\":"
+                 "\"{% for m in messages %}{% for c in m.tool_calls or [] %}"
+                 "{{ c.function.arguments.seed is number }}{% endfor %}{% endfor %}\"}");
+    assert_string_equal(json_string_value(json_object_get(root, "prompt")), "True");
+    json_decref(root);
     expect_error(
         post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"max_tokens\":99999999999999999999}"),
         400, "max_tokens");

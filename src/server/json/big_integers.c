@@ -7,6 +7,7 @@ typedef struct scan {
     size_t n_bytes, at, depth;
     const char *key; /* [key_bytes]: the last string; NULL: more than a colon came behind it */
     size_t key_bytes;
+    bool is_body;
 } scan;
 
 /* Digits [n] that are above a limit, which is the greatest of its length but for larger ones. */
@@ -27,7 +28,7 @@ static void pass_string(scan *s) {
 
 static bool is_seed(const scan *s) {
     static const char name[] = "seed";
-    return s->depth <= 2 && s->key != NULL && s->key_bytes == sizeof name - 1 &&
+    return s->is_body && s->depth <= 2 && s->key != NULL && s->key_bytes == sizeof name - 1 &&
            memcmp(s->key, name, s->key_bytes) == 0;
 }
 
@@ -51,8 +52,8 @@ static void pass_number(scan *s, ln_strbuf *out) {
     s->key = NULL;
 }
 
-bool ln_json_rewrite_big_integers(const char *text, size_t n_bytes, ln_strbuf *out) {
-    scan s = {.text = text, .n_bytes = n_bytes};
+bool ln_json_rewrite_big_integers(const char *text, size_t n_bytes, bool is_body, ln_strbuf *out) {
+    scan s = {.text = text, .n_bytes = n_bytes, .is_body = is_body};
     while (s.at < n_bytes) {
         size_t begin = s.at;
         char c = text[begin];

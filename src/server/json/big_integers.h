@@ -4,9 +4,9 @@
 
 #include "base/strbuf.h"
 
-/* Appends the text with them as jansson takes them: real numbers, or, for a "seed" below 2^64 in
- * the outermost object or one within it, a string of the digits. The text need not be valid. False:
- * memory is out. */
-bool ln_json_rewrite_big_integers(const char *text, size_t n_bytes, ln_strbuf *out);
+/* Appends the text with them as jansson takes them: real numbers, or, where it is a request's body,
+ * for a "seed" below 2^64 in the outermost object or one within it, a string of the digits. The
+ * text need not be valid. False: memory is out. */
+bool ln_json_rewrite_big_integers(const char *text, size_t n_bytes, bool is_body, ln_strbuf *out);
 
 #endif

@@ -63,13 +63,16 @@ static void name_field(const json_walk *seen, const char *text, char *name, size
     name[n_bytes] = '\0';
 }
 
-/* Parses the text; where integers in it are too big, as ln_json_rewrite_big_integers writes them.
- * `where` is then about that text, which `rewritten` has. */
-static json_t *load(const char *text, size_t n_bytes, size_t flags, ln_strbuf *rewritten,
+/* Parses a body, or else any value; where integers in it are too big, as
+ * ln_json_rewrite_big_integers writes them. `where` is then about that text, which `rewritten`
+ * has. */
+static json_t *load(const char *text, size_t n_bytes, bool is_body, ln_strbuf *rewritten,
                     json_error_t *where) {
+    size_t flags =
+        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | (is_body ? 0 : (size_t)JSON_DECODE_ANY);
     json_t *root = ln_json_load_bytes(text, n_bytes, flags, where);
     if (root != NULL || json_error_code(where) != json_error_numeric_overflow ||
-        !ln_json_rewrite_big_integers(text, n_bytes, rewritten))
+        !ln_json_rewrite_big_integers(text, n_bytes, is_body, rewritten))
         return root;
     return ln_json_load_bytes(rewritten->data, rewritten->len, flags, where);
 }
@@ -100,7 +103,7 @@ json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
     json_error_t where;
     ln_strbuf rewritten;
     ln_strbuf_init(&rewritten);
-    json_t *root = load(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &rewritten, &where);
+    json_t *root = load(text, n_bytes, true, &rewritten, &where);
     if (root == NULL)
         fail_parse(rewritten.len > 0 ? rewritten.data : text,
                    rewritten.len > 0 ? rewritten.len : n_bytes, &where, error);
@@ -123,8 +126,7 @@ json_t *ln_fields_parse_value(const json_t *text) {
     json_error_t where;
     ln_strbuf rewritten;
     ln_strbuf_init(&rewritten);
-    json_t *value = load(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY,
-                         &rewritten, &where);
+    json_t *value = load(bytes, n_bytes, false, &rewritten, &where);
     ln_strbuf_free(&rewritten);
     return value;
 }

@@ -319,8 +319,9 @@ static void lists_input_items(void **state) {
                                            {"?after=other", "after"}};
     json_t *response = ask_response(
         &shared,
-        "\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":"
-        "\"b\",\"id\":\"mine\"},{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":"
+        "\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":null,\"role\":\"assistant\","
+        "\"content\":\"b\",\"id\":\"mine\"},{\"type\":\"message\",\"role\":\"user\",\"content\":[{"
+        "\"type\":"
         "\"input_text\",\"text\":\"c\"}]},{\"role\":\"user\",\"content\":\"2+3=\"}]");
     const char *id = text_of(response, "id");
     char rest[128];

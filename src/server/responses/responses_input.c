@@ -90,7 +90,8 @@ static void complete_item(json_t *item, size_t index) {
     snprintf(id, sizeof id, "item_%zu", index);
     if (!json_is_string(json_object_get(item, "id")))
         json_object_set_new(item, "id", json_string(id));
-    if (json_is_string(json_object_get(item, "role")) && json_object_get(item, "type") == NULL)
+    if (json_is_string(json_object_get(item, "role")) &&
+        !json_is_string(json_object_get(item, "type")))
         json_object_set_new(item, "type", json_string("message"));
     if (json_is_string(content) && strcmp(text_of(item, "type"), "message") == 0)
         json_object_set_new(item, "content",

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/compressed.h"
 #include "convert/plan.h"
 
 static ln_status refuse(const ln_convert_plan *plan, const char *what) {
@@ -51,6 +52,10 @@ static ln_status check_windows(const ln_convert_plan *plan) {
     ln_window_rule rule = plan->target->gguf_window != LN_WINDOW_NEVER ? plan->target->gguf_window
                                                                        : plan->target->window;
     size_t window = 0;
+    if (plan->target->compressed_attention) {
+        const char *unknown = ln_convert_uncompressed(spec);
+        return unknown != NULL ? refuse(plan, unknown) : LINNET_OK;
+    }
     bool is_local = plan->target->local_rope; /* then what sees a window rotates by its table */
     for (size_t i = 0; i < spec->n_layers && ln_convert_has_lists(plan); i++)
         if (is_local &&
@@ -245,7 +250,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
             return refuse(plan, "dynamic RoPE scaling");
         if (i > 0 && !plain)
             return refuse(plan, "RoPE scaling of windowed layers");
-        if (i > 0 && plan->target->local_theta == 0 && rope->theta != spec->ropes[0].theta)
+        if (i > 0 && plan->target->local_theta == 0 && !plan->target->compressed_attention &&
+            rope->theta != spec->ropes[0].theta)
             return refuse(plan, "a RoPE base of windowed layers");
         bool by_factors = rope->scaling == LN_ROPE_LLAMA3 || rope->scaling == LN_ROPE_LONGROPE;
         bool are_all = spec->n_ropes > 1 && !plan->target->lists_alone;

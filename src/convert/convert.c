@@ -75,6 +75,10 @@ static ln_write_tensor *list_tensors(const ln_convert_plan *plan, const ln_mix_c
             list[i].dtype = LN_DTYPE_F32;
         if (is_natural && list[i].dtype != LN_DTYPE_F32 && !has_rule(choice, from))
             list[i].dtype = folder_type(plan, from);
+        if (from->numbers != NULL) {
+            list[i].dtype = LN_DTYPE_I32;
+            list[i].raw = (const uint8_t *)from->numbers;
+        }
     }
     return list;
 }

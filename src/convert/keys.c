@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/compressed.h"
 #include "convert/plan.h"
 #include "model/xielu.h"
 
@@ -72,6 +73,8 @@ static void put_indexer(const putter *p) {
     const ln_spec *spec = p->plan->spec;
     const ln_indexer_spec *indexer = &spec->layers[0].attention.indexer;
     uint8_t full[LN_MAX_LAYERS];
+    for (size_t i = 0; i < spec->n_layers && indexer->top_k == 0; i++)
+        indexer = &spec->layers[i].attention.indexer;
     if (indexer->top_k == 0)
         return;
     put_size(p, "attention.indexer.head_count", indexer->n_heads);
@@ -187,7 +190,7 @@ static void put_yarn(const putter *p, const ln_rope_spec *rope) {
     double extra = ln_convert_yarn_extra(rope);
     if (is_latent && rope->mscale_all_dim > 0)
         put_real(p, "rope.scaling.yarn_log_multiplier", 0.1 * rope->mscale_all_dim);
-    else if (fabs(extra - 1) > 1e-7)
+    else if (fabs(extra - 1) > 1e-7 && !p->plan->target->compressed_attention)
         put_real(p, "rope.scaling.attn_factor", extra);
 }
 
@@ -201,7 +204,9 @@ static void put_rope(const putter *p) {
         return;
     }
     put_size(p, "rope.dimension_count", rope->n_dims * (p->plan->target->gguf_half_rope ? 2 : 1));
-    put_real(p, "rope.freq_base", rope->theta);
+    bool is_compressed =
+        p->plan->target->compressed_attention; /* whose base has a key of its own */
+    put_real(p, "rope.freq_base", spec->ropes[is_compressed ? 1 : 0].theta);
     bool is_asked = is(p, "qwen35") || is(p, "qwen35moe"); /* readers ask for them */
     int32_t sections[4] = {11, 11, 10, 0};
     for (size_t i = 0; i < 4 && rope->sections[0] > 0; i++)
@@ -256,10 +261,11 @@ static void put_experts(const putter *p) {
         put_size(p, "leading_dense_block_count", mixtures.n_dense_first);
     if (p->plan->target->gguf_dense_between)
         put_size(p, "interleave_moe_layer_step", mixtures.step);
-    if (p->plan->target->gguf_dense_first || moe->router == LN_ROUTER_SIGMOID ||
+    bool is_root = moe->router == LN_ROUTER_ROOT_SOFTPLUS;
+    if (p->plan->target->gguf_dense_first || moe->router == LN_ROUTER_SIGMOID || is_root ||
         p->plan->target->routes_first) {
         put_size(p, "expert_shared_count", moe->shared_hidden / moe->n_hidden);
-        put_size(p, "expert_gating_func", moe->router == LN_ROUTER_SIGMOID ? 2 : 1);
+        put_size(p, "expert_gating_func", is_root ? 4 : moe->router == LN_ROUTER_SIGMOID ? 2 : 1);
         put_real(p, "expert_weights_scale", (double)moe->scale / (double)moe->shared_scale);
     }
     if (moe->shared_hidden > 0 && !is(p, "deepseek2"))
@@ -333,6 +339,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     if (ln_convert_has_head(plan))
         put_size(&p, "nextn_predict_layers", 1);
     put_attention(&p);
+    ln_convert_put_compressed(plan, writer);
     ln_convert_put_embedder(plan, writer);
     put_rope(&p);
     put_experts(&p);

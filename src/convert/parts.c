@@ -15,6 +15,8 @@ void ln_convert_plan_free(ln_convert_plan *plan) {
         free((void *)plan->parts[i].columns);
         free((void *)plan->parts[i].new_columns);
     }
+    for (size_t i = 0; i < plan->n_tensors; i++)
+        free(plan->tensors[i].numbers);
     free(plan->parts);
     free(plan->tensors);
     ln_unused_tensors_free(&plan->unused);
@@ -79,6 +81,14 @@ ln_status ln_convert_append(ln_convert_plan *plan, const char *name, size_t n_pa
         tensor->dims[n++] = part->n_cols;
     tensor->n_dims = n;
     return add_part(plan, part);
+}
+
+ln_status ln_convert_add_numbers(ln_convert_plan *plan, const char *name, int n_dims,
+                                 const uint64_t *dims, int32_t *numbers) {
+    LN_TRY(tensor_of(plan, name, &plan->last));
+    plan->tensors[plan->last].numbers = numbers;
+    ln_convert_reshape(plan, n_dims, dims);
+    return LINNET_OK;
 }
 
 void ln_convert_reshape(ln_convert_plan *plan, int n_dims, const uint64_t *dims) {

@@ -24,7 +24,10 @@ bool ln_convert_has(const ln_convert_plan *plan, ln_tensor_id id);
 /* Appends units to the tensor of this name, one of n_packed alike. */
 ln_status ln_convert_append(ln_convert_plan *plan, const char *name, size_t n_packed,
                             ln_convert_part *part, bool is_vector);
-/* The same by a role's name, from a request's first source, if it has one. */
+/* Adds a tensor of whole numbers, which the plan owns from then on. */
+ln_status ln_convert_add_numbers(ln_convert_plan *plan, const char *name, int n_dims,
+                                 const uint64_t *dims, int32_t *numbers);
+/* Appends by a role's name, from a request's first source, if it has one. */
 ln_status ln_convert_request(ln_convert_plan *plan, ln_tensor_id id, size_t n_packed,
                              const ln_weight_request *request, ln_convert_part part,
                              bool is_vector);

@@ -34,6 +34,7 @@ typedef struct ln_convert_tensor {
     bool whole;            /* stays F32 whatever its name, unless it is quantised */
     size_t n_units;
     size_t first_part, n_parts;
+    int32_t *numbers; /* whole numbers, owned, instead of parts */
     const struct ln_convert_plan *plan;
 } ln_convert_tensor;
 

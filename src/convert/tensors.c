@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/compressed.h"
 #include "convert/parts.h"
 #include "model/rope.h"
 #include "model/xielu.h"
@@ -112,6 +113,8 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
         LN_TRY(ln_convert_vector(plan, ln_id_as(id, LN_ROLE_SINKS), a->n_heads, 0));
     if (a->latent.n_latent > 0)
         return latent(plan, id, a);
+    if (plan->spec->family->compressed_attention)
+        return ln_convert_compressed(plan, id, a);
     if (a->borrows_kv)
         return borrowing_attention(plan, id, a);
     if (a->qk_norm == LN_QK_NORM_OWN) {
@@ -151,7 +154,9 @@ static ln_status experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_sp
     size_t dim = plan->spec->dim, width = moe->n_latent > 0 ? moe->n_latent : dim;
     ln_tensor_id bias = ln_id_as(id, LN_ROLE_ROUTER_BIAS);
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_ROUTER), moe->n_experts, dim));
-    if (ln_family_binding(plan->spec->family, LN_FORMAT_HF, bias, 0) != NULL)
+    if (moe->hash_routed)
+        LN_TRY(ln_convert_hash_experts(plan, id, moe));
+    else if (ln_family_binding(plan->spec->family, LN_FORMAT_HF, bias, 0) != NULL)
         LN_TRY(ln_convert_vector(plan, bias, moe->n_experts, 0));
     if (!plan->spec->family->plain_ffn)
         LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_EXPERT_GATE), moe->n_experts,
@@ -246,6 +251,7 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
         LN_TRY(cross_attention(plan, id, &spec->attention));
     LN_TRY(layer_lookup(plan, id, spec));
     LN_TRY(layer_streams(plan, id));
+    LN_TRY(ln_convert_layer_hyper(plan, id));
     return feed_forward(plan, id, &spec->ffn);
 }
 
@@ -448,6 +454,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
             ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_TOKEN_TYPES), spec->n_types, spec->dim));
     LN_TRY(lookup(plan));
     LN_TRY(streams(plan));
+    LN_TRY(ln_convert_output_hyper(plan));
     LN_TRY(output(plan));
     LN_TRY(rope_factors(plan));
     if (spec->n_encoder_layers > 0)

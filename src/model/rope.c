@@ -340,8 +340,9 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     ln_meta_value value;
     if (!source->local &&
         !ln_config_find(config, (ln_key){"rope_parameters.compress", ""}, &value, NULL))
-        LN_TRY(ln_config_real(config, (ln_key){"compress_rope_theta", ""}, 1e-3, 1e15, &rope->theta,
-                              err));
+        LN_TRY(ln_config_real(config,
+                              (ln_key){"compress_rope_theta", "attention.compress_rope_freq_base"},
+                              1e-3, 1e15, &rope->theta, err));
     if (!source->lists_flags)
         read_listed_theta(config, &rope->theta);
     double ratio = 1; /* ChatGLM */

@@ -18,8 +18,8 @@ static bool has_expert_bias(const ln_checkpoint *checkpoint) {
 
 static ln_status read_router(const ln_config *config, const ln_family *family, ln_moe_spec *moe,
                              ln_error *err) {
-    size_t number = 0; /* GGUF: 1 softmax, 2 sigmoid, 3 softmax over the chosen */
-    LN_TRY(ln_config_size(config, (ln_key){"", "expert_gating_func"}, 0, 3, &number, err));
+    size_t number = 0; /* GGUF: 1 softmax, 2 sigmoid, 3 softmax over the chosen, 4 as below */
+    LN_TRY(ln_config_size(config, (ln_key){"", "expert_gating_func"}, 0, 4, &number, err));
     if (number == 1)
         moe->router = LN_ROUTER_SOFTMAX;
     bool is_sigmoid = number == 0 && family->gguf_bias_is_sigmoid && config->is_gguf &&
@@ -28,6 +28,8 @@ static ln_status read_router(const ln_config *config, const ln_family *family, l
         moe->router = LN_ROUTER_SIGMOID;
     if (number == 3)
         moe->router = LN_ROUTER_SOFTMAX_CHOSEN;
+    if (number == 4)
+        moe->router = LN_ROUTER_ROOT_SOFTPLUS;
     static const ln_key scores = {
         "scoring_func|score_function|score_func|moe_router_activation_func|expert_selection_fn",
         ""};

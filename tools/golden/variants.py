@@ -393,6 +393,16 @@ VARIANTS = {
         mlp_layer_types=["hash_moe", "moe", "moe"],
         compress_rates={"heavily_compressed_attention": 12, "compressed_sparse_attention": 4},
         rope_parameters=yarn()),
+    # the lengths of runs that GGUF has
+    "deepseek_v4_runs": lambda: hf.AutoConfig.for_model(
+        "deepseek_v4", vocab_size=64, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        hidden_size=16, moe_intermediate_size=8, num_hidden_layers=3, num_attention_heads=4,
+        head_dim=8, q_lora_rank=8, num_experts_per_tok=2, n_routed_experts=4, sliding_window=16,
+        o_groups=2, o_lora_rank=8, index_n_heads=12, index_head_dim=8, index_topk=3,
+        swiglu_limit=0.5, max_position_embeddings=512, partial_rotary_factor=0.5,
+        layer_types=["sliding_attention", "heavily_compressed_attention",
+                     "compressed_sparse_attention"],
+        mlp_layer_types=["hash_moe", "moe", "moe"], rope_parameters=yarn()),
     # KDA beside latents whose indexer chooses six runs of four tokens, which a layer shares; four
     # residual streams that mix
     "glm5_next": lambda: hf.AutoConfig.for_model(

@@ -107,9 +107,17 @@ static bool has(const char *name, const char *part) {
 
 /* Whether a tensor is a matrix that may lose precision; one row alone is none. */
 static bool is_quantised(const char *name, int n_dims, const uint64_t *dims) {
-    static const char *const whole[] = {
-        "_norm.weight",       "ffn_gate_inp.weight", "attn_rel_b.weight",    "position_embd.weight",
-        "token_types.weight", "ssm_conv1d",          "shortconv.conv.weight"};
+    static const char *const whole[] = {"_norm.weight",
+                                        "ffn_gate_inp.weight",
+                                        "attn_rel_b.weight",
+                                        "position_embd.weight",
+                                        "token_types.weight",
+                                        "ssm_conv1d",
+                                        "shortconv.conv.weight",
+                                        "_compressor_ape",
+                                        "hc_attn_fn",
+                                        "hc_ffn_fn",
+                                        "output_hc_fn"};
     size_t length = strlen(name);
     for (int i = 0; n_dims > 1 && dims[i] == 1; i++)
         n_dims--;

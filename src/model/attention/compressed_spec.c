@@ -34,7 +34,9 @@ static ln_status read_kind(const ln_config *config, size_t layer, layer_kind *ki
     char name[128];
     bool by_word = ln_config_find(config, (ln_key){"layer_types", ""}, &list, name);
     *kind = layer >= 2 && layer % 2 != 0 ? OVERLAPPING : PLAIN_RUNS;
-    if (!by_word && !ln_config_find(config, (ln_key){"compress_ratios", ""}, &list, name))
+    if (!by_word &&
+        !ln_config_find(config, (ln_key){"compress_ratios", "attention.compress_ratios"}, &list,
+                        name))
         return LINNET_OK;
     if (!ln_meta_item(&list, layer, &item))
         return unknown_kind(config, name, layer, err);
@@ -67,12 +69,12 @@ static ln_status read_compressor(const ln_config *config, ln_spec *spec, layer_k
 
 static ln_status read_indexer(const ln_config *config, const ln_spec *spec,
                               ln_indexer_spec *indexer, ln_error *err) {
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", ""}, 1, INT32_MAX, &indexer->top_k,
-                               err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", ""}, 1, LN_MAX_DIM,
-                               &indexer->n_heads, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", ""}, 1, LN_MAX_DIM,
-                               &indexer->head_dim, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
+                               INT32_MAX, &indexer->top_k, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,
+                               LN_MAX_DIM, &indexer->n_heads, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", "attention.indexer.key_length"},
+                               1, LN_MAX_DIM, &indexer->head_dim, err));
     if (indexer->n_heads * indexer->head_dim <= LN_MAX_DIM &&
         indexer->head_dim >= spec->ropes[0].n_dims)
         return LINNET_OK;
@@ -86,12 +88,12 @@ ln_status ln_spec_read_compressed(const ln_config *config, ln_spec *spec, size_t
                                   size_t window, ln_attention_spec *attention, ln_error *err) {
     ln_compressed_spec *compressed = &attention->compressed;
     layer_kind kind;
-    LN_TRY(ln_config_need_size(config, (ln_key){"q_lora_rank", ""}, 1, LN_MAX_DIM,
-                               &compressed->q_latent, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"o_groups", ""}, 1, MAX_GROUPS,
-                               &compressed->n_groups, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"o_lora_rank", ""}, 1, LN_MAX_DIM / MAX_GROUPS,
-                               &compressed->group_width, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"q_lora_rank", "attention.q_lora_rank"}, 1,
+                               LN_MAX_DIM, &compressed->q_latent, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"o_groups", "attention.output_group_count"}, 1,
+                               MAX_GROUPS, &compressed->n_groups, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"o_lora_rank", "attention.output_lora_rank"}, 1,
+                               LN_MAX_DIM / MAX_GROUPS, &compressed->group_width, err));
     attention->n_kv_heads = 1;
     attention->v_dim = attention->k_dim;
     if (attention->n_heads % compressed->n_groups != 0 || window == 0 ||

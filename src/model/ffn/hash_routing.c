@@ -14,14 +14,13 @@ ln_status ln_spec_read_hash_routing(const ln_config *config, size_t layer, bool 
                        ln_list_has("hash_moe", item.string.data, item.string.bytes);
         return LINNET_OK;
     }
-    LN_TRY(
-        ln_config_size(config, (ln_key){"num_hash_layers", ""}, 0, LN_MAX_LAYERS, &n_first, err));
+    LN_TRY(ln_config_size(config, (ln_key){"num_hash_layers", "hash_layer_count"}, 0, LN_MAX_LAYERS,
+                          &n_first, err));
     *hash_routed = layer < n_first;
     return LINNET_OK;
 }
 
-/* Element `i` of a tensor of whole numbers. */
-static int64_t whole_number(const ln_tensor *tensor, size_t i) {
+int64_t ln_whole_number(const ln_tensor *tensor, size_t i) {
     const uint8_t *data = tensor->data;
     int64_t of_64;
     int32_t of_32;
@@ -36,7 +35,7 @@ static int64_t whole_number(const ln_tensor *tensor, size_t i) {
 static ln_status read_experts(ln_loader *l, const ln_tensor *tensor, const ln_moe_spec *moe,
                               int32_t *experts) {
     for (size_t i = 0; i < (size_t)tensor->n_elems; i++) {
-        int64_t number = whole_number(tensor, i);
+        int64_t number = ln_whole_number(tensor, i);
         if (number < 0 || (uint64_t)number >= moe->n_experts)
             return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s names expert %lld of %zu",
                            ln_checkpoint_path(l->checkpoint), tensor->name, (long long)number,

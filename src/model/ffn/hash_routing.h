@@ -9,6 +9,8 @@
 /* Whether the layer's experts are those of a table. Errors: FORMAT. */
 ln_status ln_spec_read_hash_routing(const ln_config *config, size_t layer, bool *hash_routed,
                                     ln_error *err);
+/* Element `i` of a tensor of type I64 or I32. */
+int64_t ln_whole_number(const ln_tensor *tensor, size_t i);
 ln_status ln_load_hash_experts(ln_loader *l, size_t i, const ln_moe_spec *moe, const int32_t **out);
 
 #endif

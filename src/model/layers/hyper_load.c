@@ -18,14 +18,16 @@ ln_status ln_spec_read_hyper(const ln_config *config, ln_spec *spec, ln_error *e
         return read_gated(config, spec, err);
     if (!spec->family->hyper)
         return LINNET_OK;
-    LN_TRY(
-        ln_config_need_size(config, (ln_key){"hc_mult", ""}, 1, LN_MAX_HYPER, &spec->hyper.n, err));
-    LN_TRY(ln_config_real(config, (ln_key){"hc_magnitude", ""}, -1e9, 1e9, &magnitude, err));
-    LN_TRY(ln_config_real(config, (ln_key){"hc_eps", ""}, 0, 1, &eps, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"hc_mult", "hyper_connection.count"}, 1,
+                               LN_MAX_HYPER, &spec->hyper.n, err));
+    LN_TRY(ln_config_real(config, (ln_key){"hc_magnitude", "hyper_connection.magnitude"}, -1e9, 1e9,
+                          &magnitude, err));
+    LN_TRY(ln_config_real(config, (ln_key){"hc_eps", "hyper_connection.epsilon"}, 0, 1, &eps, err));
     if (spec->family->mixes_streams) {
         spec->hyper.n_rounds = 20;
-        LN_TRY(ln_config_size(config, (ln_key){"hc_sinkhorn_iters", ""}, 1, 1000,
-                              &spec->hyper.n_rounds, err));
+        LN_TRY(ln_config_size(config,
+                              (ln_key){"hc_sinkhorn_iters", "hyper_connection.sinkhorn_iterations"},
+                              1, 1000, &spec->hyper.n_rounds, err));
     }
     spec->hyper.averages = spec->family->averages_streams;
     spec->hyper.magnitude = (float)magnitude;

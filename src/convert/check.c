@@ -4,6 +4,7 @@
 
 #include "convert/compressed.h"
 #include "convert/plan.h"
+#include "convert/sparse_blocks.h"
 
 static ln_status refuse(const ln_convert_plan *plan, const char *what) {
     return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED, "%s: GGUF's \"%s\" has no form for %s",
@@ -179,6 +180,9 @@ static ln_status check_averages(const ln_convert_plan *plan) {
 static ln_status check_layers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     LN_TRY(check_averages(plan));
+    const char *unknown = ln_convert_unknown_blocks(plan);
+    if (unknown != NULL)
+        return refuse(plan, unknown);
     if (spec->n_streams > 0 && !spec->scales_stream)
         return refuse(plan, "layers' embeddings that read a stream as it is");
     ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);

@@ -5,6 +5,7 @@
 
 #include "convert/compressed.h"
 #include "convert/plan.h"
+#include "convert/sparse_blocks.h"
 #include "model/xielu.h"
 
 typedef struct putter {
@@ -340,6 +341,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
         put_size(&p, "nextn_predict_layers", 1);
     put_attention(&p);
     ln_convert_put_compressed(plan, writer);
+    ln_convert_put_blocks(plan, writer);
     ln_convert_put_embedder(plan, writer);
     put_rope(&p);
     put_experts(&p);

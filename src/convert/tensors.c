@@ -6,6 +6,7 @@
 
 #include "convert/compressed.h"
 #include "convert/parts.h"
+#include "convert/sparse_blocks.h"
 #include "model/rope.h"
 #include "model/xielu.h"
 
@@ -252,6 +253,7 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
     LN_TRY(layer_lookup(plan, id, spec));
     LN_TRY(layer_streams(plan, id));
     LN_TRY(ln_convert_layer_hyper(plan, id));
+    LN_TRY(ln_convert_block_indexer(plan, id));
     return feed_forward(plan, id, &spec->ffn);
 }
 

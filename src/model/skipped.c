@@ -144,6 +144,9 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
     static const char base[] = "model.", thinker[] = "thinker.";
     const char *name = tensor->name;
     size_t layer;
+    if (spec->family->sparse_blocks &&
+        (strstr(name, ".self_attn.index") != NULL || strstr(name, ".indexer.") != NULL))
+        return "indexers";
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
         return strncmp(name, "blk.", 4) == 0 && strtoul(name + 4, NULL, 10) >= spec->n_layers &&
                        spec->n_prediction_layers > 0
@@ -154,8 +157,6 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
     if (spec->family->idle_layers_key != NULL && layer_of(spec, name, &layer) &&
         layer < spec->n_layers && spec->layers[layer].attention.n_heads == 0)
         return "layers that read pictures";
-    if (spec->family->sparse_blocks && strstr(name, ".self_attn.indexer.") != NULL)
-        return "indexers";
     if (spec->family->shared_blocks && layer_of(spec, name, &layer) &&
         spec->layers[layer].shared.source == layer && strstr(name, "_adapter_list.") != NULL)
         return "adapters of other layers' blocks";

@@ -400,6 +400,8 @@ typedef struct ln_spec {
     bool bidirectional; /* all tokens see each other: a text is one step, which all layers cache in
                            one place in turn, and no token is generated */
     size_t max_ctx_tokens;  /* a limit that no option lifts; 0: none */
+    size_t block_tokens;    /* of blocks of which layers would see some alone behind it, */
+    size_t n_local_blocks;  /* and how many of these are the last ones */
     int32_t first_position; /* of rotations */
     size_t n_ropes;
     ln_rope_spec ropes[LN_MAX_ROPES];

@@ -376,15 +376,21 @@ static ln_status check_alibi(const ln_config *config, const ln_spec *spec, ln_er
 
 /* Layers that see the best blocks alone see all of a context that has no more blocks. */
 static ln_status read_sparse_blocks(const ln_config *config, ln_spec *spec, ln_error *err) {
-    size_t n_blocks = 16, block = 128;
+    static const ln_key n_key = {"index_topk_blocks|sparse_attention_config.sparse_topk_blocks",
+                                 "attention.indexer.top_k"};
+    static const ln_key block_key = {"index_block_size|sparse_attention_config.sparse_block_size",
+                                     "attention.indexer.block_size"};
+    static const ln_key local_key = {
+        "index_local_blocks|sparse_attention_config.sparse_local_block",
+        "attention.indexer.local_blocks"};
+    size_t n_blocks = 16, block = 128, n_local = 1;
     if (!spec->family->sparse_blocks)
         return LINNET_OK;
-    LN_TRY(ln_config_size(
-        config, (ln_key){"index_topk_blocks|sparse_attention_config.sparse_topk_blocks", ""}, 1,
-        1 << 20, &n_blocks, err));
-    LN_TRY(ln_config_size(
-        config, (ln_key){"index_block_size|sparse_attention_config.sparse_block_size", ""}, 1,
-        1 << 20, &block, err));
+    LN_TRY(ln_config_size(config, n_key, 1, 1 << 20, &n_blocks, err));
+    LN_TRY(ln_config_size(config, block_key, 1, 1 << 20, &block, err));
+    LN_TRY(ln_config_size(config, local_key, 0, 1 << 20, &n_local, err));
+    spec->block_tokens = block;
+    spec->n_local_blocks = n_local;
     spec->max_ctx_tokens = n_blocks * block;
     if (spec->ctx_tokens > spec->max_ctx_tokens)
         spec->ctx_tokens = spec->max_ctx_tokens;

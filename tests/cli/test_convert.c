@@ -86,7 +86,7 @@ static const struct {
     {"mbart", "mbart"},
     {"minicpm3", "these multipliers"},
     {"minimax", "minimax"},
-    {"minimax_m3", "minimax_m3"},
+    {"minimax_m3", "a shared expert of this width"},
     {"muse_glimmer", "muse_glimmer"},
     {"muse_spark", "muse_spark"},
     {"nanochat", "nanochat"},

@@ -612,6 +612,15 @@ VARIANTS = {
         layer_types=["full_attention", "minimax_m3_sparse", "full_attention"],
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
                          "partial_rotary_factor": 0.5}),
+    # names of the published checkpoint, and an indexer beside all experts
+    "minimax_m3_published": lambda: hf.AutoConfig.for_model(
+        "minimax_m3_vl_text", **dict(TINY, num_hidden_layers=3, intermediate_size=16), head_dim=8,
+        num_local_experts=4, num_experts_per_tok=2, dense_intermediate_size=24,
+        shared_intermediate_size=16, mlp_layer_types=["dense", "sparse", "sparse"],
+        index_n_heads=2, index_head_dim=8,
+        layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"],
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                         "partial_rotary_factor": 0.5}),
     # limits other than those that kernels know
     "gpt_oss_limits": lambda: hf.GptOssConfig(
         **dict(TINY, num_hidden_layers=2), head_dim=8, num_local_experts=4, num_experts_per_tok=2,
@@ -670,4 +679,27 @@ def publish_dory(folder: pathlib.Path) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
 
 
-PUBLISHED = {"dory_published": publish_dory}
+def publish_minimax_m3(folder: pathlib.Path) -> None:
+    """Gates and up-projections, and experts, in tensors of their own."""
+    path = folder / "model.safetensors"
+    tensors = {}
+    for name, tensor in load_file(path).items():
+        name = name.replace(".self_attn.indexer.", ".self_attn.index_")
+        name = re.sub(r"\.mlp\.(experts|shared_experts|gate)\.", r".block_sparse_moe.\1.", name)
+        name = name.replace(".gate.e_score", ".e_score")
+        base, _, kind = name.removesuffix(".weight").rpartition(".")
+        for e in range(tensor.shape[0]) if ".experts." in name else ("",):
+            part = tensor if e == "" else tensor[e]
+            to = base if e == "" else f"{base}.{e}"
+            gate, up, down = ("gate_proj", "up_proj", "down_proj") if e == "" else ("w1", "w3", "w2")
+            if kind == "gate_up_proj":
+                for word, half in zip((gate, up), part.chunk(2)):
+                    tensors[f"{to}.{word}.weight"] = half.contiguous()
+            elif kind == "down_proj":
+                tensors[f"{to}.{down}.weight"] = part.contiguous()
+            else:
+                tensors[name] = part
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+PUBLISHED = {"dory_published": publish_dory, "minimax_m3_published": publish_minimax_m3}

@@ -3,12 +3,26 @@
  * blocks run, which all layers see whole. */
 #include "model/families/bindings.h"
 
+#define LAYER "model.layers.%d."
+/* As published, and as the transformers library calls it. */
+#define INDEXER(r, name)                                                                           \
+    {.role = r, .hf = LAYER "self_attn.index_" name, .gguf = "blk.%d.indexer." name}, {            \
+        .role = r, .hf = LAYER "self_attn.indexer." name, .gguf = ""                               \
+    }
 #define PACKED(r, name, p, is_bare)                                                                \
     { .role = r, .hf = "model.layers.%d.mlp." name, .hf_part = p, .hf_bare = is_bare }
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_BUT_FFN,
+    LN_LLAMA,
     LN_LLAMA_QK_NORMS,
+    {.role = LN_ROLE_ROUTER, .hf = LAYER "block_sparse_moe.gate"},
+    LN_EXPERTS(LAYER "block_sparse_moe.experts.%e.", "w1", "w3", "w2"),
+    LN_SHARED_EXPERTS("block_sparse_moe.shared_experts"),
+    LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
+    INDEXER(LN_ROLE_INDEX_Q, "q_proj"),
+    INDEXER(LN_ROLE_INDEX_K, "k_proj"),
+    INDEXER(LN_ROLE_INDEX_Q_NORM, "q_norm"),
+    INDEXER(LN_ROLE_INDEX_K_NORM, "k_norm"),
     PACKED(LN_ROLE_GATE, "gate_up_proj", LN_PART_GATE_UP, false),
     PACKED(LN_ROLE_UP, "gate_up_proj", LN_PART_GATE_UP, false),
     PACKED(LN_ROLE_DOWN, "down_proj", LN_PART_ALL, false),
@@ -24,6 +38,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_minimax_m3 = {
     .name = "minimax_m3",
+    .gguf = "minimax-m3",
     .hf_types = "minimax_m3_vl_text|minimax_m3_vl",
     .defaults = "rope_theta=5000000",
     .norm = LN_NORM_RMS_PLUS_ONE,
@@ -33,6 +48,7 @@ const ln_family ln_family_minimax_m3 = {
     .qk_norm = LN_QK_NORM_HEAD,
     .sparse_blocks = true,
     LN_SIGMOID_ROUTER,
+    .gguf_dense_first = true,
     .first_hidden_key = "dense_intermediate_size",
     LN_BINDINGS(bindings),
 };

@@ -224,9 +224,15 @@ static ln_status check_mixers(const ln_convert_plan *plan) {
     size_t n_heads = ln_convert_attention(spec)->n_heads;
     bool has_both = kind == LN_MIXER_KDA || kind == LN_MIXER_DELTA || kind == LN_MIXER_CONV;
     bool has_mixer = false;
+    float kept = spec->layers[0].ffn_keep; /* of lightning attention's files, which have one */
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_mixer_spec *mixer = &spec->layers[i].mixer;
         has_mixer |= mixer->kind != LN_MIXER_NONE;
+        if (kind == LN_MIXER_LIGHTNING &&
+            (spec->layers[i].attention_keep != kept || spec->layers[i].ffn_keep != kept ||
+             spec->layers[i].ffn.moe.scale != 1 ||
+             (mixer->kind != LN_MIXER_NONE && mixer->out_scale != 1)))
+            return refuse(plan, "these factors of residual streams");
         if (mixer->kind == LN_MIXER_KDA && n_heads > 0 && mixer->n_heads != n_heads)
             return refuse(plan, "recurrent layers with heads of another number than attention's");
         if (mixer->kind == LN_MIXER_SSD && !mixer->has_norm && !plan->target->mixers_beside)

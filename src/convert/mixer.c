@@ -258,6 +258,23 @@ static ln_status gated_conv(const mixer *m) {
     return out(m, m->dim);
 }
 
+/* Queries, keys and values of all heads lie in the file as in the folder. */
+static ln_status lightning(const mixer *m) {
+    size_t inner = m->spec->n_heads * m->spec->v_dim;
+    ln_source_shape shape = {1, m->spec->n_heads * m->spec->k_dim, m->dim};
+    ln_tensor_id id = ln_id_as(m->id, LN_ROLE_MIXER_Q);
+    const ln_convert_plan *plan = m->plan;
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(plan->checkpoint, plan->spec, id, &shape, &request, plan->err));
+    ln_weight_source *source = &request.sources[0];
+    source->row_begin = 0;
+    source->n_rows = source->run_rows = 3 * inner;
+    LN_TRY(ln_convert_request(m->plan, id, 1, &request, ln_convert_as_is, false));
+    LN_TRY(ln_convert_matrix(m->plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE), inner, m->dim));
+    LN_TRY(ln_convert_norm(m->plan, ln_id_as(m->id, LN_ROLE_MIXER_NORM), inner));
+    return out(m, inner);
+}
+
 ln_status ln_convert_mixer(ln_convert_plan *plan, ln_tensor_id id, const ln_mixer_spec *spec) {
     mixer m = {plan, spec, id, plan->spec->dim};
     size_t n_decays = spec->n_heads * (spec->kind == LN_MIXER_KDA ? spec->k_dim : 1);
@@ -265,6 +282,8 @@ ln_status ln_convert_mixer(ln_convert_plan *plan, ln_tensor_id id, const ln_mixe
         return gated_conv(&m);
     if (spec->kind == LN_MIXER_SELECTIVE)
         return selective(&m);
+    if (spec->kind == LN_MIXER_LIGHTNING)
+        return lightning(&m);
     LN_TRY(spec->kind == LN_MIXER_DELTA ? delta(&m)
            : spec->kind == LN_MIXER_KDA ? kda(&m)
                                         : ssd(&m));

@@ -29,7 +29,8 @@ static const ln_mixer_spec *first_mixer(const ln_spec *spec) {
 bool ln_convert_lists_kv_heads(const ln_convert_plan *plan) {
     const ln_family *target = plan->target;
     return target->mixer != LN_MIXER_NONE && target->mixer != LN_MIXER_DELTA &&
-           !target->mixers_beside && target->mixer_word != NULL;
+           target->mixer != LN_MIXER_LIGHTNING && !target->mixers_beside &&
+           target->mixer_word != NULL;
 }
 
 /* Layers without attention have no KV heads, those without a feed-forward no width. */
@@ -111,6 +112,11 @@ void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) 
     const ln_mixer_spec *mixer = first_mixer(plan->spec);
     if (plan->target->mixer == LN_MIXER_NONE)
         return;
+    if (mixer->kind == LN_MIXER_LIGHTNING) {
+        ln_gguf_put_f32(writer, name_key(&p, "residual_scale"), plan->spec->layers[0].ffn_keep);
+        put_recurrent(&p);
+        return;
+    }
     put_lists(&p);
     if (mixer->kind == LN_MIXER_SSD && ln_convert_lists_kv_heads(plan))
         put_rotation(&p);

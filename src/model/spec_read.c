@@ -324,8 +324,11 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(read_depth_scales(config, spec, &embedding, &residual, &logit, err));
     LN_TRY(ln_config_real(config, (ln_key){"embedding_multiplier", "embedding_scale"}, -1e9, 1e9,
                           &embedding, err));
-    LN_TRY(ln_config_real(config, (ln_key){"residual_multiplier", "residual_scale"}, -1e9, 1e9,
-                          &residual, err));
+    const char *scale_key = "residual_scale";
+    if (spec->family->placement == LN_PLACE_NORMED) /* a factor of what is kept (normed_spec.c) */
+        scale_key = "";
+    LN_TRY(ln_config_real(config, (ln_key){"residual_multiplier", scale_key}, -1e9, 1e9, &residual,
+                          err));
     LN_TRY(
         ln_config_real(config,
                        (ln_key){"logit_scale|logits_scaling|lm_head_multiplier|output_multiplier|"

@@ -85,7 +85,7 @@ static const struct {
     {"longcat_flash", "longcat_flash"},
     {"mbart", "mbart"},
     {"minicpm3", "these multipliers"},
-    {"minimax", "minimax"},
+    {"minimax", "a scale of values"},
     {"minimax_m3", "a shared expert of this width"},
     {"muse_glimmer", "muse_glimmer"},
     {"muse_spark", "muse_spark"},

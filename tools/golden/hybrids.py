@@ -176,6 +176,13 @@ VARIANTS = {
         full_attn_alpha_factor=3.5, full_attn_beta_factor=0.8, linear_attn_alpha_factor=2.5,
         linear_attn_beta_factor=1.2, mlp_alpha_factor=3.0, mlp_beta_factor=0.9,
         layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    # one factor of what is kept, as GGUF has it
+    "minimax_kept": lambda: hf.MiniMaxConfig(
+        **dict(SMALL, vocab_size=96, hidden_size=24, intermediate_size=12, num_attention_heads=2,
+               num_key_value_heads=1), head_dim=8, num_hidden_layers=3, num_local_experts=4,
+        num_experts_per_tok=2, block_size=8,
+        full_attn_alpha_factor=3.5, linear_attn_alpha_factor=3.5, mlp_alpha_factor=3.5,
+        layer_types=["linear_attention", "full_attention", "linear_attention"]),
     # KDA whose decays are bounded, beside latents whose heads have gates
     "bailing_hybrid": lambda: hf.BailingHybridConfig(
         **dict(COMMON, vocab_size=96), hidden_size=24, intermediate_size=24, num_attention_heads=2,

@@ -184,10 +184,11 @@ static ln_status read_delta_gate(const ln_config *config, ln_mixer_spec *mixer, 
 /* Lightning attention: heads are those of attention; q, k and v go through the activation. */
 static ln_status read_lightning(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
                                 ln_error *err) {
-    LN_TRY(ln_config_need_size(config, (ln_key){"num_attention_heads", ""}, 1, MAX_MIXER_HEADS,
-                               &mixer->n_heads, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"num_attention_heads", "attention.head_count"}, 1,
+                               MAX_MIXER_HEADS, &mixer->n_heads, err));
     mixer->k_dim = spec->dim / mixer->n_heads;
-    LN_TRY(ln_config_size(config, (ln_key){"head_dim", ""}, 1, LN_MAX_DIM, &mixer->k_dim, err));
+    LN_TRY(ln_config_size(config, (ln_key){"head_dim", "attention.key_length"}, 1, LN_MAX_DIM,
+                          &mixer->k_dim, err));
     if (mixer->k_dim == 0 || 3 * mixer->n_heads * mixer->k_dim > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu recurrent heads of %zu are impossible",
                        ln_checkpoint_path(config->checkpoint), mixer->n_heads, mixer->k_dim);
@@ -490,7 +491,8 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
         *has_mixer = !is_numbered(&list, layer, 0);
         return LINNET_OK;
     }
-    size_t interval = 4, period = 0, offset = 0;
+    size_t interval = config->is_gguf && family->mixer == LN_MIXER_LIGHTNING ? 8 : 4;
+    size_t period = 0, offset = 0;
     LN_TRY(
         ln_config_size(config, (ln_key){"attn_layer_period", ""}, 1, LN_MAX_LAYERS, &period, err));
     LN_TRY(

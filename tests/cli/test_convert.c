@@ -260,7 +260,7 @@ static void permuted_embedders_keep_their_vectors(void **state) {
 
 static void embedders_keep_their_vectors(void **state) {
     (void)state;
-    static const char *const names[] = {"bert", "nomic_bert", "eurobert"};
+    static const char *const names[] = {"bert", "nomic_bert", "eurobert", "jina_v3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *from = path_in(EMBEDDERS, names[i]);
         char *before = vector_of(from);

@@ -339,6 +339,11 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     }
     if (ln_convert_has_head(plan))
         put_size(&p, "nextn_predict_layers", 1);
+    if (spec->cycle_layers > 0) {
+        put_size(&p, "hrm.layers_per_stack", spec->cycle_layers);
+        put_size(&p, "hrm.h_cycles", spec->n_layers / (spec->cycle_layers * spec->cycle_stacks));
+        put_size(&p, "hrm.l_cycles", spec->cycle_stacks - 1);
+    }
     put_attention(&p);
     ln_convert_put_compressed(plan, writer);
     ln_convert_put_blocks(plan, writer);

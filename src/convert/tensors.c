@@ -7,6 +7,7 @@
 #include "convert/compressed.h"
 #include "convert/parts.h"
 #include "convert/sparse_blocks.h"
+#include "model/layers/cycles.h"
 #include "model/rope.h"
 #include "model/xielu.h"
 
@@ -402,8 +403,26 @@ static ln_status stack(ln_convert_plan *plan, const ln_layer_spec *layers, size_
     if (spec->positions == LN_POSITIONS_RELATIVE)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_RELATIVE_BIAS),
                                  spec->n_relative_buckets, layers[0].attention.n_heads));
-    for (id.layer = 0; id.layer < n_layers; id.layer++)
+    for (id.layer = 0; id.layer < n_layers && spec->cycle_layers == 0; id.layer++)
         LN_TRY(layer(plan, &layers[id.layer], id));
+    return LINNET_OK;
+}
+
+/* The layers of the low stack, then those of the high one, and what the low one begins with. */
+static ln_status cycles(ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    size_t n = spec->cycle_layers, high = n > 0 ? (spec->cycle_stacks - 1) * n : 0;
+    char stem[64];
+    ln_tensor_id begin = {.role = LN_ROLE_CYCLE_BEGIN}, id = {.stem = stem};
+    if (n == 0)
+        return LINNET_OK;
+    LN_TRY(ln_convert_vector(plan, begin, spec->dim, 0));
+    for (size_t i = 0; i < 2 * n; i++) {
+        size_t from = i < n ? i : high + i - n;
+        ln_cycle_stem(spec, from, stem);
+        id.layer = i;
+        LN_TRY(layer(plan, &spec->layers[from], id));
+    }
     return LINNET_OK;
 }
 
@@ -462,6 +481,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     if (spec->n_encoder_layers > 0)
         LN_TRY(stack(plan, spec->encoder_layers, spec->n_encoder_layers, true));
     LN_TRY(stack(plan, spec->layers, spec->n_layers, false));
+    LN_TRY(cycles(plan));
     LN_TRY(head(plan));
     sort_parts(plan);
     return ln_unused_tensors_check(&plan->unused, spec, plan->err);

@@ -307,7 +307,7 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(
         ln_config_flag(config, (ln_key){"scale_embedding|mup_enabled", ""}, &scale_embedding, err));
     double embedding = scale_embedding ? sqrt((double)spec->dim) : 1.0;
-    if (spec->family->cycles) {
+    if (spec->family->cycles && !config->is_gguf) {
         double range = 0.02;
         LN_TRY(ln_config_real(config, (ln_key){"initializer_range", ""}, 1e-9, 1, &range, err));
         embedding = 1.0 / range;

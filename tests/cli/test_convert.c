@@ -58,7 +58,6 @@ static const struct {
     {"dory_published", "dory"},
     {"gpt_oss_limits", "limits of what gate and up give"},
     {"gptj", "gptj"},
-    {"hrm_text", "hrm_text"},
     {"hy_v4", "hy_v4"},
     {"hy_v4_vl", "hy_v4_vl"},
     {"hyperclovax", "hyperclovax"},

@@ -80,10 +80,12 @@ ln_status ln_spec_read_cycles(const ln_config *config, ln_spec *spec, ln_error *
         return read_passes(config, spec, err);
     if (!spec->family->cycles)
         return LINNET_OK;
-    LN_TRY(ln_config_size(config, (ln_key){"H_cycles", ""}, 1, MAX_CYCLES, &n_high, err));
-    LN_TRY(ln_config_size(config, (ln_key){"L_cycles", ""}, 1, MAX_CYCLES, &n_low, err));
-    LN_TRY(ln_config_size(config, (ln_key){"num_layers_per_stack", ""}, 1, LN_MAX_LAYERS, &n_layers,
-                          err));
+    LN_TRY(
+        ln_config_size(config, (ln_key){"H_cycles", "hrm.h_cycles"}, 1, MAX_CYCLES, &n_high, err));
+    LN_TRY(
+        ln_config_size(config, (ln_key){"L_cycles", "hrm.l_cycles"}, 1, MAX_CYCLES, &n_low, err));
+    LN_TRY(ln_config_size(config, (ln_key){"num_layers_per_stack", "hrm.layers_per_stack"}, 1,
+                          LN_MAX_LAYERS, &n_layers, err));
     spec->cycle_layers = n_layers;
     spec->cycle_stacks = n_low + 1;
     spec->n_layers = n_layers * n_high * spec->cycle_stacks;
@@ -113,6 +115,8 @@ ln_status ln_load_cycles(ln_loader *l) {
 
 size_t ln_cycle_stored(const ln_spec *spec, size_t layer) {
     size_t n = spec->loop_layers, begin = spec->loop_begin;
+    if (spec->cycle_layers > 0)
+        return layer % spec->cycle_layers + (is_high(spec, layer) ? spec->cycle_layers : 0);
     if (n == 0 || layer < begin)
         return layer;
     size_t run = (layer - begin) / n, last = spec->n_loops - 1;

@@ -62,6 +62,11 @@ static ln_status check_windows(const ln_convert_plan *plan) {
         if (is_local &&
             (spec->layers[i].attention.rope == 1) != (spec->layers[i].attention.window > 0))
             return refuse(plan, "layers of the windowed kind without a window");
+    for (size_t i = 0; i < spec->n_layers && plan->target->rope_rule == LN_ROPE_LISTED; i++)
+        if ((spec->layers[i].attention.rope >= 0) != (spec->layers[i].attention.window > 0))
+            return refuse(plan, "layers that rotate without a window");
+    if (plan->target->output_norm_is_rms && spec->post_norm_eps != 1e-8f)
+        return refuse(plan, "this epsilon of norms behind blocks");
     if (ln_convert_has_lists(plan) || plan->target->gguf_window_list) /* a list says it */
         return LINNET_OK;
     for (size_t i = 0; i < spec->n_layers; i++)
@@ -118,7 +123,7 @@ static ln_status check_attention(const ln_convert_plan *plan) {
         if (plan->target->query_scale != spec->family->query_scale && a->q_scale.beta != 0)
             return refuse(plan, "queries that grow with their position");
         bool is_unnormed = n_experts == plan->target->gguf_unnormed_experts;
-        if (plan->target->bare_qk_norm && a->rope >= 0 &&
+        if (plan->target->bare_qk_norm && !ln_convert_weighs_qk(plan) && a->rope >= 0 &&
             (a->qk_norm == LN_QK_NORM_NONE) != is_unnormed)
             return refuse(plan, "q/k norms or their absence with so many experts");
     }

@@ -151,6 +151,7 @@ static void put_attention(const putter *p) {
         put_real(p, "attention.latent_layer_norm_rms_epsilon", (double)spec->latent_norm_eps);
     double scale = ln_convert_default_scale(p->plan);
     bool folded = p->plan->target->gguf_folds_scales || a->n_heads == 0;
+    folded = folded || ln_convert_weighs_qk(p->plan); /* into weights of norms */
     if (!folded && fabs((double)a->scale / scale - 1) > 1e-6)
         put_real(p, "attention.scale", (double)a->scale);
     if (a->v_scale != 1 && !folded)

@@ -271,6 +271,8 @@ ln_status ln_convert_vector(ln_convert_plan *plan, ln_tensor_id id, size_t n, fl
 
 ln_status ln_convert_norm(ln_convert_plan *plan, ln_tensor_id id, size_t n) {
     bool moved = plan->spec->norm_kind == LN_NORM_RMS_PLUS_ONE || plan->spec->family->norms_add_one;
+    if (id.role == LN_ROLE_OUTPUT_NORM && plan->spec->family->output_norm_is_rms)
+        moved = false;
     if (ln_family_binding(plan->spec->family, LN_FORMAT_HF, id, 0) == NULL)
         return LINNET_OK;
     LN_TRY(ln_convert_vector(plan, id, n, moved ? 1 : 0));

@@ -58,6 +58,12 @@ double ln_convert_default_scale(const ln_convert_plan *plan) {
     return scale;
 }
 
+bool ln_convert_weighs_qk(const ln_convert_plan *plan) {
+    ln_tensor_id id = {.role = LN_ROLE_Q_NORM};
+    return plan->target->bare_qk_norm &&
+           ln_family_binding(plan->target, LN_FORMAT_GGUF, id, 0) != NULL;
+}
+
 double ln_convert_yarn_extra(const ln_rope_spec *rope) {
     float ignored[4096];
     if (rope->scaling != LN_ROPE_YARN || rope->n_dims / 2 > sizeof ignored / sizeof *ignored)

@@ -65,6 +65,9 @@ const ln_ffn_spec *ln_convert_ffn(const ln_spec *spec);
 
 /* The attention scale that a reader of the file derives without being told. */
 double ln_convert_default_scale(const ln_convert_plan *plan);
+/* Whether the file has weights of q/k norms that are the scale of scores, where folders have norms
+ * without weights. */
+bool ln_convert_weighs_qk(const ln_convert_plan *plan);
 /* The magnitude of YaRN over what its factor alone gives. */
 double ln_convert_yarn_extra(const ln_rope_spec *rope);
 /* Whether the file gets the folder's head that drafts. */

@@ -107,6 +107,39 @@ static ln_status gated_queries(ln_convert_plan *plan, ln_tensor_id id, const ln_
     return LINNET_OK;
 }
 
+/* Numbers, such as factors that divide the frequencies, as a vector of their own. */
+static ln_status add_factors(ln_convert_plan *plan, const char *name, const float *factors,
+                             size_t n) {
+    ln_convert_part part = {.n_units = n, .n_cols = 1, .scale = 1};
+    float *copy = malloc(n * sizeof *copy);
+    if (copy == NULL)
+        return ln_convert_no_memory(plan);
+    memcpy(copy, factors, n * sizeof *copy);
+    part.values = copy;
+    ln_status status = ln_convert_append(plan, name, 1, &part, true);
+    if (status != LINNET_OK)
+        free(copy);
+    return status; /* the plan owns the copy now: NOLINT(clang-analyzer-unix.Malloc) */
+}
+
+/* Weights of q/k norms: the scale of scores, and ones. */
+static ln_status qk_scale(ln_convert_plan *plan, size_t layer, const ln_attention_spec *a) {
+    float *values = calloc(a->k_dim, sizeof *values);
+    if (values == NULL)
+        return ln_convert_no_memory(plan);
+    ln_status status = LINNET_OK;
+    for (size_t i = 0; i < 2 && status == LINNET_OK; i++) {
+        char name[LN_TENSOR_NAME_BYTES];
+        float value = i == 0 ? (float)((double)a->scale / ln_convert_default_scale(plan)) : 1.0f;
+        for (size_t j = 0; j < a->k_dim; j++)
+            values[j] = value;
+        snprintf(name, sizeof name, "blk.%zu.attn_%c_norm.weight", layer, i == 0 ? 'q' : 'k');
+        status = add_factors(plan, name, values, a->k_dim);
+    }
+    free(values);
+    return status;
+}
+
 static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_attention_spec *a) {
     size_t dim = plan->spec->dim;
     size_t q_heads = a->qk_norm == LN_QK_NORM_FULL ? a->n_heads : 1;
@@ -126,6 +159,8 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
         LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_Q_NORM), q_heads * a->k_dim));
         LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_K_NORM), k_heads * a->k_dim));
     }
+    if (ln_convert_weighs_qk(plan))
+        LN_TRY(qk_scale(plan, id.layer, a));
     if (is_joined(plan, id)) {
         LN_TRY(gated_queries(plan, id, a));
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_K), a->n_kv_heads * a->k_dim, dim));
@@ -330,21 +365,6 @@ static ln_status lookup(ln_convert_plan *plan) {
     LN_TRY(fill_lookup(plan, id, width));
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_LOOKUP_PROJECTION), width, spec->dim));
     return ln_convert_norm(plan, ln_id_as(id, LN_ROLE_LOOKUP_NORM), spec->lookup_dim);
-}
-
-/* Factors that divide the frequencies, as a vector of their own. */
-static ln_status add_factors(ln_convert_plan *plan, const char *name, const float *factors,
-                             size_t n) {
-    ln_convert_part part = {.n_units = n, .n_cols = 1, .scale = 1};
-    float *copy = malloc(n * sizeof *copy);
-    if (copy == NULL)
-        return ln_convert_no_memory(plan);
-    memcpy(copy, factors, n * sizeof *copy);
-    part.values = copy;
-    ln_status status = ln_convert_append(plan, name, 1, &part, true);
-    if (status != LINNET_OK)
-        free(copy);
-    return status; /* the plan owns the copy now: NOLINT(clang-analyzer-unix.Malloc) */
 }
 
 /* Pairs that do not turn are told by factors that leave nothing of their frequencies. */

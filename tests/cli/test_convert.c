@@ -86,7 +86,6 @@ static const struct {
     {"minicpm3", "these multipliers"},
     {"minimax", "a scale of values"},
     {"minimax_m3", "a shared expert of this width"},
-    {"muse_glimmer", "muse_glimmer"},
     {"muse_spark", "muse_spark"},
     {"nanochat", "nanochat"},
     {"olmo_hybrid", "olmo_hybrid"},

@@ -94,7 +94,9 @@ ln_status ln_spec_layer_rope(const ln_config *config, const ln_spec *spec, size_
             rotates = item.integer != 0; /* the list names the layers that do rotate */
         }
     }
-    if (spec->family->rope_rule == LN_ROPE_LISTED)
+    if (spec->family->rope_rule == LN_ROPE_LISTED && config->is_gguf)
+        rotates = rotates && windowed;
+    else if (spec->family->rope_rule == LN_ROPE_LISTED)
         LN_TRY(rotates_by_list(config, spec, layer, &rotates, err));
     bool by_kind = spec->family->rope_rule == LN_ROPE_LISTED_KINDS;
     if (spec->family->rope_rule == LN_ROPE_KINDS_OR_WINDOWED) {

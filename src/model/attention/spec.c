@@ -313,7 +313,10 @@ ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spe
                        attention->n_kv_heads);
     if (family->window_sinks)
         attention->sinks = windowed;
-    attention->bare_qk_norm = family->bare_qk_norm;
+    /* weights of GGUF's norms are the scale of scores */
+    ln_tensor_id q_norm = {.role = LN_ROLE_Q_NORM, .layer = config->layer};
+    bool is_weighted = config->is_gguf && ln_family_has(family, config->checkpoint, q_norm);
+    attention->bare_qk_norm = family->bare_qk_norm && !is_weighted;
     if (family->bare_qk_norm && !family->bare_everywhere && attention->rope < 0)
         attention->qk_norm = LN_QK_NORM_NONE;
     return read_query_scale(config, spec, windowed, attention, err);

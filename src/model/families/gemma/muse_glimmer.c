@@ -8,7 +8,11 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_EMBEDDING_NORM, .bare = true},
     LN_GEMMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.gate_proj"},
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.gate_proj",
+     .gguf = "blk.%d.attn_gate"},
+    {.role = LN_ROLE_Q_NORM}, /* GGUF: the scale of scores, and ones */
+    {.role = LN_ROLE_K_NORM},
     LN_LLAMA_FFN,
 };
 
@@ -20,6 +24,9 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_muse_glimmer = {
     .name = "muse_glimmer",
+    .gguf = "muse-glimmer",
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_window_list = true,
     .hf_types = "muse_glimmer_text|muse_glimmer",
     MUSE_BLOCKS,
     .activation_key = "hidden_activation",

@@ -102,6 +102,7 @@ static void check_by(const char *name, linnet_precision precision, linnet_kv_typ
     linnet_model_close(g.model);
 }
 
+/* With every number of threads: of one model for each kind of layer. */
 static void check_model(const char *name, linnet_precision precision, linnet_kv_type kv_type) {
     check_by(name, precision, kv_type, 1);
 }
@@ -152,15 +153,15 @@ static void positions_that_an_indexer_chooses(void **state) {
 }
 static void entries_that_sum_up_runs(void **state) {
     (void)state;
-    check_model("deepseek_v4", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("deepseek_v4", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("deepseek_v4", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
-    check_model("glm5_next", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("glm5_next", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("glm5_next", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 static void chosen_runs_and_ngrams(void **state) {
     (void)state;
-    check_model("qwen4_exp", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("qwen4_exp", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("qwen4_exp", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("qwen4_exp", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
     check_by("qwen4_exp_vision", LINNET_PRECISION_EXACT, LINNET_KV_FP8, 2);
@@ -198,22 +199,22 @@ static void short_convolutions(void **state) {
     check_model("inkling", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("inkling", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
     check_by("inkling_mm", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
-    check_model("inkling2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
-    check_model("inkling2_loop", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("inkling2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+    check_by("inkling2_loop", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("inkling2_mm", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 
 /* Convolutions of several taps in a row, of which chunks cut each. */
 static void convolved_attention(void **state) {
     (void)state;
-    check_model("zaya", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("zaya", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("zaya_taps", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("zaya_pairs", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 
 static void states_beside_latents(void **state) {
     (void)state;
-    check_model("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("bailing_hybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 

@@ -444,13 +444,15 @@ template <typename CONFIG> static bool suits_tma_store(const ln_gemm_args &args,
     return suits && is_image == CONFIG::HAS_IMAGE && args.converts == CONFIG::HAS_IMAGE;
 }
 
-/* An instance without split-K, or where there is one the same in clusters, from so many rows on as
- * became faster. A cluster has as many columns of output tiles as CTAs. */
+/* Launches without split-K, of many rows in clusters where there are such kernels: those of BF16
+ * whose results leave by TMA. The CTAs of a cluster have output tiles beside each other along N, so
+ * these must be even in number. */
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE, bool TMA_STORE, bool TMA_ADD>
 static int launch_whole(const ln_gemm_args &args, cudaStream_t stream) {
-    enum { CLUSTER_ROWS = 1536 };
+    enum { CLUSTER_ROWS = 1536 }; /* 1,024 rows became slower, 2,048 faster (H200) */
     typedef sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, TMA_STORE, TMA_ADD> config;
-    if constexpr (LAYOUT == LN_LAYOUT_BF16 && !PRECISE && TMA_STORE != GATE)
+    constexpr bool LEAVES_BY_TMA = config::TMA_STORE || config::HAS_IMAGE;
+    if constexpr (LAYOUT == LN_LAYOUT_BF16 && LEAVES_BY_TMA)
         if (args.n_rows >= CLUSTER_ROWS && ln_gemm_output_tiles(args, config::N_COLUMNS) % 2 == 0)
             return launch<
                 sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false, TMA_STORE, TMA_ADD, true>>(

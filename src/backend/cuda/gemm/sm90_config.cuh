@@ -131,7 +131,7 @@ template <typename CONFIG> static __device__ __forceinline__ unsigned cluster_ra
     return blockIdx.x % CONFIG::CTAS;
 }
 
-/* To which output tiles are dealt, a row of CTAS at a time. */
+/* Clusters of the grid: output tiles are dealt to them, CTAS at a time. */
 template <typename CONFIG> static __device__ __forceinline__ unsigned count_clusters(void) {
     return gridDim.x / CONFIG::CTAS;
 }

@@ -448,18 +448,23 @@ static ln_status indexer_is_shared(const ln_config *config, size_t layer, bool *
     return LINNET_OK;
 }
 
+ln_status ln_spec_read_indexer_sizes(const ln_config *config, ln_indexer_spec *indexer,
+                                     ln_error *err) {
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
+                               INT32_MAX, &indexer->top_k, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,
+                               LN_MAX_DIM, &indexer->n_heads, err));
+    return ln_config_need_size(config, (ln_key){"index_head_dim", "attention.indexer.key_length"},
+                               1, LN_MAX_DIM, &indexer->head_dim, err);
+}
+
 ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t layer,
                                ln_attention_spec *attention, ln_error *err) {
     ln_indexer_spec *indexer = &attention->indexer;
     const char *path = ln_checkpoint_path(config->checkpoint);
     if (spec->family->index_means)
         return ln_spec_read_index_means(config, spec, attention, err);
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
-                               INT32_MAX, &indexer->top_k, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,
-                               LN_MAX_DIM, &indexer->n_heads, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", "attention.indexer.key_length"},
-                               1, LN_MAX_DIM, &indexer->head_dim, err));
+    LN_TRY(ln_spec_read_indexer_sizes(config, indexer, err));
     bool lacks_latent = attention->latent.q_latent == 0 && !spec->family->plain_latents;
     if (lacks_latent || indexer->head_dim < attention->latent.n_rope ||
         indexer->n_heads * indexer->head_dim > LN_MAX_DIM)

@@ -19,6 +19,10 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
 ln_status ln_spec_read_latent(const ln_config *config, const ln_family *family,
                               ln_attention_spec *attention, ln_error *err);
 
+/* How many positions an indexer chooses, by how many heads of which size. */
+ln_status ln_spec_read_indexer_sizes(const ln_config *config, ln_indexer_spec *indexer,
+                                     ln_error *err);
+
 /* The indexer of layer number `layer`, whose cache is the next one, in a family that has them;
  * layers may share what an earlier one chose. */
 ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t layer,

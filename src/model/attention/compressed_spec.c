@@ -2,6 +2,7 @@
 
 #include "model/attention/compressed.h"
 #include "model/family.h"
+#include "model/spec_blocks.h"
 
 enum { MAX_GROUPS = 1024, MAX_RUN = 1 << 16 };
 
@@ -69,12 +70,7 @@ static ln_status read_compressor(const ln_config *config, ln_spec *spec, layer_k
 
 static ln_status read_indexer(const ln_config *config, const ln_spec *spec,
                               ln_indexer_spec *indexer, ln_error *err) {
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
-                               INT32_MAX, &indexer->top_k, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,
-                               LN_MAX_DIM, &indexer->n_heads, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", "attention.indexer.key_length"},
-                               1, LN_MAX_DIM, &indexer->head_dim, err));
+    LN_TRY(ln_spec_read_indexer_sizes(config, indexer, err));
     if (indexer->n_heads * indexer->head_dim <= LN_MAX_DIM &&
         indexer->head_dim >= spec->ropes[0].n_dims)
         return LINNET_OK;

@@ -79,7 +79,7 @@ ln_status ln_lazy_end(ln_lazy_list *list, ln_error *err) {
 }
 
 size_t ln_lazy_room_bytes(size_t width) {
-    enum { MOST_BYTES = 4 }; /* of a column, in the file and packed */
+    enum { MOST_BYTES = 4 + 2 }; /* of a column: F32 in the file, and bf16 packed */
     return LN_LAZY_PANELS * LN_PANEL_ROWS * (width + LN_PACK_COLS) * MOST_BYTES;
 }
 

@@ -402,7 +402,7 @@ const char *response_field(const http_response *response, const char *name) {
 
 http_response ask(const test_server *server, const char *method, const char *path,
                   const char *headers, const char *body) {
-    char head[4096];
+    char head[8192];
     int fd = dial(server);
     int n = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s", method, path,
                      headers);

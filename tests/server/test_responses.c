@@ -77,7 +77,7 @@ static long long count_of(const json_t *response, const char *name) {
 
 static http_response ask_stored(const test_server *server, const char *method, const char *id,
                                 const char *rest) {
-    char path[512];
+    char path[8192];
     snprintf(path, sizeof path, PATH "/%s%s", id, rest);
     return ask(server, method, path, "", strcmp(method, "POST") == 0 ? "" : NULL);
 }
@@ -315,6 +315,7 @@ static void lists_input_items(void **state) {
                                            {"?limit=-1", "limit"},
                                            {"?limit=2x", "limit"},
                                            {"?limit=99999999999999999999", "limit"},
+                                           {"?limit=00000000000000000000000000000000005", "limit"},
                                            {"?order=up", "order"},
                                            {"?after=other", "after"}};
     json_t *response = ask_response(
@@ -338,6 +339,12 @@ static void lists_input_items(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(rest, sizeof rest, "/input_items%s", wrong[i][0]);
         expect_error(ask_stored(&shared, "GET", id, rest), 400, wrong[i][1]);
+    }
+    static const char *const names[] = {"order", "after"};
+    for (size_t i = 0; i < 2; i++) { /* longer than any value that is looked at */
+        char query[4200];
+        snprintf(query, sizeof query, "/input_items?%s=%04100d", names[i], 0);
+        expect_error(ask_stored(&shared, "GET", id, query), 400, names[i]);
     }
     /* messages in short form have all that theirs is */
     json_t *list = read_body(ask_stored(&shared, "GET", id, "/input_items?order=asc&limit=2"));

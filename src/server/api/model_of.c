@@ -7,10 +7,11 @@ const ln_served_model *ln_model_of(const ln_context *context, ln_exchange *excha
     const ln_registry *registry = &context->registry;
     const ln_model_entry *entry = ln_registry_latest(registry);
     ln_api_error error = {0};
-    char part[512];
-    if (ln_query_get(exchange->query, "model", part, sizeof part)) {
+    char part[512] = "";
+    ln_query_value asked = ln_query_get(exchange->query, "model", part, sizeof part);
+    if (asked != LN_QUERY_ABSENT) {
         entry = NULL;
-        for (size_t i = 0; i < registry->n_entries; i++)
+        for (size_t i = 0; i < registry->n_entries && asked == LN_QUERY_GIVEN; i++)
             if (!registry->entries[i].is_gone &&
                 ln_query_is(part, registry->entries[i].served.name))
                 entry = &registry->entries[i];

@@ -5,9 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The value of a parameter, which has no escapes; false when it is not there, or not shorter than
- * `capacity`. `query` may be NULL. */
-bool ln_query_get(const char *query, const char *name, char *value, size_t capacity);
+typedef enum ln_query_value {
+    LN_QUERY_ABSENT = 0,
+    LN_QUERY_GIVEN,
+    LN_QUERY_TOO_LONG /* not shorter than `capacity`: nothing is written */
+} ln_query_value;
+
+/* The value of a parameter, which has no escapes. `query` may be NULL. */
+ln_query_value ln_query_get(const char *query, const char *name, char *value, size_t capacity);
 
 /* Whether a part of a target stands for the name, with %XX for some of its bytes. */
 bool ln_query_is(const char *part, const char *name);

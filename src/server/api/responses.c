@@ -129,7 +129,7 @@ void ln_endpoint_response(ln_context *context, ln_exchange *exchange) {
     char *json = ln_response_store_get(context->responses, id, LN_STORED_RESPONSE);
     if (json == NULL)
         reply_missing(exchange, id);
-    else if (ln_query_get(exchange->query, "stream", streams, sizeof streams) &&
+    else if (ln_query_get(exchange->query, "stream", streams, sizeof streams) == LN_QUERY_GIVEN &&
              strcmp(streams, "true") == 0)
         reply_bad(exchange, "stream", "a stored response is not streamed");
     else
@@ -190,10 +190,22 @@ typedef struct page {
     bool ascends;
 } page;
 
+/* False with an error where the value is too long. */
+static bool read_value(const char *query, const char *name, char *text, size_t capacity,
+                       bool *is_given, ln_api_error *error) {
+    ln_query_value value = ln_query_get(query, name, text, capacity);
+    *is_given = value == LN_QUERY_GIVEN;
+    return value != LN_QUERY_TOO_LONG ||
+           ln_api_fail(error, 400, name, "%s is longer than %zu bytes", name, capacity - 1);
+}
+
 static bool read_limit(const char *query, size_t *limit, ln_api_error *error) {
     enum { MAX_LIMIT = 100 };
     char text[32], *end = NULL;
-    if (!ln_query_get(query, "limit", text, sizeof text))
+    bool is_given;
+    if (!read_value(query, "limit", text, sizeof text, &is_given, error))
+        return false;
+    if (!is_given)
         return true;
     errno = 0;
     long given = strtol(text, &end, 10);
@@ -212,16 +224,20 @@ static bool read_limit(const char *query, size_t *limit, ln_api_error *error) {
 /* The last item comes first unless order is "asc". */
 static bool read_page(const json_t *items, const char *query, page *asked, ln_api_error *error) {
     char text[4096];
+    bool is_given;
     size_t n_items = json_array_size(items);
     *asked = (page){.limit = 20};
-    if (ln_query_get(query, "order", text, sizeof text)) {
+    if (!read_value(query, "order", text, sizeof text, &is_given, error))
+        return false;
+    if (is_given) {
         asked->ascends = strcmp(text, "asc") == 0;
         if (!asked->ascends && strcmp(text, "desc") != 0)
             return ln_api_fail(error, 400, "order", "order is not asc or desc");
     }
-    if (!read_limit(query, &asked->limit, error))
+    if (!read_limit(query, &asked->limit, error) ||
+        !read_value(query, "after", text, sizeof text, &is_given, error))
         return false;
-    if (!ln_query_get(query, "after", text, sizeof text))
+    if (!is_given)
         return true;
     size_t found = find_item(items, text);
     asked->begin = asked->ascends ? found + 1 : n_items - found;

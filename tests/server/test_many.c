@@ -511,6 +511,43 @@ static void misses_what_goes(void **state) {
     server_stop(&server);
 }
 
+/* A model whose file is replaced answers what it has as it was, and the next request as it is. */
+static void takes_what_replaces(void **state) {
+    (void)state;
+    enum { N_HELD = 60 };
+    char inner[64], file[96], other[96], body[256];
+    int fds[N_HELD];
+    snprintf(inner, sizeof inner, "%s/replaced", folder);
+    snprintf(file, sizeof file, "%s/m.gguf", inner);
+    snprintf(other, sizeof other, "%s/new", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
+    test_server server =
+        SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", inner, "--keep-alive=-1");
+    snprintf(body, sizeof body,
+             "{\"model\":\"m\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}", prompts[3]);
+    expect_alone(post(&server, "/v1/completions", body), 2, 3);
+    for (int turn = 0; turn < 2; turn++) { /* q4 becomes q5, and that becomes q4 */
+        for (int i = 0; i < N_HELD; i++)
+            fds[i] = say_request(&server, "/v1/completions", body);
+        run((const char *const[]){"/bin/cp", file_of(turn == 0 ? "q5" : "q4"), other, NULL});
+        assert_int_equal(rename(other, file), 0);
+        sleep_ms(1050); /* which may be a part of it only, before */
+        expect_alone(post(&server, "/v1/completions", body), 1 + turn, 3);
+        for (int i = 0; i < N_HELD; i++) {
+            expect_alone(hear(fds[i], false), 2 - turn, 3);
+            hang_up(fds[i]);
+        }
+    }
+    expect_status(post(&server, "/models/sleep", "{\"model\":\"m\"}"), 200);
+    wait_for_state(&server, "m", "sleeping");
+    run((const char *const[]){"/bin/cp", file_of("q5"), other, NULL});
+    assert_int_equal(rename(other, file), 0);
+    sleep_ms(1050);
+    expect_alone(post(&server, "/v1/completions", body), 1, 3);
+    server_stop(&server);
+}
+
 /* A file of names and options; the end comes while a model is loaded. */
 static void reads_list(void **state) {
     (void)state;
@@ -547,6 +584,7 @@ int main(void) {
         cmocka_unit_test(sees_what_comes),
         cmocka_unit_test(sees_what_comes_behind_a_name_twice),
         cmocka_unit_test(misses_what_goes),
+        cmocka_unit_test(takes_what_replaces),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

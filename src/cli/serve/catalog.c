@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/json/load.h"
@@ -44,24 +45,52 @@ static void free_offer(ln_cli_offer *offer) {
     free(offer);
 }
 
-/* A file's size, or what the files of a folder have together; the newest file's time. */
-static void measure(const char *path, size_t *n_bytes, int64_t *modified_s) {
+/* A file, or the files of a folder together. */
+typedef struct file_sums {
+    size_t n_bytes;
+    int64_t modified_s; /* of the newest, seconds since 1970 */
+    int64_t changed_ns; /* likewise, by the time when the system last wrote to it or renamed it */
+    uint64_t identity;  /* the sum of a number for each, whatever their order */
+} file_sums;
+
+static void measure_file(const struct stat *info, file_sums *sums) {
+    int64_t changed_ns = info->st_ctim.tv_sec * INT64_C(1000000000) + info->st_ctim.tv_nsec;
+    const uint64_t parts[] = {info->st_dev, info->st_ino, (uint64_t)info->st_size,
+                              (uint64_t)info->st_mtim.tv_sec, (uint64_t)info->st_mtim.tv_nsec};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    const unsigned char *bytes = (const unsigned char *)parts;
+    for (size_t i = 0; i < sizeof parts; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    sums->identity += hash;
+    sums->n_bytes += (size_t)info->st_size;
+    sums->modified_s = info->st_mtime > sums->modified_s ? info->st_mtime : sums->modified_s;
+    sums->changed_ns = changed_ns > sums->changed_ns ? changed_ns : sums->changed_ns;
+}
+
+static file_sums measure(const char *path) {
+    file_sums sums = {0};
     struct stat info;
     DIR *folder = opendir(path);
     if (folder == NULL) {
-        if (stat(path, &info) == 0) {
-            *n_bytes += (size_t)info.st_size;
-            *modified_s = info.st_mtime > *modified_s ? info.st_mtime : *modified_s;
-        }
-        return;
+        if (stat(path, &info) == 0)
+            measure_file(&info, &sums);
+        return sums;
     }
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         char *inner = ln_path_join(path, entry->d_name);
         if (inner != NULL && stat(inner, &info) == 0 && S_ISREG(info.st_mode))
-            measure(inner, n_bytes, modified_s);
+            measure_file(&info, &sums);
         free(inner);
     }
     closedir(folder);
+    return sums;
+}
+
+static file_sums measure_offer(ln_cli_offer *offer) {
+    file_sums sums = measure(offer->path);
+    offer->spec.file_bytes = sums.n_bytes;
+    offer->spec.modified_s = sums.modified_s;
+    return sums;
 }
 
 static bool has_config(const char *path) {
@@ -92,7 +121,7 @@ static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli
                                   .options = catalog->engine,
                                   .keep_ms = catalog->keep_ms};
     offer->has_config = has_config(path);
-    measure(path, &offer->spec.file_bytes, &offer->spec.modified_s);
+    measure_offer(offer);
     for (size_t i = 0; i < catalog->count; i++) {
         if (catalog->offers[i]->is_gone || strcmp(catalog->offers[i]->name, name) != 0)
             continue;
@@ -370,12 +399,19 @@ void ln_cli_catalog_check(ln_cli_catalog *catalog) {
         ln_cli_offer *offer = catalog->offers[i];
         bool was_gone = offer->is_gone;
         offer->is_gone = is_missing(offer) || (was_gone && has_name(catalog, offer->name));
-        if (!was_gone || offer->is_gone)
-            continue;
-        offer->spec.file_bytes = 0;
-        offer->spec.modified_s = 0;
-        measure(offer->path, &offer->spec.file_bytes, &offer->spec.modified_s);
+        if (was_gone && !offer->is_gone)
+            measure_offer(offer);
     }
+}
+
+uint64_t ln_cli_catalog_identify(ln_cli_catalog *catalog, size_t i, bool *is_written) {
+    enum { QUIET_NS = 1000000000 };
+    struct timespec now;
+    file_sums sums = measure_offer(catalog->offers[i]);
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t age_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec - sums.changed_ns;
+    *is_written = age_ns >= 0 && age_ns < QUIET_NS;
+    return sums.identity;
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

@@ -38,6 +38,10 @@ linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *er
  * stays gone. */
 void ln_cli_catalog_check(ln_cli_catalog *catalog);
 
+/* Measures the files of a model anew: a number for them, which is another one when they have been
+ * replaced, in folders any of them. *is_written: one has changed within the last second. */
+uint64_t ln_cli_catalog_identify(ln_cli_catalog *catalog, size_t i, bool *is_written);
+
 void ln_cli_catalog_free(ln_cli_catalog *catalog);
 
 #endif

@@ -50,8 +50,13 @@ static bool is_gone(void *user, size_t i) {
     return source->catalog->offers[i]->is_gone;
 }
 
+static uint64_t identify(void *user, size_t i, bool *is_written) {
+    const ln_cli_many_source *source = user;
+    return ln_cli_catalog_identify(source->catalog, i, is_written);
+}
+
 ln_model_source ln_cli_many_offer(ln_cli_many_source *source) {
-    return (ln_model_source){source, look, get, is_gone};
+    return (ln_model_source){source, look, get, is_gone, identify};
 }
 
 /* What this process can still take without swapping, but a tenth; 0: nobody says. */

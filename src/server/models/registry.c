@@ -29,6 +29,29 @@ static void look_soon(ln_registry *registry) {
         event_active(registry->look_event, EV_TIMEOUT, 0);
 }
 
+static uint64_t identify(ln_registry *registry, const ln_model_entry *entry, bool *is_written) {
+    const ln_model_source *source = &registry->source;
+    *is_written = false;
+    return source->identify != NULL
+               ? source->identify(source->user, (size_t)(entry - registry->entries), is_written)
+               : 0;
+}
+
+/* A model whose files have been replaced, and are whole as it seems, leaves. */
+static void note_replaced(ln_registry *registry, ln_model_entry *entry) {
+    bool is_there = entry->state == LN_MODEL_OPEN || entry->state == LN_MODEL_LOADED, is_written;
+    uint64_t ms = now_ms();
+    if (registry->is_fixed || !is_there || entry->is_gone || entry->leave != LN_LEAVE_NONE ||
+        entry->health.hangs || ms < entry->files_ms + LOOK_MS)
+        return;
+    entry->files_ms = ms;
+    if (identify(registry, entry, &is_written) == entry->files || is_written)
+        return;
+    entry->leave = LN_LEAVE_CLOSE;
+    ln_log_message(registry->log, "the files of %s were replaced", entry->spec.name);
+    look_soon(registry);
+}
+
 /* Notes which models are gone, or are back, perhaps as other files. */
 static void note_gone(ln_registry *registry) {
     const ln_model_source *source = &registry->source;
@@ -45,6 +68,8 @@ static void note_gone(ln_registry *registry) {
         }
         look_soon(registry); /* what is gone leaves */
     }
+    for (size_t i = 0; i < registry->n_entries; i++)
+        note_replaced(registry, &registry->entries[i]);
 }
 
 void ln_registry_look(ln_registry *registry) {
@@ -64,7 +89,7 @@ void ln_registry_look(ln_registry *registry) {
     note_gone(registry);
 }
 
-static ln_model_entry *find(const ln_registry *registry, const char *name) {
+static ln_model_entry *find_named(const ln_registry *registry, const char *name) {
     for (size_t i = 0; i < registry->n_entries; i++) {
         ln_model_entry *entry = &registry->entries[i];
         if (!entry->is_gone && strcmp(entry->served.name, name) == 0)
@@ -90,14 +115,19 @@ static ln_model_entry *find_only(const ln_registry *registry) {
     return only;
 }
 
+static ln_model_entry *find(const ln_registry *registry, const char *name) {
+    return name != NULL ? find_named(registry, name) : find_only(registry);
+}
+
 ln_model_entry *ln_registry_find(ln_registry *registry, const char *name) {
-    if (name == NULL)
-        return find_only(registry);
     ln_model_entry *found = find(registry, name);
-    if (found != NULL && found->state != LN_MODEL_CLOSED)
-        return found;
-    ln_registry_look(registry);
-    return find(registry, name);
+    if (name != NULL && (found == NULL || found->state == LN_MODEL_CLOSED)) {
+        ln_registry_look(registry);
+        found = find(registry, name);
+    }
+    if (found != NULL)
+        note_replaced(registry, found);
+    return found;
 }
 
 ln_model_entry *ln_registry_latest(const ln_registry *registry) {
@@ -264,6 +294,16 @@ void ln_lease_release(ln_registry *registry, ln_lease *lease) {
 
 /* ---- jobs ------------------------------------------------------------------------------- */
 
+/* Before it is opened: what its files are now. */
+static void note_files(ln_registry *registry, ln_model_entry *entry) {
+    bool is_written;
+    if (registry->source.identify == NULL)
+        return;
+    entry->files = identify(registry, entry, &is_written);
+    entry->files_ms = now_ms();
+    entry->spec = *registry->source.get(registry->source.user, (size_t)(entry - registry->entries));
+}
+
 static void push(ln_registry *registry, ln_model_entry *entry, ln_load_kind kind) {
     static const ln_model_state during[] = {[LN_LOAD_OPEN] = LN_MODEL_OPENING,
                                             [LN_LOAD_CREATE] = LN_MODEL_LOADING,
@@ -274,8 +314,10 @@ static void push(ln_registry *registry, ln_model_entry *entry, ln_load_kind kind
     job->spec = &entry->spec;
     atomic_store(&job->is_awaited, entry->first != NULL);
     job->budget = registry->budget;
-    if (kind == LN_LOAD_OPEN)
+    if (kind == LN_LOAD_OPEN) {
+        note_files(registry, entry);
         job->options = entry->spec.options;
+    }
     if (kind == LN_LOAD_CREATE)
         entry->load_s = (double)ln_clock_ns() / 1e9;
     entry->state = during[kind];

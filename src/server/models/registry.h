@@ -59,8 +59,10 @@ struct ln_model_entry {
     bool has_plan;
     bool is_asleep; /* OPEN, with its files kept in memory */
     bool is_gone;   /* from its source: it is offered no more, and leaves behind its last request */
-    size_t n_users; /* granted leases */
-    ln_lease *first; /* waiting ones */
+    uint64_t files; /* what the source said of those that were opened */
+    uint64_t files_ms; /* when it was asked last */
+    size_t n_users;    /* granted leases */
+    ln_lease *first;   /* waiting ones */
     ln_lease *last;
     uint64_t used_ms; /* when the last lease ended */
     int64_t keep_ms;
@@ -101,7 +103,9 @@ void ln_registry_end(ln_registry *registry);
 void ln_registry_stop(ln_registry *registry);
 
 /* The model of this name, or the one that has an adapter of this name; NULL: there is none, nor has
- * one come. None that is gone is found. With name NULL the only model, if it is the only one. */
+ * one come. None that is gone is found. With name NULL the only model, if it is the only one. Where
+ * its files have been replaced, it leaves behind its last request, and what is taken from now on
+ * waits for the new ones. */
 ln_model_entry *ln_registry_find(ln_registry *registry, const char *name);
 /* The loaded model that was used last, or NULL. */
 ln_model_entry *ln_registry_latest(const ln_registry *registry);

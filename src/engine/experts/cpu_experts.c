@@ -96,13 +96,20 @@ size_t ln_cpu_experts_bytes(const ln_cpu_experts *cpu) {
 
 /* ---- operations --------------------------------------------------------------------------- */
 
+/* Attention may choose experts, too, by rows in the same memory. */
+static bool reads_experts(const ln_layer_weights *w, const ln_op_linear *p) {
+    return p->weight == w->experts_up || p->weight == w->experts_gate ||
+           p->weight == w->experts_down;
+}
+
 /* Whether an operation computes experts that are here. */
 static bool is_here(const ln_cpu_experts *cpu, const ln_activations *a, const ln_op *op) {
     if (op->layer < 0 || (size_t)op->layer >= cpu->plan->n_layers ||
         cpu->spec->layers[op->layer].ffn.moe.n_experts == 0)
         return false;
     if (op->kind == LN_OP_LINEAR)
-        return op->linear.groups.order == a->expert_order;
+        return op->linear.groups.order == a->expert_order &&
+               reads_experts(&cpu->weights.layers[op->layer], &op->linear);
     return op->kind == LN_OP_POINTWISE &&
            (op->pointwise.out == a->expert_out || op->pointwise.out == a->expert_hidden ||
             (op->pointwise.out == a->gated && cpu->weights.zeros != NULL));

@@ -61,6 +61,30 @@ static void compare(const golden *g, size_t n, const answers *expected) {
     free(got);
 }
 
+/* Few blocks: what gives way is copied out and in. One stage has no layers with a cache. */
+static void stages_swap_what_they_have(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "nemo_speechlm");
+    linnet_engine_options options = exact_options(128, N_REQUESTS, 0, 1);
+    linnet_engine *alone = engine_on(&g, options);
+    answers *expected = answer(alone, &g), *got;
+    rank_thread stages[MAX_STAGES];
+    options.n_stages = MAX_STAGES;
+    options.kv_tokens = 256;
+    options.swap_bytes = 1 << 20;
+    options.preemption = LINNET_PREEMPTION_SWAP;
+    open_ranks(&g, &options, stages, MAX_STAGES);
+    got = answer(stages[0].engine, &g);
+    assert_memory_equal(got, expected, sizeof *got);
+    assert_true(stats_of(stages[0].engine).n_swap_preemptions > 0);
+    close_ranks(stages, MAX_STAGES);
+    linnet_engine_destroy(alone);
+    free(expected);
+    free(got);
+    linnet_model_close(g.model);
+}
+
 static void stages_give_the_bits_of_one(void **state) {
     static const char *const models[] = {"llama",       "gemma2",    "deepseek_v3",  "mamba2",
                                          "deepseek_v4", "glm5_next", "inkling_mm",   "inkling2_mm",
@@ -214,6 +238,7 @@ int main(void) {
         cmocka_unit_test(parts_are_batches_of_their_own),
         cmocka_unit_test(what_is_small_stays_whole),
         cmocka_unit_test(stages_give_the_bits_of_one),
+        cmocka_unit_test(stages_swap_what_they_have),
         cmocka_unit_test(stages_work_at_the_same_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

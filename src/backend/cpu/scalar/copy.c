@@ -21,8 +21,8 @@ void ln_scalar_copy(const ln_op *op, const ln_cpu_worker *worker) {
         const ln_kv_layer *from = copy->direction == LN_COPY_IN ? p->swap : p->layers;
         const ln_kv_layer *to = copy->direction == LN_COPY_OUT ? p->swap : p->layers;
         for (size_t layer = 0; layer < p->n_layers; layer++) {
-            if ((int32_t)from[layer].group != copy->group)
-                continue;
+            if ((int32_t)from[layer].group != copy->group || from[layer].k == NULL)
+                continue; /* another group's, or a layer without a cache */
             copy_array(&from[layer], from[layer].k, to[layer].k, copy, from[layer].k_dim, worker);
             if (from[layer].v != from[layer].k)
                 copy_array(&from[layer], from[layer].v, to[layer].v, copy, from[layer].v_dim,

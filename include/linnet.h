@@ -695,6 +695,9 @@ typedef struct linnet_request_options {
      * for bit. */
     const int32_t *prediction_ids;
     size_t n_prediction_ids;
+    /* Kind GENERATE only: output i draws the numbers of (seed, first_output + i), so that several
+     * requests give the outputs that one with a larger n would. */
+    uint32_t first_output;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

@@ -221,7 +221,8 @@ class RequestOptions(Structure):
         ("early_stopping", c_int), ("completion_queue", c_void_p), ("reasoning", c_int), ("continues_prompt", c_bool),
         ("json_form", ctypes.c_uint), ("pooling", c_int), ("head", c_int), ("normalization", c_int),
         ("dimensions", c_size_t), ("n_first_ids", c_size_t), ("adapter", c_char_p),
-        ("prediction_ids", POINTER(c_int32)), ("n_prediction_ids", c_size_t)]
+        ("prediction_ids", POINTER(c_int32)), ("n_prediction_ids", c_size_t),
+        ("first_output", c_uint32)]
 
 
 STRUCTS = {

@@ -22,7 +22,7 @@ static bool is_device_draw(const ln_chunk *chunk, size_t n_more, ln_draw *draw, 
     size_t n_top = options->logprobs ? (size_t)options->top_logprobs : 0;
     ln_sample_context context = {.tokens = sequence->tokens,
                                  .n_tokens = sequence->n_tokens + n_more,
-                                 .index = sequence->index,
+                                 .index = options->first_output + sequence->index,
                                  .rules = &request->rules};
     bool is_draw = chunk->n_logits == 1 && chunk->n_draft == 0 && group->is_forked &&
                    sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&

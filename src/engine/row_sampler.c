@@ -78,7 +78,7 @@ ln_status ln_row_sampler_sample(ln_row_sampler *rows, ln_sampler *sampler, ln_ro
     linnet_request *request = sequence->group->request;
     ln_sample_context context = {.tokens = sequence->tokens,
                                  .n_tokens = sequence->n_tokens,
-                                 .index = sequence->index,
+                                 .index = request->options.first_output + sequence->index,
                                  .rules = &request->rules,
                                  .mirostat_excess = &sequence->mirostat_excess};
     size_t n_prompt = sequence->group->n_prompt;

@@ -18,7 +18,7 @@ typedef struct ln_sequence {
     size_t kv_row;     /* in the cache, with has_row */
     bool has_row;
     bool is_over;
-    uint32_t index;                 /* in its group: a counter of its random numbers */
+    uint32_t index;                 /* in its group */
     double mirostat_excess;         /* the sampler's state */
     ln_grammar_state grammar_state; /* with a grammar; a plain value, which a fork copies */
     size_t n_draft;                 /* drafted tokens behind the others, for the coming step */

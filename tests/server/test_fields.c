@@ -151,7 +151,8 @@ static void names_the_drawn_token(void **state) {
 
 /* ---- n ---------------------------------------------------------------------------------- */
 
-/* Outputs beyond those of a step wait; the first ones are those of a smaller n. */
+/* Outputs beyond those of a step wait; the first ones are those of a smaller n, and all those of a
+ * server whose steps hold them. */
 static void queues_outputs(void **state) {
     (void)state;
     static const char format[] = "{\"prompt\":[\"Once upon a time\",\"The\"],\"max_tokens\":12,"
@@ -177,6 +178,14 @@ static void queues_outputs(void **state) {
     assert_true(number_of(usage, "completion_tokens") == 144);
     assert_true(number_of(json_object_get(usage, "prompt_tokens_details"), "cached_tokens") <=
                 number_of(usage, "prompt_tokens"));
+    test_server larger = SERVER("--threads=1", "--max-seqs=8");
+    snprintf(body, sizeof body, format, 6);
+    http_response heard = post(&larger, "/v1/completions", body);
+    json_t *whole = json_loads(heard.body, 0, NULL);
+    assert_true(json_equal(json_object_get(whole, "choices"), json_object_get(many, "choices")));
+    response_free(&heard);
+    server_stop(&larger);
+    json_decref(whole);
     json_decref(many);
     json_decref(few);
     expect_error(post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"n\":13}"), 400, "n");

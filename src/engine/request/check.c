@@ -152,6 +152,7 @@ static ln_status check_generate_alone(const linnet_request_options *o, const cha
                   {"bad_words", o->n_bad_words > 0},
                   {"dry_breakers", o->n_dry_breakers > 0},
                   {"prediction_ids", o->n_prediction_ids > 0},
+                  {"first_output", o->first_output > 0},
                   {"logprobs", o->logprobs},
                   {"grammar", o->grammar_kind != LINNET_GRAMMAR_NONE},
                   {"prompt_logprobs", o->prompt_logprobs},

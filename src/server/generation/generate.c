@@ -14,9 +14,8 @@ static bool fail_submit(ln_api_task *task, const ln_prompt *prompt, const linnet
     return false;
 }
 
-/* Submits a run. Outputs behind those of another run have a seed of their own. */
+/* Submits a run. */
 static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
-    static const uint64_t odd = 0x9e3779b97f4a7c15u;
     ln_context *context = task->context;
     const ln_prompt *prompt = &task->request.prompts[run->prompt];
     linnet_request_options options = task->request.options;
@@ -30,7 +29,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
     }
     options.n_first_ids = prompt->n_first;
     options.n = (uint32_t)run->n;
-    options.sampling.seed += run->first * odd;
+    options.first_output = (uint32_t)run->first;
     options.completion_queue = context->generations->completion_queue;
     options.adapter = task->request.adapter[0] != '\0' ? task->request.adapter : NULL;
     options.user = run;

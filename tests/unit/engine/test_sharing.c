@@ -218,6 +218,27 @@ static void outputs_share_their_prompt(void **state) {
         assert_memory_not_equal(first.ids[i], first.ids[0], sizeof first.ids[0]);
 }
 
+/* Outputs of several requests are those of one: top-k alone is drawn on a device, a typical share
+ * is not. */
+static void outputs_go_on_in_another_request(void **state) {
+    (void)state;
+    static group_answer all, part;
+    linnet_engine *engine = engine_on(&g, exact_options(128, N, 0, 1));
+    for (size_t variant = 0; variant < 2; variant++) {
+        linnet_request_options options = sampled_group(N, 0);
+        options.sampling.top_k = 50;
+        options.sampling.typical_p = variant == 0 ? 1 : 0.9f;
+        receive_group(submit(engine, &options), N, &all);
+        for (uint32_t first = 0; first < N; first += 2) {
+            options.n = 2;
+            options.first_output = first;
+            receive_group(submit(engine, &options), 2, &part);
+            assert_memory_equal(part.ids, all.ids[first], 2 * sizeof *all.ids);
+        }
+    }
+    linnet_engine_destroy(engine);
+}
+
 /* best_of gives the likeliest of what n would give, best first. */
 static void the_best_come_first(void **state) {
     (void)state;
@@ -261,6 +282,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(events_tell_what_was_cached),
         cmocka_unit_test(models_answer_alike_after_a_hit),
         cmocka_unit_test(outputs_share_their_prompt),
+        cmocka_unit_test(outputs_go_on_in_another_request),
         cmocka_unit_test(the_best_come_first),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);

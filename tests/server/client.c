@@ -85,12 +85,14 @@ static test_server start(const char *const *argv, int in_fd, int *out_fd, int lo
     return started;
 }
 
+const char *server_hub_cache = "/nonexistent";
+
 test_server server_start(const char *const *arguments) {
     return server_start_logging(temporary_file(), arguments);
 }
 
 test_server server_start_logging(int log_fd, const char *const *arguments) {
-    setenv("HF_HUB_CACHE", "/nonexistent", 1); /* without MODEL the demo model is served */
+    setenv("HF_HUB_CACHE", server_hub_cache, 1);
     const char *argv[MAX_ARGUMENTS + 4] = {TEST_LINNET, "serve", "--port=0"};
     for (int i = 0; arguments[i]; i++) {
         assert_true(i < MAX_ARGUMENTS);

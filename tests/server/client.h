@@ -17,6 +17,9 @@ typedef struct test_server {
 /* Runs `linnet serve --port 0` with the arguments, which a NULL ends; fails the test when it does
  * not begin to listen. It ends with the test program, if not before. */
 test_server server_start(const char *const *arguments);
+/* The hub's cache of the servers that start from now on; at first there is none, so that without
+ * MODEL they serve the demo model. */
+extern const char *server_hub_cache;
 /* The same with a standard error of the caller's, which the server's end closes. */
 test_server server_start_logging(int log_fd, const char *const *arguments);
 #define SERVER(...) server_start((const char *const[]){__VA_ARGS__, NULL})

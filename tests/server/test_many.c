@@ -548,6 +548,40 @@ static void takes_what_replaces(void **state) {
     server_stop(&server);
 }
 
+/* A commit of the cache's model o/m, of one file, which is the main branch's from now on. */
+static void put_commit(const char *cache, char digit, const char *file) {
+    char path[256], commit[41];
+    memset(commit, digit, 40);
+    commit[40] = '\0';
+    snprintf(path, sizeof path,
+             "cd \"$0\" && mkdir -p snapshots/%s refs && cp \"$1\" snapshots/%s/m-Q4_0.gguf && "
+             "printf %s > refs/new && mv refs/new refs/main",
+             commit, commit, commit);
+    run((const char *const[]){"/bin/sh", "-c", path, cache, file, NULL});
+}
+
+/* A pull that brings another commit replaces a model of the hub's cache. */
+static void follows_the_cache(void **state) {
+    (void)state;
+    char cache[64], repo[96], body[256];
+    snprintf(cache, sizeof cache, "%s/hub", folder);
+    snprintf(repo, sizeof repo, "%s/models--o--m", cache);
+    run((const char *const[]){"/bin/mkdir", "-p", repo, NULL});
+    put_commit(repo, 'a', file_of("q4"));
+    server_hub_cache = cache;
+    test_server server = SERVER("--threads=1", "--ctx=256", "--max-seqs=4");
+    server_hub_cache = "/nonexistent";
+    snprintf(body, sizeof body,
+             "{\"model\":\"o/m:Q4_0\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}",
+             prompts[3]);
+    expect_alone(post(&server, "/v1/completions", body), 2, 3);
+    put_commit(repo, 'b', file_of("q5"));
+    sleep_ms(1050);
+    expect_alone(post(&server, "/v1/completions", body), 1, 3);
+    expect_alone(post(&server, "/v1/completions", body), 1, 3);
+    server_stop(&server);
+}
+
 /* A file of names and options; the end comes while a model is loaded. */
 static void reads_list(void **state) {
     (void)state;
@@ -585,6 +619,7 @@ int main(void) {
         cmocka_unit_test(sees_what_comes_behind_a_name_twice),
         cmocka_unit_test(misses_what_goes),
         cmocka_unit_test(takes_what_replaces),
+        cmocka_unit_test(follows_the_cache),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

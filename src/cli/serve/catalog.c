@@ -363,8 +363,12 @@ static void see(void *user, const ln_hub_entry *entry) {
         return;
     snprintf(name, sizeof name, "%s%s%s%s%s", entry->repo, *entry->tag ? ":" : "", entry->tag,
              is_main ? "" : "@", is_main ? "" : entry->revision);
+    ln_cli_offer *offer = NULL;
     if (!has_name(search->catalog, name))
-        search->status = add(search->catalog, strdup(name), strdup(entry->path), NULL, search->err);
+        search->status =
+            add(search->catalog, strdup(name), strdup(entry->path), &offer, search->err);
+    if (offer != NULL)
+        offer->is_cached = true;
 }
 
 static linnet_status find_cache(ln_cli_catalog *catalog, linnet_error *err) {
@@ -404,9 +408,21 @@ void ln_cli_catalog_check(ln_cli_catalog *catalog) {
     }
 }
 
+/* The revision that the name stands for may be another commit than it was. */
+static void follow_name(const ln_cli_catalog *catalog, ln_cli_offer *offer) {
+    ln_hub_name name;
+    char *path = NULL;
+    if (!offer->is_cached || ln_hub_name_parse(offer->name, &name, NULL) != LINNET_OK ||
+        ln_hub_cache_find(catalog->cache, &name, &path, NULL) != LINNET_OK || path == NULL)
+        return;
+    free(offer->path);
+    offer->path = path;
+}
+
 uint64_t ln_cli_catalog_identify(ln_cli_catalog *catalog, size_t i, bool *is_written) {
     enum { QUIET_NS = 1000000000 };
     struct timespec now;
+    follow_name(catalog, catalog->offers[i]);
     file_sums sums = measure_offer(catalog->offers[i]);
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t age_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec - sums.changed_ns;

@@ -14,6 +14,7 @@ typedef struct ln_cli_offer {
     size_t n_arguments;
     bool has_config; /* it is a folder with one */
     bool is_gone;    /* its files are no longer there */
+    bool is_cached;  /* the path is what the hub's cache has for the name, which may change */
     ln_model_spec spec;
 } ln_cli_offer;
 
@@ -39,7 +40,8 @@ linnet_status ln_cli_catalog_add_cache(ln_cli_catalog *catalog, linnet_error *er
 void ln_cli_catalog_check(ln_cli_catalog *catalog);
 
 /* Measures the files of a model anew: a number for them, which is another one when they have been
- * replaced, in folders any of them. *is_written: one has changed within the last second. */
+ * replaced, in folders any of them, or when the hub's cache has another commit. *is_written: one
+ * has changed within the last second. Nobody opens the model meanwhile. */
 uint64_t ln_cli_catalog_identify(ln_cli_catalog *catalog, size_t i, bool *is_written);
 
 void ln_cli_catalog_free(ln_cli_catalog *catalog);

@@ -66,8 +66,8 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
         const float *x = p->q < p->v ? p->q : p->v;
         if (s->selective)
             return (oracle_spans){.in = {oracle_rows(p->v, n_tokens, v, v),
-                                         oracle_rows(p->q, n_tokens, s->k_dim, s->k_dim),
-                                         oracle_rows(p->k, n_tokens, s->k_dim, s->k_dim),
+                                         oracle_rows(p->q, n_tokens, k, k),
+                                         oracle_rows(p->k, n_tokens, k, k),
                                          oracle_rows(p->a, n_tokens, s->n_decays, s->n_decays)},
                                   .out = {oracle_rows(p->out, n_tokens, v, v)}};
         return (oracle_spans){.in = {oracle_rows(x, n_tokens, width, width),

@@ -613,7 +613,8 @@ typedef enum ln_decay {
  * h % n_k_heads.
  *
  * A selective scan has one head. Every element of its state decays by itself, by the step size of
- * its column; n_decays is v_dim:
+ * its column; n_decays is v_dim. Each of n_k_heads equal parts of the columns has keys and queries
+ * of its own:
  *
  *   S_t[i][j] = e^{-rate[i][j] dt_t[j]} S_{t-1}[i][j] + k_t[i] dt_t[j] v_t[j]
  *   o_t[j] = sum_i q_t[i] S_t[i][j] + skip[j] v_t[j]

@@ -26,12 +26,13 @@ enum { LN_STATE_CHUNK = 64 };
  * p % n_rows, or p % n_conv_rows. They hold more rows than are needed, by the tokens that may be
  * drafted, so that drafts write over nothing.
  *
- * Tail block of a selective scan, whose head is all of a row: a state is smaller than rows of a
+ * Tail block of a selective scan, whose head is all of a row, and whose keys are those of n_k_heads
+ * parts of its columns (n_heads is 1): a state is smaller than rows of a
  * chunk, so it keeps running states. First, of even and of odd chunks, how many of the chunk's
  * tokens the running state has seen ([2]; 0: it is the one where the chunk begins); these states
  * [2][k_dim][v_dim]; and of the tokens since then, which may be drafts, step sizes [n_rows][v_dim],
- * K [n_rows][k_dim] and U [n_rows][v_dim]; then inputs of the convolution as above. n_rows is twice
- * the tokens that may be drafted; with none, one running state is used. */
+ * K [n_rows][n_k_heads][k_dim] and U [n_rows][v_dim]; then inputs of the convolution as above.
+ * n_rows is twice the tokens that may be drafted; with none, one running state is used. */
 typedef struct ln_state_shape {
     size_t n_heads; /* 0: a convolution alone */
     size_t n_k_heads, k_dim, v_dim;
@@ -41,6 +42,15 @@ typedef struct ln_state_shape {
     size_t conv_dim, n_taps; /* n_taps 0: no convolution */
     size_t n_rows, n_conv_rows;
 } ln_state_shape;
+
+/* Floats of a token's keys, and columns that share a key, of a selective scan. */
+static inline size_t ln_selective_keys(const ln_state_shape *s) {
+    return s->n_k_heads * s->k_dim;
+}
+
+static inline size_t ln_selective_width(const ln_state_shape *s) {
+    return s->v_dim / s->n_k_heads;
+}
 
 static inline size_t ln_state_conv_rows(const ln_state_shape *s) {
     return s->n_taps > 0 ? s->n_taps - 1 : 0;

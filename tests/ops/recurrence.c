@@ -42,7 +42,8 @@ typedef struct head_state {
     const recurrent_data *d;
     bool is_single;
     size_t head, k_head;
-    double *s, *q, *k, *u; /* [k_dim][v_dim], [k_dim], [k_dim], [v_dim] */
+    /* [k_dim][v_dim], [n][k_dim], [n][k_dim], [v_dim]; n 1, or of a selective scan n_k_heads */
+    double *s, *q, *k, *u;
 } head_state;
 
 static double keep(const head_state *h, double x) {
@@ -61,6 +62,25 @@ static void read_head(const head_state *h, const float *x, double *out) {
     double length = keep(h, sqrt(keep(h, squares + keep(h, 1e-6))));
     for (size_t i = 0; i < n; i++)
         out[i] = h->c->is_unit ? keep(h, (double)x[i] / length) : (double)x[i];
+}
+
+/* Queries and keys: of the head, or of all heads of a selective scan's columns. */
+static void read_keys(const head_state *h, const float *q) {
+    const recurrent_case *c = h->c;
+    size_t first = is_selective(c) ? 0 : h->k_head, n = is_selective(c) ? c->n_k_heads : 1;
+    const float *k = q + c->n_k_heads * c->k_dim;
+    for (size_t i = 0; i < n; i++) {
+        read_head(h, q + (first + i) * c->k_dim, h->q + i * c->k_dim);
+        read_head(h, k + (first + i) * c->k_dim, h->k + i * c->k_dim);
+    }
+    if (c->decay == LN_DECAY_LRU)
+        h->q[0] = h->k[0] = 1;
+}
+
+/* Column j's, of those. */
+static const double *key_of(const head_state *h, const double *keys, size_t j) {
+    const recurrent_case *c = h->c;
+    return keys + (is_selective(c) ? j / (c->v_dim / c->n_k_heads) * c->k_dim : 0);
 }
 
 static double step_of(const head_state *h, size_t row, size_t decay) {
@@ -123,10 +143,7 @@ static void step_head(const head_state *h, size_t row, double *out) {
     const float *v = k + c->n_k_heads * c->k_dim + h->head * c->v_dim;
     double beta =
         keep(h, (c->doubles_b ? 2 : 1) / (1 + exp(-(double)d->b[row * c->n_heads + h->head])));
-    read_head(h, q + h->k_head * c->k_dim, h->q);
-    read_head(h, k + h->k_head * c->k_dim, h->k);
-    if (c->decay == LN_DECAY_LRU)
-        h->q[0] = h->k[0] = 1;
+    read_keys(h, q);
     decay_state(h, row);
     for (size_t j = 0; j < c->v_dim; j++) {
         double seen = c->is_delta ? product(h, h->k, j) : 0;
@@ -135,12 +152,12 @@ static void step_head(const head_state *h, size_t row, double *out) {
     }
     for (size_t i = 0; i < c->k_dim; i++)
         for (size_t j = 0; j < c->v_dim; j++)
-            h->s[i * c->v_dim + j] = add(h, h->s[i * c->v_dim + j], h->k[i], h->u[j]);
+            h->s[i * c->v_dim + j] = add(h, h->s[i * c->v_dim + j], key_of(h, h->k, j)[i], h->u[j]);
     for (size_t j = 0; j < c->v_dim; j++) {
         double skipped =
             c->has_skip ? keep(h, (double)d->skip[is_selective(c) ? j : h->head] * (double)v[j])
                         : 0;
-        out[j] = add(h, skipped, (double)c->q_scale, product(h, h->q, j));
+        out[j] = add(h, skipped, (double)c->q_scale, product(h, key_of(h, h->q, j), j));
     }
 }
 
@@ -152,9 +169,11 @@ static double *zeros(size_t n) {
 
 void run_recurrence(const recurrent_case *c, const recurrent_data *d, bool is_single, double *out,
                     double *states) {
-    size_t state_floats = c->k_dim * c->v_dim, per_key = c->n_heads / c->n_k_heads;
+    size_t state_floats = c->k_dim * c->v_dim;
+    size_t per_key = is_selective(c) ? 1 : c->n_heads / c->n_k_heads;
     head_state h = {.c = c, .d = d, .is_single = is_single};
-    h.q = zeros(c->k_dim), h.k = zeros(c->k_dim), h.u = zeros(c->v_dim);
+    h.q = zeros(c->n_k_heads * c->k_dim), h.k = zeros(c->n_k_heads * c->k_dim),
+    h.u = zeros(c->v_dim);
     for (size_t seq = 0; seq < N_SEQS; seq++)
         for (h.head = 0; h.head < c->n_heads; h.head++) {
             h.k_head = c->is_tiled ? h.head % c->n_k_heads : h.head / per_key;

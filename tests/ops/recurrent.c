@@ -458,6 +458,13 @@ static void selective_scans_are_the_recurrence(void **state) {
             check_case(&selective_cases[i]);
 }
 
+static void selective_scans_have_keys_by_head(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof keyed_cases / sizeof *keyed_cases; i++)
+        if (ops_takes_case())
+            check_case(&keyed_cases[i]);
+}
+
 static void linear_units_are_the_recurrence(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof lru_cases / sizeof *lru_cases; i++)
@@ -668,5 +675,6 @@ const struct CMUnitTest recurrent_tests[] = {
     cmocka_unit_test(convolutions_share_a_cache),
     cmocka_unit_test(tokens_add_to_taps),
     cmocka_unit_test(whole_layers_are_their_operations),
+    cmocka_unit_test(selective_scans_have_keys_by_head),
 };
 const size_t n_recurrent_tests = sizeof recurrent_tests / sizeof *recurrent_tests;

@@ -145,6 +145,44 @@ static const recurrent_case selective_cases[] = {
      .rate = 2.0f},
 };
 
+/* Zamba's, whose columns have keys and queries by head. */
+static const recurrent_case keyed_cases[] = {
+    {.name = "selective scan with keys by head",
+     .n_heads = 1,
+     .n_k_heads = 2,
+     .k_dim = 16,
+     .v_dim = 192,
+     .conv_dim = 192,
+     .n_taps = 4,
+     .decay = LN_DECAY_SELECTIVE,
+     .scales_v = true,
+     .has_skip = true,
+     .has_bias = true,
+     .has_silu = true,
+     .q_scale = 1.0f,
+     .rate = 0.2f},
+    {.name = "selective scan with keys by head, without drafts",
+     .n_heads = 1,
+     .n_k_heads = 3,
+     .k_dim = 24,
+     .v_dim = 240,
+     .decay = LN_DECAY_SELECTIVE,
+     .scales_v = true,
+     .has_skip = true,
+     .has_no_drafts = true,
+     .q_scale = 1.0f,
+     .rate = 0.01f},
+    {.name = "selective scan with keys by head of odd sizes",
+     .n_heads = 1,
+     .n_k_heads = 7,
+     .k_dim = 5,
+     .v_dim = 77,
+     .decay = LN_DECAY_SELECTIVE,
+     .scales_v = true,
+     .q_scale = 1.0f,
+     .rate = 2.0f},
+};
+
 /* Of Griffin. */
 static const recurrent_case lru_cases[] = {
     {.name = "linear recurrent unit",

@@ -79,9 +79,9 @@ static void keep_shared(const ln_op_scan *p, const ln_state_view *view) {
         return;
     for (size_t position = view->begin; position < view->end; position++)
         if (s->n_rows > 0 && p->k != NULL && is_kept(view, position))
-            memcpy(tail_row(view, ln_tail_keys(s), position, s->k_dim),
+            memcpy(tail_row(view, ln_tail_keys(s), position, ln_selective_keys(s)),
                    p->k + (view->row + position - view->begin) * p->k_stride,
-                   s->k_dim * sizeof(float));
+                   ln_selective_keys(s) * sizeof(float));
     keep_counts(view);
 }
 
@@ -90,12 +90,19 @@ static void keep_shared(const ln_op_scan *p, const ln_state_view *view) {
 /* Keys and queries that nobody stores. */
 static const float one[] = {1.0f};
 
+/* The key, or the query, of the columns in a row of all heads'; NULL: nobody stores it. */
+static const float *own_key(const ln_selective_columns *c, const float *row) {
+    return row != NULL ? row + c->k_head * c->s->k_dim : one;
+}
+
 static void take_tail(const ln_selective_columns *c, const ln_selective_kernel *kernel,
                       size_t position) {
     const ln_state_view *view = c->view;
     const ln_state_shape *s = c->s;
     ln_selective_token t = {
-        .k = c->p->k != NULL ? tail_row(view, ln_tail_keys(s), position, s->k_dim) : one,
+        .k = own_key(c, c->p->k != NULL
+                            ? tail_row(view, ln_tail_keys(s), position, ln_selective_keys(s))
+                            : NULL),
         .dt = tail_row(view, ln_tail_steps(s), position, s->v_dim) + c->first,
         .u = tail_row(view, ln_tail_updates(s), position, s->v_dim) + c->first,
     };
@@ -110,10 +117,10 @@ static void take_token(const ln_selective_columns *c, const ln_selective_kernel 
     size_t row = view->row + position - view->begin, v_dim = s->v_dim;
     float dt[LN_SELECTIVE_COLUMNS], u[LN_SELECTIVE_COLUMNS];
     ln_selective_token t = {
-        .k = p->k != NULL ? p->k + row * p->k_stride : one,
+        .k = own_key(c, p->k != NULL ? p->k + row * p->k_stride : NULL),
         .dt = dt,
         .u = u,
-        .q = p->q != NULL ? p->q + row * p->q_stride : one,
+        .q = own_key(c, p->q != NULL ? p->q + row * p->q_stride : NULL),
         .v = p->v + row * p->v_stride + c->first,
         .out = p->out + row * v_dim + c->first,
     };
@@ -165,14 +172,17 @@ void ln_selective_scan(const ln_op *op, const ln_cpu_worker *worker,
                        const ln_selective_kernel *kernel) {
     const ln_op_scan *p = &op->scan;
     const ln_state_shape *s = &p->cache->shape;
-    size_t n_seqs = op->batch->n_seqs, item;
-    size_t n_blocks = (s->v_dim + LN_SELECTIVE_COLUMNS - 1) / LN_SELECTIVE_COLUMNS;
+    size_t n_seqs = op->batch->n_seqs, width = ln_selective_width(s), item;
+    size_t per_head = (width + LN_SELECTIVE_COLUMNS - 1) / LN_SELECTIVE_COLUMNS;
+    size_t n_blocks = s->n_k_heads * per_head;
     ln_selective_columns c = {.p = p, .s = s, .state = worker->scratch};
     while (ln_cpu_take(worker, n_seqs * n_blocks, &item)) {
         ln_state_view view = ln_state_view_of(op, p->cache, item / n_blocks);
+        size_t at = item % per_head * LN_SELECTIVE_COLUMNS;
         c.view = &view;
-        c.first = item % n_blocks * LN_SELECTIVE_COLUMNS;
-        c.n = s->v_dim - c.first < LN_SELECTIVE_COLUMNS ? s->v_dim - c.first : LN_SELECTIVE_COLUMNS;
+        c.k_head = item % n_blocks / per_head;
+        c.first = c.k_head * width + at;
+        c.n = width - at < LN_SELECTIVE_COLUMNS ? width - at : LN_SELECTIVE_COLUMNS;
         if (view.begin < view.end)
             scan_columns(&c, kernel);
     }

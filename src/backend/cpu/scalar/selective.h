@@ -8,12 +8,12 @@
 
 enum { LN_SELECTIVE_COLUMNS = 64 }; /* of an item, at most */
 
-/* Columns first .. first + n - 1 of a sequence's state. */
+/* Columns first .. first + n - 1 of a sequence's state, all of one head of keys. */
 typedef struct ln_selective_columns {
     const ln_op_scan *p;
     const ln_state_view *view;
     const ln_state_shape *s;
-    size_t first, n;
+    size_t first, n, k_head;
     float *state; /* [k_dim][LN_SELECTIVE_COLUMNS] */
 } ln_selective_columns;
 

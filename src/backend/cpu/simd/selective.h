@@ -1,7 +1,7 @@
 /* The selective scans of Mamba 1 and of RG-LRU by vectors of columns. A token costs one exponential
  * for each element of the state. Bytes moved by decode: the state, or a running state of the tail,
- * once each way, and the rates once. States whose columns are no whole vectors are left to the
- * scalar kernel.
+ * once each way, and the rates once. Columns of a head of keys that are no whole vectors are
+ * left to the scalar kernel.
  */
 #ifndef LN_BACKEND_CPU_SIMD_SELECTIVE_H
 #define LN_BACKEND_CPU_SIMD_SELECTIVE_H
@@ -67,7 +67,7 @@ static void selective_take(const ln_selective_columns *c, const ln_selective_tok
 static void selective(const ln_op *op, const ln_cpu_worker *worker) {
     static const ln_selective_kernel kernel = {.update = selective_update, .take = selective_take};
     static const ln_selective_kernel lru = {.update = ln_lru_update, .take = selective_take};
-    if (op->scan.cache->shape.v_dim % LANES == 0)
+    if (ln_selective_width(&op->scan.cache->shape) % LANES == 0)
         ln_selective_scan(op, worker, op->scan.decay == LN_DECAY_LRU ? &lru : &kernel);
     else
         ln_scalar_selective(op, worker);

@@ -19,6 +19,8 @@ typedef struct selective_args {
     ln_state_args state;
     ln_op_scan p;
     size_t tail_steps, tail_running, running_floats;
+    size_t width, n_keys;     /* columns that share keys; floats of a token's keys of all heads */
+    unsigned blocks_per_head; /* of the grid */
 } selective_args;
 
 /* ---- running states -------------------------------------------------------------------------- */
@@ -161,14 +163,16 @@ static __device__ __forceinline__ column_step step_of(const selective_args &args
 /* The tokens that the tail has behind the running state. */
 template <int N, bool IS_LRU>
 static __device__ void take_tail(const selective_args &args, const state_view &view,
-                                 selective_column<N> &column, const selective_run &r, size_t j) {
+                                 selective_column<N> &column, const selective_run &r,
+                                 size_t first_key, size_t j) {
     const ln_state_shape &s = args.state.shape;
     for (int position = r.start; position < view.begin; position++) {
         if (position == r.kept && position > r.start)
             store_column(args, column, running_at(args, view, r.kept), j);
         const float one = 1.0f;
-        const float *k =
-            IS_LRU ? &one : step_row(args, view, args.state.tail_keys, position, s.k_dim);
+        const float *k = &one;
+        if (!IS_LRU)
+            k = step_row(args, view, args.state.tail_keys, position, args.n_keys) + first_key;
         float dt = step_row(args, view, args.tail_steps, position, s.v_dim)[j];
         float u = step_row(args, view, args.state.tail_updates, position, s.v_dim)[j];
         take(args, column, k, NULL, dt, u);
@@ -196,19 +200,21 @@ take_token(const selective_args &args, const state_view &view, selective_column<
         store_column(args, column, state_target(args.state, view, position + 1), j);
 }
 
-/* Keys and queries of a tile of tokens, [SELECTIVE_TILE][k_dim] each. */
+/* Keys and queries of a tile of tokens, [SELECTIVE_TILE][k_dim] each, of one head. */
 template <bool IS_LRU>
 static __device__ __forceinline__ void load_tile(const selective_args &args, const state_view &view,
-                                                 int position, int n, float *keys, float *queries) {
+                                                 size_t first_key, int position, int n, float *keys,
+                                                 float *queries) {
     size_t k_dim = args.state.shape.k_dim, row = (size_t)(view.row + position - view.begin);
     for (size_t at = threadIdx.x; at < (size_t)n * k_dim; at += SELECTIVE_THREADS) {
         size_t t = row + at / k_dim, i = at % k_dim;
-        keys[at] = IS_LRU ? 1.0f : args.p.k[t * args.p.k_stride + i];
-        queries[at] = IS_LRU ? 1.0f : args.p.q[t * args.p.q_stride + i];
+        keys[at] = IS_LRU ? 1.0f : args.p.k[t * args.p.k_stride + first_key + i];
+        queries[at] = IS_LRU ? 1.0f : args.p.q[t * args.p.q_stride + first_key + i];
     }
 }
 
-/* Grid: blocks of columns, sequences. Shared memory: keys and queries of a tile, long columns. */
+/* Grid: blocks of columns by head of keys, sequences. Shared memory: keys and queries of a tile,
+ * long columns. */
 template <int N, bool IS_LRU>
 static __global__ void __launch_bounds__(SELECTIVE_THREADS)
     scan_selective(const __grid_constant__ selective_args args) {
@@ -218,22 +224,25 @@ static __global__ void __launch_bounds__(SELECTIVE_THREADS)
     state_view view = view_sequence(args.state, (int)blockIdx.y);
     if (view.begin == view.end)
         return;
-    size_t j = (size_t)blockIdx.x * SELECTIVE_THREADS + threadIdx.x;
-    bool is_column = j < s.v_dim;
+    unsigned k_head = blockIdx.x / args.blocks_per_head;
+    size_t j = (size_t)(blockIdx.x % args.blocks_per_head) * SELECTIVE_THREADS + threadIdx.x;
+    size_t first_key = k_head * s.k_dim;
+    bool is_column = j < args.width;
+    j += k_head * args.width;
     float *keys = memory, *queries = keys + SELECTIVE_TILE * s.k_dim;
     selective_run r = run_of(args, view);
     selective_column<N> column;
     if (is_column) {
         column.open(args, queries + SELECTIVE_TILE * s.k_dim, j);
         load_column(args, column, r.from, j);
-        take_tail<N, IS_LRU>(args, view, column, r, j);
+        take_tail<N, IS_LRU>(args, view, column, r, first_key, j);
     }
     for (int tile = view.begin; tile < view.end; tile += SELECTIVE_TILE) {
         int n = view.end - tile < SELECTIVE_TILE ? view.end - tile : SELECTIVE_TILE;
         size_t row = (size_t)(view.row + tile - view.begin);
         column_step steps[SELECTIVE_TILE];
         float v[SELECTIVE_TILE];
-        load_tile<IS_LRU>(args, view, tile, n, keys, queries);
+        load_tile<IS_LRU>(args, view, first_key, tile, n, keys, queries);
 #pragma unroll
         for (int t = 0; t < SELECTIVE_TILE; t++)
             if (t < n && is_column) {
@@ -274,8 +283,8 @@ static __global__ void keep_selective(const __grid_constant__ selective_args arg
     int first = args.p.k != NULL ? view.end - (int)s.n_rows : view.end;
     for (int position = first > view.begin ? first : view.begin; position < view.end; position++) {
         size_t row = (size_t)(view.row + position - view.begin);
-        float *to = step_row(args, view, args.state.tail_keys, position, s.k_dim);
-        for (size_t i = threadIdx.x; i < s.k_dim; i += KEEP_THREADS)
+        float *to = step_row(args, view, args.state.tail_keys, position, args.n_keys);
+        for (size_t i = threadIdx.x; i < args.n_keys; i += KEEP_THREADS)
             to[i] = args.p.k[row * args.p.k_stride + i];
     }
     if (threadIdx.x == 0)
@@ -290,6 +299,9 @@ int ln_cuda_selective_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_st
     args.tail_steps = ln_tail_steps(s);
     args.tail_running = ln_tail_running(s, 0);
     args.running_floats = ln_state_matrix_floats(s);
+    args.width = ln_selective_width(s);
+    args.n_keys = ln_selective_keys(s);
+    args.blocks_per_head = ln_ceil_div(args.width, SELECTIVE_THREADS);
     bool is_short = s->k_dim <= SELECTIVE_STATE;
     bool is_lru = op->scan.decay == LN_DECAY_LRU;
     void (*kernel)(selective_args) = is_lru     ? scan_selective<1, true>
@@ -305,8 +317,8 @@ int ln_cuda_selective_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_st
     if (code != 0)
         return code;
     unsigned n_seqs = (unsigned)step->batch.n_seqs;
-    code = ln_pdl_launch(kernel, dim3(ln_ceil_div(s->v_dim, SELECTIVE_THREADS), n_seqs),
-                         SELECTIVE_THREADS, bytes, stream, args);
+    unsigned n_blocks = (unsigned)s->n_k_heads * args.blocks_per_head;
+    code = ln_pdl_launch(kernel, dim3(n_blocks, n_seqs), SELECTIVE_THREADS, bytes, stream, args);
     return code != 0 ? code
                      : ln_pdl_launch(keep_selective, dim3(n_seqs), KEEP_THREADS, 0, stream, args);
 }

@@ -51,8 +51,9 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
     grow(&w->low_rank, mixer->low_rank);
     if (mixer->kind != LN_MIXER_SELECTIVE)
         return;
-    grow(&w->q, mixer->k_dim);
-    grow(&w->k, mixer->k_dim);
+    grow(&w->low_rank, mixer->n_k_heads * mixer->low_rank);
+    grow(&w->q, mixer->n_k_heads * mixer->k_dim);
+    grow(&w->k, mixer->n_k_heads * mixer->k_dim);
 }
 
 /* What is convolved: inside a recurrent layer, and of n-grams in front of it. */
@@ -242,7 +243,7 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
 /* Two rows side by side, and what blocks that layers share read and give. */
 static void lay_out_block(const ln_spec *spec, size_t row, ln_layout *layout, char *memory,
                           ln_activations *a) {
-    size_t dim = spec->shared_rank > 0 ? spec->dim : 0;
+    size_t dim = spec->shares_blocks ? spec->dim : 0;
     a->pairs = ln_layout_place(layout, memory, has_pairs(spec) ? 2 * spec->dim : 2 * dim, row);
     a->embedded = ln_layout_place(layout, memory, dim, row);
     a->block = ln_layout_place(layout, memory, dim, row);
@@ -374,7 +375,7 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
     borders[n++] = (ln_border){activations->x, spec->dim};
     if (spec->lookup_dim > 0)
         borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
-    if (spec->shared_rank > 0)
+    if (spec->shares_blocks)
         borders[n++] = (ln_border){activations->embedded, spec->dim};
     if (spec->n_streams > 0)
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};

@@ -272,6 +272,7 @@ typedef enum ln_part {
     LN_PART_MIXER_QKVZBA,       /* all of q, of k, of v, of the gate, of beta, of the decay */
     LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
     LN_PART_MIXER_HALVES,       /* Mamba 1: what the convolution reads, the gate */
+    LN_PART_MIXER_PAIRS,        /* the same: a row of either, and again */
     LN_PART_MIXER_CONTROLS,     /* Mamba 1: what makes steps, keys, queries */
     LN_PART_BEFORE_EMBEDDED,    /* rows before those of tokens that are embedded alone */
     LN_PART_BEFORE_PADDING,     /* rows before those of no tokens */
@@ -546,8 +547,10 @@ struct ln_family {
     bool shared_blocks;          /* all layers are recurrent, and in front of those that are called
                                     hybrid stands a transformer block, whose weights some share; it
                                     rotates where use_mem_rope is set (Zamba 2) */
-    bool mixers_beside;          /* every layer has one beside attention */
-    const char *mixer_word;      /* for them in a list of layers; NULL: all layers are recurrent */
+    bool mixer_keys_by_head;  /* Mamba 1: steps, keys and queries are made by n_mamba_heads heads,
+                                 each of its own columns (Zamba) */
+    bool mixers_beside;       /* every layer has one beside attention */
+    const char *mixer_word;   /* for them in a list of layers; NULL: all layers are recurrent */
     bool least_time_step;     /* folders limit steps by time_step_min alone, not time_step_limit */
     bool mixers_normed_first; /* layers that are recurrent have norms before the blocks, others
                                  behind them */

@@ -81,7 +81,28 @@ static size_t delta_begin(const ln_mixer_spec *m, ln_role role) {
     }
 }
 
-/* The same of a recurrent layer's matrices. */
+/* Which rows of one of Mamba 1's stored matrices a role takes, as part_of has it. */
+static ln_weight_source selective_part(const ln_mixer_spec *m, ln_part part, ln_role role,
+                                       size_t n_rows, size_t *stored_rows) {
+    ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
+    if (part == LN_PART_MIXER_CONTROLS) {
+        source.row_begin = role == LN_ROLE_MIXER_A_LOW ? 0
+                           : role == LN_ROLE_MIXER_K   ? m->low_rank
+                                                       : m->low_rank + m->k_dim;
+        *stored_rows = m->low_rank + 2 * m->k_dim;
+        return source;
+    }
+    *stored_rows = 2 * n_rows;
+    source.row_begin = role == LN_ROLE_MIXER_IN ? 0 : n_rows;
+    if (part == LN_PART_MIXER_PAIRS) {
+        source.row_begin = role == LN_ROLE_MIXER_IN ? 0 : 1;
+        source.run_rows = 1;
+        source.run_stride = 2;
+    }
+    return source;
+}
+
+/* The same of any recurrent layer's matrices. */
 static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role role,
                                    size_t n_rows, size_t *stored_rows) {
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
@@ -123,15 +144,8 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
         *stored_rows = 2 * (k + v + m->n_heads);
         break;
     case LN_PART_MIXER_HALVES:
-        source.row_begin = role == LN_ROLE_MIXER_IN ? 0 : n_rows;
-        *stored_rows = 2 * n_rows;
-        break;
-    case LN_PART_MIXER_CONTROLS:
-        source.row_begin = role == LN_ROLE_MIXER_A_LOW ? 0
-                           : role == LN_ROLE_MIXER_K   ? m->low_rank
-                                                       : m->low_rank + m->k_dim;
-        *stored_rows = m->low_rank + 2 * m->k_dim;
-        break;
+    case LN_PART_MIXER_PAIRS:
+    case LN_PART_MIXER_CONTROLS: return selective_part(m, part, role, n_rows, stored_rows);
     default: /* thirds */
         source.row_begin = role == LN_ROLE_MIXER_IN_GATE ? 0
                            : role == LN_ROLE_MIXER_GATE  ? n_rows

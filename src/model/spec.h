@@ -156,7 +156,8 @@ typedef enum ln_mixer {
     LN_MIXER_KDA,         /* the same with a decay for each channel (Kimi Linear) */
     LN_MIXER_SSD,         /* Mamba 2 */
     LN_MIXER_LIGHTNING,   /* linear attention with fixed decays */
-    LN_MIXER_SELECTIVE,   /* Mamba 1: one head, whose v_dim is all that the layer has inside */
+    LN_MIXER_SELECTIVE,   /* Mamba 1: one head, whose v_dim is all that the layer has inside, and
+                             whose keys may be those of n_k_heads parts of it */
     LN_MIXER_LRU,         /* RG-LRU (Griffin): likewise */
     LN_MIXER_SHORT_CONVS, /* no layer of its own: convolutions inside attention and behind blocks */
     LN_MIXER_CCA          /* convolutions that make attention's q, k and v (ZAYA) */
@@ -185,6 +186,7 @@ typedef struct ln_mixer_spec {
     size_t n_gate_blocks; /* RG-LRU: of the diagonal of the matrices that give its gates */
     size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
     bool is_low;          /* KDA: they do */
+    bool by_head;         /* Mamba 1: matrices of steps, keys and queries are those of n_k_heads */
     float control_eps;    /* Mamba 1: of norms of what makes steps, keys and queries; 0: none */
     size_t n_norm_groups; /* the output's norm is over so many parts of a row */
     float norm_eps;       /* of this norm */
@@ -446,11 +448,11 @@ typedef struct ln_spec {
     bool has_query_scales;        /* of some layers, by a table: */
     bool logs_positions;          /* of logarithms */
     bool has_mixers;              /* some layers are recurrent */
-    size_t shared_rank; /* of what layers add to the matrices of blocks that they share; 0: there
-                           are no such blocks */
-    bool adapts_heads;  /* to those of q, k and v, too */
-    bool unit_output;   /* the output's rows count as of length one */
-    struct {            /* of a rank's spec (shard.h) */
+    bool shares_blocks;           /* some layers stand behind blocks that others have, too */
+    size_t shared_rank;           /* of what layers add to these blocks' matrices; 0: nothing */
+    bool adapts_heads;            /* to those of q, k and v, too */
+    bool unit_output;             /* the output's rows count as of length one */
+    struct {                      /* of a rank's spec (shard.h) */
         ln_mesh mesh;
         size_t rank, n; /* of those that divide the layers that it has; n 0: it has them whole */
         const struct ln_spec *whole; /* NULL: there is one rank, and this is its spec */

@@ -210,8 +210,7 @@ static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i
         return LINNET_OK;
     }
     spec->has_mixers = true;
-    if (!spec->family->shared_blocks) /* whose activation is that of the block */
-        LN_TRY(ln_spec_check_mixer_activation(config, layer->mixer.kind, err));
+    LN_TRY(ln_spec_check_mixer_activation(config, spec->family, layer->mixer.kind, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_STATE, 0, &layer->mixer.state_group, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_TAIL, 0, &layer->mixer.tail_group, err));
     if (spec->family->shared_blocks)

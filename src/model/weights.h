@@ -12,9 +12,11 @@ typedef struct ln_mixer_weights {
     ln_weight gate;    /* [n_heads * v_dim][dim], or [..][low_rank] behind gate_low */
     ln_weight a;       /* [n_decays][dim], or [..][low_rank] behind a_low */
     ln_weight b;       /* [n_heads][dim], with a delta rule */
-    ln_weight *a_blocks, *in_gate_blocks;     /* RG-LRU: [n_gate_blocks] squares of a diagonal */
-    ln_weight a_low, gate_low;                /* [low_rank][dim], a_low [..][v_dim] of Mamba 1 */
-    ln_weight q, k;                           /* Mamba 1: [k_dim][v_dim], behind the convolution */
+    ln_weight *a_blocks, *in_gate_blocks; /* RG-LRU: [n_gate_blocks] squares of a diagonal */
+    ln_weight a_low, gate_low;            /* [low_rank][dim], a_low [..][v_dim] of Mamba 1 */
+    ln_weight q, k;                       /* Mamba 1: [k_dim][v_dim], behind the convolution */
+    /* and by head: [n_k_heads] of these, of v_dim / n_k_heads columns, and [..][low_rank] */
+    ln_weight *a_low_heads, *q_heads, *k_heads, *a_heads;
     ln_norm a_norm, q_norm, k_norm;           /* and behind these; dim 0: none */
     ln_weight out;                            /* [dim][n_heads * v_dim] */
     const float *conv, *conv_bias;            /* [n_taps][conv_dim], [conv_dim] or NULL */

@@ -110,6 +110,20 @@ VARIANTS = {
         intermediate_size=40, num_attention_heads=4, num_mem_blocks=2, adapter_rank=4,
         use_shared_attention_adapter=True, use_mem_rope=True, chunk_size=8,
         max_position_embeddings=512),
+    # Mamba 1 of three heads behind one block that two layers share; biases of projections
+    "zamba": lambda: hf.ZambaConfig(
+        vocab_size=96, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=24,
+        num_hidden_layers=4, layers_block_type=["linear_attention", "hybrid", "linear_attention", "hybrid"],
+        mamba_d_state=8, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank=5, n_mamba_heads=3,
+        intermediate_size=28, num_attention_heads=4, num_key_value_heads=2,
+        mamba_proj_bias=True, max_position_embeddings=512),
+    # heads of odd sizes, and layers by their period
+    "zamba_period": lambda: hf.ZambaConfig(
+        vocab_size=40, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=20,
+        num_hidden_layers=6, attn_layer_period=2, attn_layer_offset=1,
+        mamba_d_state=4, mamba_d_conv=3, mamba_expand=2, n_mamba_heads=4, mamba_conv_bias=False,
+        intermediate_size=24, num_attention_heads=2, num_key_value_heads=2, attention_head_dim=12,
+        tie_word_embeddings=False, max_position_embeddings=512),
     "falcon_h1": lambda: hf.FalconH1Config(
         **dict(SMALL, vocab_size=256), **dict(MAMBA, mamba_n_heads=4), num_hidden_layers=3,
         mamba_d_ssm=64, mamba_rms_norm=True, mamba_norm_before_gate=False, projectors_bias=True,
@@ -281,7 +295,7 @@ VARIANTS = {
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
          "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4,
          "inkling2": 2, "inkling2_mm": 3, "inkling2_loop": 1,
-         "qwen4_exp": 1, "qwen4_exp_vision": 1, "qwen4_exp_plain": 1}
+         "zamba": 3, "zamba_period": 1, "qwen4_exp": 1, "qwen4_exp_vision": 1, "qwen4_exp_plain": 1}
 
 
 
@@ -299,7 +313,15 @@ def publish_inkling(folder: pathlib.Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-PUBLISHED = {"inkling_mm": publish_inkling}
+def publish_zamba(folder):
+    """Without the list of layers, which their period tells."""
+    config = json.loads((folder / "config.json").read_text())
+    for key in ("layers_block_type", "layer_types"):
+        config.pop(key, None)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+PUBLISHED = {"inkling_mm": publish_inkling, "zamba_period": publish_zamba}
 
 PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 
@@ -307,12 +329,12 @@ PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 def randomize(model: torch.nn.Module) -> None:
     """Decays from short memories to long ones, and norms by what their weights mean."""
     adds_one = model.config.model_type.startswith(("qwen3", "qwen4"))
-    shares = model.config.model_type == "zamba2"
+    shares = model.config.model_type in ("zamba", "zamba2")
     with torch.no_grad():
         for name, p in model.named_parameters():
             if name.endswith("A_log"):
                 p.copy_(torch.empty_like(p).uniform_(math.log(0.02), math.log(4.0)))
-            elif name.endswith(("dt_bias", "dt_proj.bias")):
+            elif name.endswith(("dt_bias", "dt_proj.bias", "dt_proj_bias")):
                 p.copy_(torch.empty_like(p).uniform_(-3.0, 1.0))
             elif name.endswith("recurrent_param"):
                 p.copy_(torch.empty_like(p).uniform_(-6.0, 0.0))
@@ -338,7 +360,7 @@ def randomize(model: torch.nn.Module) -> None:
                 p.mul_(0.4)
             elif adds_one and "norm" in name and "linear_attn" not in name:
                 p.sub_(1.0)
-            elif shares and "transformer" in name and p.ndim > 1:
+            elif shares and ("transformer" in name or "shared_transf" in name) and p.ndim > 1:
                 p.mul_(0.5)  # blocks in a row would magnify what rounding leaves
             p.copy_(p.to(torch.bfloat16).float())
         for name, b in model.named_buffers():

@@ -213,6 +213,8 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     if (spec->family->shared_blocks) {
         attention->in_dim = 2 * spec->dim;
         attention->k_dim = 2 * spec->dim / attention->n_heads;
+        LN_TRY(ln_config_size(config, (ln_key){"attention_head_dim", ""}, 1, LN_MAX_DIM,
+                              &attention->k_dim, err));
     }
     if (attention->k_dim == 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not fit %zu dimensions", path,

@@ -19,7 +19,7 @@
     X(nemotron) X(nemotron_h) X(nomic_bert) X(nomic_bert_moe) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(paddleocr_vl)       \
     X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
     X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(qwen4_exp) X(recurrent_gemma) X(roberta) X(sarvam_mla) X(seed_oss)   \
-    X(smallthinker) X(smollm3) X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu) X(zamba2) X(zaya)
+    X(smallthinker) X(smollm3) X(solar_open) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu) X(zamba) X(zamba2) X(zaya)
 /* clang-format on */
 
 #define DECLARE(name) extern const ln_family ln_family_##name;

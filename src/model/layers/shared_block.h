@@ -1,7 +1,7 @@
-/* Zamba 2's recurrent layers behind a block: attention and a feed-forward of the residual stream
+/* Zamba's recurrent layers behind a block: attention and a feed-forward of the residual stream
  * and the embedding side by side. Several layers share a block's weights, to which each adds
- * matrices of low rank; what the block gives goes through a matrix and is added to what the
- * recurrent layer reads, not to the residual stream. */
+ * matrices of low rank (Zamba 2) or nothing; what the block gives goes through a matrix and is
+ * added to what the recurrent layer reads, not to the residual stream. */
 #ifndef LN_MODEL_LAYERS_SHARED_BLOCK_H
 #define LN_MODEL_LAYERS_SHARED_BLOCK_H
 

@@ -161,12 +161,26 @@ static ln_status load_control_norm(ln_loader *l, ln_role role, size_t layer,
     return LINNET_OK;
 }
 
+/* Steps, keys and queries of Mamba 1, each head's of its own columns. */
+static ln_status load_controls_by_head(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                                       ln_mixer_weights *w) {
+    size_t n = spec->n_k_heads, width = spec->v_dim / n;
+    ln_source_shape low = {n, spec->low_rank, width}, key = {n, spec->k_dim, width};
+    ln_source_shape high = {n, width, spec->low_rank};
+    LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_A_LOW, layer, &low, &w->a_low_heads));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_K, layer, &key, &w->k_heads));
+    LN_TRY(ln_load_matrices(l, LN_ROLE_MIXER_Q, layer, &key, &w->q_heads));
+    return ln_load_matrices(l, LN_ROLE_MIXER_A, layer, &high, &w->a_heads);
+}
+
 /* What Mamba 1 makes of what the convolution gives. */
 static ln_status load_selective(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
                                 ln_mixer_weights *w) {
     size_t rank = spec->low_rank, k = spec->k_dim, v = spec->v_dim;
     LN_TRY(load_rates(l, layer, spec, w));
     LN_TRY(ln_load_value_table(l, LN_ROLE_MIXER_SKIP, layer, false, v, NULL, &w->skip));
+    if (spec->by_head)
+        return load_controls_by_head(l, layer, spec, w);
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_A_LOW, layer, rank, v, &w->a_low));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_K, layer, k, v, &w->k));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_Q, layer, k, v, &w->q));

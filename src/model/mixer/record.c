@@ -100,6 +100,21 @@ static void control_norm(recorder *r, const ln_norm *weights, float *x) {
         norm(r, weights, x, NULL, x);
 }
 
+/* out [head] = weights[head] x [head], for all heads of Mamba 1's keys */
+static void control_by_head(recorder *r, const ln_mixer_spec *spec, const ln_weight *weights,
+                            const float *x, float *out) {
+    linear_by_head(r, weights, spec->n_k_heads, x, 0, out, 0)->precise = true;
+}
+
+static void selective_controls_by_head(recorder *r, const ln_mixer_spec *spec,
+                                       const ln_mixer_weights *w) {
+    const ln_activations *a = r->a;
+    control_by_head(r, spec, w->a_low_heads, a->conv_out, a->low_rank);
+    control_by_head(r, spec, w->k_heads, a->conv_out, a->k);
+    control_by_head(r, spec, w->q_heads, a->conv_out, a->q);
+    control_by_head(r, spec, w->a_heads, a->low_rank, a->decay);
+}
+
 /* Mamba 1: queries, keys and steps come from what the convolution gives. */
 static void selective_controls(recorder *r, const ln_mixer_weights *w) {
     const ln_activations *a = r->a;
@@ -119,8 +134,8 @@ static ln_op_scan selective_scan_of(const recorder *r, const ln_mixer_spec *spec
         .q = a->q,
         .k = a->k,
         .v = a->conv_out,
-        .q_stride = spec->k_dim,
-        .k_stride = spec->k_dim,
+        .q_stride = spec->n_k_heads * spec->k_dim,
+        .k_stride = spec->n_k_heads * spec->k_dim,
         .v_stride = spec->v_dim,
         .a = a->decay,
         .decay = LN_DECAY_SELECTIVE,
@@ -185,7 +200,10 @@ void ln_record_mixer(recorder *r, const ln_mixer_spec *spec, const ln_layer_weig
     if (spec->kind == LN_MIXER_SELECTIVE) {
         linear(r, &m->gate, x, a->mixer_gate);
         conv(r, spec, m, a->conv_in);
-        selective_controls(r, m);
+        if (spec->by_head)
+            selective_controls_by_head(r, spec, m);
+        else
+            selective_controls(r, m);
         push(r, LN_OP_SCAN)->scan = selective_scan_of(r, spec, m);
     } else {
         controls(r, spec, m, x);

@@ -114,7 +114,8 @@ static ln_status read_sizes(const ln_config *config, const ln_spec *spec, ln_mix
     return LINNET_OK;
 }
 
-/* Mamba 1: one head; what makes steps has a rank, and maybe a norm, as keys and queries have. */
+/* Mamba 1: one head, or several that make its steps, keys and queries; what makes steps has a rank,
+ * and maybe a norm, as keys and queries have. */
 static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
                                 ln_error *err) {
     static const ln_key rank_key = {"mamba_dt_rank|time_step_rank", "ssm.time_step_rank"};
@@ -125,6 +126,10 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
     bool is_normed = ln_family_binding(spec->family, format, id, 0) != NULL;
     double eps = 0;
     mixer->n_heads = mixer->n_k_heads = 1;
+    mixer->by_head = spec->family->mixer_keys_by_head;
+    if (mixer->by_head)
+        LN_TRY(ln_config_size(config, (ln_key){"n_mamba_heads", ""}, 1, MAX_MIXER_HEADS,
+                              &mixer->n_k_heads, err));
     LN_TRY(ln_config_size(config, (ln_key){"mamba_expand|expand", ""}, 1, 64, &factor, err));
     mixer->v_dim = factor * spec->dim;
     LN_TRY(
@@ -141,7 +146,12 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
         eps = (double)spec->norm_eps;
     LN_TRY(ln_config_real(config, eps_key, 0, 1, &eps, err));
     mixer->control_eps = (float)eps;
-    if (mixer->v_dim <= LN_MAX_DIM)
+    if (mixer->v_dim % mixer->n_k_heads != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: %zu recurrent heads do not share %zu dimensions",
+                       ln_checkpoint_path(config->checkpoint), mixer->n_k_heads, mixer->v_dim);
+    size_t most = LN_MAX_DIM / mixer->n_k_heads; /* of a row of all heads' */
+    if (mixer->v_dim <= LN_MAX_DIM && mixer->low_rank <= most && mixer->k_dim <= most)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: recurrent layers of %zu dimensions are too large",
                    ln_checkpoint_path(config->checkpoint), mixer->v_dim);
@@ -327,8 +337,10 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
 }
 
-ln_status ln_spec_check_mixer_activation(const ln_config *config, ln_mixer kind, ln_error *err) {
-    static const ln_key key = {"mamba_hidden_act|hidden_act", ""};
+ln_status ln_spec_check_mixer_activation(const ln_config *config, const ln_family *family,
+                                         ln_mixer kind, ln_error *err) {
+    /* hidden_act is that of the block, where there is one */
+    ln_key key = {family->shared_blocks ? "hidden_mamba_act" : "mamba_hidden_act|hidden_act", ""};
     ln_meta_value activation;
     char name[128];
     if (kind == LN_MIXER_CONV || kind == LN_MIXER_LRU || kind == LN_MIXER_SHORT_CONVS ||

@@ -11,7 +11,8 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
 
 /* What comes out of a convolution goes through SiLU, and in lightning attention q, k and v do:
  * config.json may name no other activation where a layer recurs. */
-ln_status ln_spec_check_mixer_activation(const ln_config *config, ln_mixer kind, ln_error *err);
+ln_status ln_spec_check_mixer_activation(const ln_config *config, const ln_family *family,
+                                         ln_mixer kind, ln_error *err);
 
 /* What a layer of one block is. */
 typedef enum ln_block {

@@ -65,13 +65,13 @@ static size_t arena(const linnet_memory_plan *plan, const char *name) {
 static void plan_equals_what_is_reserved(void **state) {
     (void)state;
     static const char *const models[] = {
-        "llama",         "gemma3",       "qwen3",          "glm_moe_dsa",
-        "gemma4_shared", "gemma3n",      "mamba2",         "granitemoehybrid",
-        "qwen3_5",       "falcon_h1",    "kimi_linear",    "jamba",
-        "falcon_mamba",  "minimax",      "bailing_hybrid", "recurrent_gemma",
-        "zamba2",        "deepseek_v4",  "glm5_next",      "inkling",
-        "beam",          "zaya",         "inkling2",       "qwen4_exp",
-        "doge",          "inkling2_loop"};
+        "llama",         "gemma3",        "qwen3",          "glm_moe_dsa",
+        "gemma4_shared", "gemma3n",       "mamba2",         "granitemoehybrid",
+        "qwen3_5",       "falcon_h1",     "kimi_linear",    "jamba",
+        "falcon_mamba",  "minimax",       "bailing_hybrid", "recurrent_gemma",
+        "zamba2",        "deepseek_v4",   "glm5_next",      "inkling",
+        "beam",          "zaya",          "inkling2",       "qwen4_exp",
+        "doge",          "inkling2_loop", "zamba"};
     static const linnet_kv_type types[] = {LINNET_KV_BF16, LINNET_KV_Q8_0, LINNET_KV_FP8};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         golden g;

@@ -181,6 +181,8 @@ static void running_states(void **state) {
     check_model("jamba", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
     check_by("mamba", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
     check_by("falcon_mamba", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
+    check_by("zamba", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
+    check_by("zamba_period", LINNET_PRECISION_EXACT, LINNET_KV_Q8_0, 2);
 }
 
 static void states_beside_attention(void **state) {

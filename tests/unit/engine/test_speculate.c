@@ -203,6 +203,7 @@ static void running_states_take_drafts_back(void **state) {
     compare("jamba", exact_options(256, 6, 64, 1), NULL, 0);
     compare("falcon_mamba", exact_options(256, 6, 64, 1), NULL, 0);
     compare("recurrent_gemma", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("zamba", exact_options(256, 6, 64, 1), NULL, 0);
 }
 
 static void few_blocks_do_not_change_them_either(void **state) {

@@ -65,7 +65,8 @@ static ln_status check_windows(const ln_convert_plan *plan) {
     for (size_t i = 0; i < spec->n_layers && plan->target->rope_rule == LN_ROPE_LISTED; i++)
         if ((spec->layers[i].attention.rope >= 0) != (spec->layers[i].attention.window > 0))
             return refuse(plan, "layers that rotate without a window");
-    if (plan->target->output_norm_is_rms && spec->post_norm_eps != 1e-8f)
+    if (plan->target->gguf_post_eps > 0 &&
+        spec->post_norm_eps != (float)plan->target->gguf_post_eps)
         return refuse(plan, "this epsilon of norms behind blocks");
     if (ln_convert_has_lists(plan) || plan->target->gguf_window_list) /* a list says it */
         return LINNET_OK;
@@ -130,7 +131,7 @@ static ln_status check_attention(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
-/* Readers of Ling's first version choose from all experts by softmax, in every layer. */
+/* All layers choose from all experts by softmax. */
 static ln_status check_softmax(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     for (size_t i = 0; i < spec->n_layers; i++) {
@@ -143,27 +144,26 @@ static ln_status check_softmax(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
-/* Readers of SmallThinker have one window, those of DeepSeek OCR one base of rotations, and no
- * groups of heads; those of MiniCPM 3 have multipliers of their own. */
+/* Windows, heads, bases of rotations and factors that readers have whatever files say. */
 static ln_status check_constants(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
+    const ln_family *target = plan->target;
     const ln_attention_spec *a = ln_convert_attention(spec);
     double residual = 1.4 / sqrt((double)spec->n_layers), logit = 256.0 / (double)spec->dim;
-    if (strcmp(plan->architecture, "bailingmoe") == 0)
-        return check_softmax(plan);
-    for (size_t i = 0; i < spec->n_layers && strcmp(plan->architecture, "smallthinker") == 0; i++)
-        if (window_of(&spec->layers[i]) > 0 && window_of(&spec->layers[i]) != 4096)
-            return refuse(plan, "a window of another size than 4096");
-    if (strcmp(plan->architecture, "deepseek2-ocr") == 0) {
-        if (a->n_kv_heads != a->n_heads || a->n_heads * a->k_dim != spec->dim)
-            return refuse(plan, "heads of these sizes");
-        return spec->ropes[0].theta != 10000.0 ? refuse(plan, "this base of rotations") : LINNET_OK;
-    }
-    if (strcmp(plan->architecture, "minicpm3") != 0)
-        return LINNET_OK;
-    if (fabs((double)spec->embedding_scale / 12 - 1) > 1e-6 ||
-        fabs((double)spec->residual_scale / residual - 1) > 1e-6 ||
-        fabs((double)spec->logit_scale / logit - 1) > 1e-6)
+    if (target->gguf_softmax_alone)
+        LN_TRY(check_softmax(plan));
+    size_t fixed = target->gguf_window_tokens;
+    for (size_t i = 0; i < spec->n_layers && fixed > 0; i++)
+        if (window_of(&spec->layers[i]) > 0 && window_of(&spec->layers[i]) != fixed)
+            return refuse(plan, "a window of this size");
+    if (target->gguf_plain_heads &&
+        (a->n_kv_heads != a->n_heads || a->n_heads * a->k_dim != spec->dim))
+        return refuse(plan, "heads of these sizes");
+    if (target->gguf_theta > 0 && spec->ropes[0].theta != target->gguf_theta)
+        return refuse(plan, "this base of rotations");
+    if (target->gguf_fixed_scales && (fabs((double)spec->embedding_scale / 12 - 1) > 1e-6 ||
+                                      fabs((double)spec->residual_scale / residual - 1) > 1e-6 ||
+                                      fabs((double)spec->logit_scale / logit - 1) > 1e-6))
         return refuse(plan, "these multipliers");
     return LINNET_OK;
 }

@@ -368,6 +368,7 @@ struct ln_family {
     bool rms_where_said;     /* RMS norms where the checkpoint has an epsilon of those */
     bool norms_add_one;      /* folders: to their weights, where the kind does not say it */
     bool output_norm_is_rms; /* whatever the others are */
+    double gguf_post_eps; /* GGUF: of norms behind blocks, which it does not say; 0: as of others */
     ln_placement placement;
     const char *parallel_key;    /* a flag that says whether the residual is parallel, or NULL */
     const char *hf_parallel_key; /* the same, which GGUF has not */
@@ -407,13 +408,17 @@ struct ln_family {
     ln_window_rule window;
     ln_window_rule gguf_window; /* where it is another in GGUF */
     size_t window_period;
+    size_t gguf_window_tokens; /* GGUF: readers have windows of so many, whatever it says; 0: not */
     bool gguf_window_list;     /* GGUF lists which layers these are */
     size_t gguf_scale_layers;  /* GGUF: with so many layers scores are scaled by heads of dim /
                                   n_heads */
     bool gguf_whole_rope;      /* GGUF: heads rotate whole, whatever it says */
-    bool gguf_half_sections;   /* GGUF: files that divide pairs by axis rotate halves */
-    bool turns_back;           /* rotations are by negative angles */
-    bool scale_embedding;      /* by sqrt(dim) */
+    double gguf_theta;         /* GGUF: readers have this base of rotations; 0: as it says */
+    bool gguf_plain_heads;   /* GGUF: readers have as many heads of keys as of queries, which share
+                                the model's width */
+    bool gguf_half_sections; /* GGUF: files that divide pairs by axis rotate halves */
+    bool turns_back;         /* rotations are by negative angles */
+    bool scale_embedding;    /* by sqrt(dim) */
     bool bf16_embedding_scale; /* which is rounded to a bf16 */
     bool divide_logits;        /* the logit scale divides */
     bool halves_hidden;        /* a feed-forward has half of the width that is said */
@@ -474,6 +479,8 @@ struct ln_family {
     bool experts_of_pictures;  /* folders may have as many experts again, and a row of the router's
                                   bias, which text does not meet */
     bool gguf_dense_first;     /* GGUF has keys for dense layers before mixtures */
+    bool gguf_softmax_alone;   /* GGUF: readers choose from all experts by softmax, in every layer,
+                                  and heads rotate whole */
     bool gguf_bias_is_sigmoid; /* GGUF: where no key names the router's function, biases do */
     bool gguf_dense_by_router; /* GGUF: layers without a router are dense, whatever keys say */
     bool dense_by_router;      /* folders: likewise, where no list says it */
@@ -561,6 +568,7 @@ struct ln_family {
     bool one_block;           /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups;   /* a norm for each head of keys */
     bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */
+    bool gguf_fixed_scales;   /* GGUF: readers have the factors of scale_by_depth as published */
     bool gguf_folds_scales;   /* GGUF: weights contain what results are multiplied with */
     bool gguf_rope_flag;      /* GGUF: rope.scaling.finetuned says whether layers rotate */
     bool still_latents;       /* what rotates in latent attention elsewhere does not turn */

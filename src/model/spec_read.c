@@ -658,8 +658,8 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
         eps = spec->family->norm_eps;
     spec->norm_eps = (float)eps;
     double post_eps = eps;
-    if (config->is_gguf && spec->family->output_norm_is_rms) /* Muse Glimmer's, which is not said */
-        post_eps = 1e-8;
+    if (config->is_gguf && spec->family->gguf_post_eps > 0)
+        post_eps = spec->family->gguf_post_eps;
     LN_TRY(ln_config_real(config, (ln_key){"post_norm_eps", ""}, 0, 1, &post_eps, err));
     spec->post_norm_eps = (float)post_eps;
     if (!config->is_gguf && spec->family->latent_eps > 0)

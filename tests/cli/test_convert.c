@@ -105,7 +105,7 @@ static const struct {
     {"qwen4_exp_vision", "qwen4_exp"},
     {"recurrent_gemma", "recurrent_gemma"},
     {"smollm3", "layers without positions"},
-    {"smallthinker", "a window of another size"},
+    {"smallthinker", "a window of this size"},
     {"vaultgemma", "vaultgemma"},
     {"xglm", "xglm"},
     {"zamba", "zamba"},

@@ -27,6 +27,7 @@ const ln_family ln_family_muse_glimmer = {
     .gguf = "muse-glimmer",
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .gguf_window_list = true,
+    .gguf_post_eps = 1e-8,
     .hf_types = "muse_glimmer_text|muse_glimmer",
     MUSE_BLOCKS,
     .activation_key = "hidden_activation",

@@ -56,6 +56,7 @@ const ln_family ln_family_bailing_moe_v1 = {
     .name = "bailing_moe_v1",
     .gguf = "bailingmoe",
     .gguf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_softmax_alone = true,
     .normalize_experts = true,
     .gguf_dense_first = true,
     LN_BINDINGS(v1_bindings),

@@ -113,6 +113,7 @@ const ln_family ln_family_minicpm3 = {
     .defaults = "kv_lora_rank=256|q_lora_rank=768|qk_nope_head_dim=64|qk_rope_head_dim=32|"
                 "rms_norm_eps=1e-5|scale_emb=12|scale_depth=1.4|dim_model_base=256",
     .scale_by_depth = true,
+    .gguf_fixed_scales = true,
     .latent_eps = 1e-6,
     .tied_by_default = true,
     LN_BINDINGS(minicpm3_bindings),

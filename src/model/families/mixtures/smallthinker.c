@@ -20,6 +20,7 @@ const ln_family ln_family_smallthinker = {
     .rope_rule = LN_ROPE_WINDOWED_OR_ALL,
     .window = LN_WINDOW_BEHIND,
     .window_period = 4,
+    .gguf_window_tokens = 4096,
     .chunk_key = "sliding_window_size",
     .expert_hidden_key = "moe_ffn_hidden_size",
     LN_SIGMOID_ROUTER,

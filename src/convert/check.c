@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/compressed.h"
+#include "convert/ngrams.h"
 #include "convert/plan.h"
 #include "convert/sparse_blocks.h"
 
@@ -186,6 +187,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     LN_TRY(check_averages(plan));
     const char *unknown = ln_convert_unknown_blocks(plan);
+    if (unknown == NULL)
+        unknown = ln_convert_unknown_ngrams(spec);
     if (unknown != NULL)
         return refuse(plan, unknown);
     if (spec->n_streams > 0 && !spec->scales_stream)
@@ -240,6 +243,9 @@ static ln_status check_mixers(const ln_convert_plan *plan) {
             return refuse(plan, "these factors of residual streams");
         if (mixer->kind == LN_MIXER_KDA && n_heads > 0 && mixer->n_heads != n_heads)
             return refuse(plan, "recurrent layers with heads of another number than attention's");
+        if (mixer->kind == LN_MIXER_DELTA &&
+            mixer->sigmoid_gate != plan->target->gguf_sigmoid_gates)
+            return refuse(plan, "this gate of recurrent layers");
         if (mixer->kind == LN_MIXER_SSD && !mixer->has_norm && !plan->target->mixers_beside)
             return refuse(plan, "recurrent layers without a norm");
     }

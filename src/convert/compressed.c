@@ -1,4 +1,4 @@
-/* DeepSeek V4: attention with compressors, residual streams that mix, and tables of experts. */
+/* DeepSeek V4: attention with compressors, and tables of experts. */
 #include "convert/compressed.h"
 
 #include <stdio.h>
@@ -38,30 +38,6 @@ ln_status ln_convert_compressed(ln_convert_plan *plan, ln_tensor_id id,
                              spec->q_latent));
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_INDEX_WEIGHTS), index->n_heads, dim));
     return compressor(plan, id, &a->compressor, LN_ROLE_INDEX_VALUE, index->head_dim);
-}
-
-/* `first`: the first of its three roles. */
-static ln_status mixer_of_streams(ln_convert_plan *plan, ln_tensor_id id, ln_role first,
-                                  size_t n_rows, size_t n_scales) {
-    size_t n_cols = plan->spec->hyper.n * plan->spec->dim;
-    LN_TRY(ln_convert_matrix(plan, ln_id_as(id, first), n_rows, n_cols));
-    LN_TRY(ln_convert_vector(plan, ln_id_as(id, (ln_role)(first + 1)), n_rows, 0));
-    return ln_convert_vector(plan, ln_id_as(id, (ln_role)(first + 2)), n_scales, 0);
-}
-
-ln_status ln_convert_layer_hyper(ln_convert_plan *plan, ln_tensor_id id) {
-    size_t n = plan->spec->hyper.n;
-    if (n == 0)
-        return LINNET_OK;
-    LN_TRY(mixer_of_streams(plan, id, LN_ROLE_ATTENTION_HYPER, (2 + n) * n, 3));
-    return mixer_of_streams(plan, id, LN_ROLE_FFN_HYPER, (2 + n) * n, 3);
-}
-
-ln_status ln_convert_output_hyper(ln_convert_plan *plan) {
-    size_t n = plan->spec->hyper.n;
-    if (n == 0)
-        return LINNET_OK;
-    return mixer_of_streams(plan, (ln_tensor_id){0}, LN_ROLE_OUTPUT_HYPER, n, 1);
 }
 
 ln_status ln_convert_hash_experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_spec *moe) {
@@ -141,13 +117,10 @@ void ln_convert_put_compressed(const ln_convert_plan *plan, ln_gguf_writer *writ
     } sizes[] = {{"attention.q_lora_rank", compressed->q_latent},
                  {"attention.output_group_count", compressed->n_groups},
                  {"attention.output_lora_rank", compressed->group_width},
-                 {"hyper_connection.count", spec->hyper.n},
-                 {"hyper_connection.sinkhorn_iterations", spec->hyper.n_rounds},
                  {"hash_layer_count", n_hashed},
                  {"embedding_length_out", spec->hyper.n * spec->dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         ln_gguf_put_u32(writer, name_key(plan, sizes[i].name, key), (uint32_t)sizes[i].value);
-    ln_gguf_put_f32(writer, name_key(plan, "hyper_connection.epsilon", key), spec->hyper.eps);
     ln_gguf_put_array(writer, name_key(plan, "attention.compress_ratios", key), LN_GGUF_U32, ratios,
                       spec->n_layers);
     ln_gguf_put_f32(writer, name_key(plan, "attention.compress_rope_freq_base", key),

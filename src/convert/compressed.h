@@ -6,10 +6,6 @@
 
 /* Attention to a window and to entries of compressors. */
 ln_status ln_convert_compressed(ln_convert_plan *plan, ln_tensor_id id, const ln_attention_spec *a);
-/* What mixes the residual streams of a layer, and in front of the output; nothing where there is
- * one stream. */
-ln_status ln_convert_layer_hyper(ln_convert_plan *plan, ln_tensor_id id);
-ln_status ln_convert_output_hyper(ln_convert_plan *plan);
 /* The table of experts that tokens meet. */
 ln_status ln_convert_hash_experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_spec *moe);
 /* What the file's readers do not know of such a model, or NULL. */

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "convert/compressed.h"
+#include "convert/hyper.h"
+#include "convert/ngrams.h"
 #include "convert/plan.h"
 #include "convert/sparse_blocks.h"
 #include "model/xielu.h"
@@ -80,7 +82,8 @@ static void put_indexer(const putter *p) {
         return;
     put_size(p, "attention.indexer.head_count", indexer->n_heads);
     put_size(p, "attention.indexer.key_length", indexer->head_dim);
-    put_size(p, "attention.indexer.top_k", indexer->top_k);
+    size_t n_tokens = indexer->run_tokens > 0 ? indexer->run_tokens : 1; /* of each choice */
+    put_size(p, "attention.indexer.top_k", indexer->top_k * n_tokens);
     for (size_t i = 0; i < spec->n_layers; i++)
         full[i] = !spec->layers[i].attention.indexer.shared;
     if (is(p, "glm-dsa"))
@@ -209,7 +212,7 @@ static void put_rope(const putter *p) {
     bool is_compressed =
         p->plan->target->compressed_attention; /* whose base has a key of its own */
     put_real(p, "rope.freq_base", spec->ropes[is_compressed ? 1 : 0].theta);
-    bool is_asked = is(p, "qwen35") || is(p, "qwen35moe"); /* readers ask for them */
+    bool is_asked = is(p, "qwen35") || is(p, "qwen35moe") || is(p, "qwen4exp"); /* by readers */
     int32_t sections[4] = {11, 11, 10, 0};
     for (size_t i = 0; i < 4 && rope->sections[0] > 0; i++)
         sections[i] = (int32_t)rope->sections[i];
@@ -347,6 +350,9 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     }
     put_attention(&p);
     ln_convert_put_compressed(plan, writer);
+    ln_convert_put_hyper(plan, writer);
+    if (status == LINNET_OK)
+        status = ln_convert_put_ngrams(plan, writer);
     ln_convert_put_blocks(plan, writer);
     ln_convert_put_embedder(plan, writer);
     put_rope(&p);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "convert/compressed.h"
+#include "convert/hyper.h"
+#include "convert/ngrams.h"
 #include "convert/parts.h"
 #include "convert/sparse_blocks.h"
 #include "model/layers/cycles.h"
@@ -161,6 +163,8 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
     }
     if (ln_convert_weighs_qk(plan))
         LN_TRY(qk_scale(plan, id.layer, a));
+    if (plan->spec->family->index_means)
+        LN_TRY(ln_convert_index_means(plan, id, &a->indexer));
     if (is_joined(plan, id)) {
         LN_TRY(gated_queries(plan, id, a));
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_K), a->n_kv_heads * a->k_dim, dim));
@@ -289,6 +293,7 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
     LN_TRY(layer_lookup(plan, id, spec));
     LN_TRY(layer_streams(plan, id));
     LN_TRY(ln_convert_layer_hyper(plan, id));
+    LN_TRY(ln_convert_ngrams(plan, id));
     LN_TRY(ln_convert_block_indexer(plan, id));
     return feed_forward(plan, id, &spec->ffn);
 }

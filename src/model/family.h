@@ -568,6 +568,7 @@ struct ln_family {
     bool one_block;           /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups;   /* a norm for each head of keys */
     bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */
+    bool gguf_sigmoid_gates;  /* GGUF: gates of what recurrent layers give are sigmoids */
     bool gguf_fixed_scales;   /* GGUF: readers have the factors of scale_by_depth as published */
     bool gguf_folds_scales;   /* GGUF: weights contain what results are multiplied with */
     bool gguf_rope_flag;      /* GGUF: rope.scaling.finetuned says whether layers rotate */

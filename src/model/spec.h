@@ -389,6 +389,8 @@ typedef struct ln_spec {
         size_t n_taps;                       /* of a convolution behind it, n_tokens apart */
         size_t base, divisor, seed, n_parts; /* what tables are made by */
         int32_t end;
+        bool listed; /* GGUF: numbers of the hashes, which are of one layer */
+        uint64_t factors[LN_MAX_NGRAM], sizes[LN_MAX_NGRAM_HEADS], begins[LN_MAX_NGRAM_HEADS];
     } ngrams;
     size_t embedded_dim; /* columns of the embedding and the output; 0: dim */
     bool output_dense;   /* the output reads a norm of an activation of a matrix of the last norm */

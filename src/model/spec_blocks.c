@@ -463,7 +463,7 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
     ln_indexer_spec *indexer = &attention->indexer;
     const char *path = ln_checkpoint_path(config->checkpoint);
     if (spec->family->index_means)
-        return ln_spec_read_index_means(config, spec, attention, err);
+        return ln_spec_read_index_means(config, spec, layer, attention, err);
     LN_TRY(ln_spec_read_indexer_sizes(config, indexer, err));
     bool lacks_latent = attention->latent.q_latent == 0 && !spec->family->plain_latents;
     if (lacks_latent || indexer->head_dim < attention->latent.n_rope ||

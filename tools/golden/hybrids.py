@@ -78,6 +78,17 @@ VARIANTS = {
         **dict(EXPERTS, moe_intermediate_size=12, shared_expert_intermediate_size=12),
         num_hidden_layers=2, hc_count=2, hc_lowrank=5, indexer_budget=16, indexer_compress_ratio=8,
         **QSA, tie_word_embeddings=True, layer_types=["indexed_attention", "linear_attention"]),
+    # as GGUF has them: n-grams in one layer, as wide as the model, keys of delta nets as wide as values
+    "qwen4_exp_one": lambda: hf.AutoConfig.for_model(
+        "qwen4_exp_text", **dict(SMALL, vocab_size=96, hidden_size=32, eos_token_id=77),
+        **dict(DELTA, head_dim=8, linear_value_head_dim=8),
+        **dict(EXPERTS, moe_intermediate_size=8, shared_expert_intermediate_size=8),
+        num_hidden_layers=2, hc_count=2, hc_lowrank=6, ple_layer_ids=[1],
+        **dict(PLE, ple_embed_dim=32), heads_per_ngram=2, ngram_size=3, split_ngram_parts=3,
+        indexer_budget=16, indexer_compress_ratio=4, **QSA,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                         "partial_rotary_factor": 0.5}, output_gate_type="sigmoid",
+        layer_types=["linear_attention", "full_attention"]),
     "granitemoehybrid": lambda: hf.GraniteMoeHybridConfig(
         **dict(SMALL, intermediate_size=32), **MAMBA, num_hidden_layers=3, num_local_experts=4, num_experts_per_tok=2,
         shared_intermediate_size=32, embedding_multiplier=3.0, logits_scaling=2.0,
@@ -295,7 +306,8 @@ VARIANTS = {
 SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
          "lfm2": 1, "nemo_speechlm": 1, "inkling": 3, "inkling_mm": 1, "zaya": 4,
          "inkling2": 2, "inkling2_mm": 3, "inkling2_loop": 1,
-         "zamba": 3, "zamba_period": 1, "qwen4_exp": 1, "qwen4_exp_vision": 1, "qwen4_exp_plain": 1}
+         "zamba": 3, "zamba_period": 1, "qwen4_exp": 1, "qwen4_exp_vision": 1, "qwen4_exp_plain": 1,
+         "qwen4_exp_one": 5}
 
 
 

@@ -4,17 +4,34 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec,
+/* Tokens of a run: GGUF lists them by layer. */
+static ln_status read_run(const ln_config *config, size_t layer, size_t *n_tokens, ln_error *err) {
+    ln_meta_value list, item;
+    if (!config->is_gguf)
+        return ln_config_need_size(config, (ln_key){"indexer_compress_ratio", ""}, 1,
+                                   LN_MAX_INDEX_RUN, n_tokens, err);
+    bool is_listed =
+        ln_config_find(config, (ln_key){"", "attention.compress_ratios"}, &list, NULL) &&
+        ln_meta_item(&list, layer, &item) && item.kind == LN_META_INT;
+    if (!is_listed || item.integer < 1 || item.integer > LN_MAX_INDEX_RUN)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key attention.compress_ratios names no runs for attention in layer %zu",
+                       ln_checkpoint_path(config->checkpoint), layer);
+    *n_tokens = (size_t)item.integer;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec, size_t layer,
                                    ln_attention_spec *attention, ln_error *err) {
     ln_indexer_spec *indexer = &attention->indexer;
     size_t budget, n_kv_heads = 1;
-    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_n_heads", ""}, 1, LN_MAX_DIM,
-                               &indexer->n_heads, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_head_dim", ""}, 1, LN_MAX_HEAD_DIM,
-                               &indexer->head_dim, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_budget", ""}, 1, INT32_MAX, &budget, err));
-    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_compress_ratio", ""}, 1, LN_MAX_INDEX_RUN,
-                               &indexer->run_tokens, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_n_heads", "attention.indexer.head_count"},
+                               1, LN_MAX_DIM, &indexer->n_heads, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_head_dim", "attention.indexer.key_length"},
+                               1, LN_MAX_HEAD_DIM, &indexer->head_dim, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"indexer_budget", "attention.indexer.top_k"}, 1,
+                               INT32_MAX, &budget, err));
+    LN_TRY(read_run(config, layer, &indexer->run_tokens, err));
     LN_TRY(ln_config_size(config, (ln_key){"indexer_kv_heads", ""}, 1, 1, &n_kv_heads, err));
     if (indexer->head_dim < spec->ropes[0].n_dims ||
         indexer->n_heads * indexer->head_dim > LN_MAX_DIM)

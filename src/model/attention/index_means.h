@@ -10,7 +10,7 @@
 
 /* A layer's indexer and its compressor, but for the groups of its caches. Errors: FORMAT,
  * UNSUPPORTED. */
-ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec,
+ln_status ln_spec_read_index_means(const ln_config *config, ln_spec *spec, size_t layer,
                                    ln_attention_spec *attention, ln_error *err);
 
 ln_status ln_load_index_means(ln_loader *l, size_t i, const ln_indexer_spec *indexer,

@@ -6,7 +6,8 @@
 
 /* Streams that are gated. */
 static ln_status read_gated(const ln_config *config, ln_spec *spec, ln_error *err) {
-    static const ln_key n_key = {"hc_count", ""}, rank_key = {"hc_lowrank", ""};
+    static const ln_key n_key = {"hc_count", "hyper_connection.count"},
+                        rank_key = {"hc_lowrank", "hyper_connection.low_rank"};
     spec->hyper.magnitude = 2;
     LN_TRY(ln_config_need_size(config, n_key, 2, LN_MAX_HYPER, &spec->hyper.n, err));
     return ln_config_need_size(config, rank_key, 1, LN_MAX_DIM, &spec->hyper.low_rank, err);

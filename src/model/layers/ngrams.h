@@ -15,6 +15,19 @@ ln_status ln_spec_read_ngrams(const ln_config *config, ln_spec *spec, ln_error *
 ln_status ln_spec_layer_ngrams(const ln_config *config, ln_spec *spec, size_t i,
                                ln_layer_spec *layer, ln_error *err);
 
+/* Where a layer's table is found; `reads`: whether tensor data may be read, without which numbers
+ * that lie there stay as the reference would make them. */
+typedef struct ln_ngram_source {
+    const ln_checkpoint *checkpoint;
+    const ln_spec *spec;
+    size_t layer;
+    ln_unused_tensors *unused; /* or NULL */
+    bool reads;
+} ln_ngram_source;
+/* *n but for its parts' weights, and the rows of the whole table. Errors: FORMAT. */
+ln_status ln_find_ngrams(const ln_ngram_source *source, ln_ngrams *n, size_t *n_rows,
+                         ln_error *err);
+
 /* What all layers share, and a layer's. */
 ln_status ln_load_ngrams(ln_loader *l);
 ln_status ln_load_layer_ngrams(ln_loader *l, const ln_layer_spec *layer, size_t i,

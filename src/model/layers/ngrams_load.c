@@ -54,18 +54,20 @@ static size_t count_rows(const ln_spec *spec, const ln_ngrams *n) {
 }
 
 /* Whole numbers that the checkpoint holds in place of these. */
-static ln_status read_numbers(ln_loader *l, ln_role role, size_t i, size_t n, uint64_t *out) {
-    ln_tensor_id id = {.role = role, .layer = i};
+static ln_status read_numbers(const ln_ngram_source *source, ln_role role, size_t n, uint64_t *out,
+                              ln_error *err) {
+    ln_tensor_id id = {.role = role, .layer = source->layer};
     const ln_binding *binding;
-    const ln_tensor *tensor = ln_family_find(l->spec->family, l->checkpoint, id, &binding);
+    const ln_tensor *tensor =
+        ln_family_find(source->spec->family, source->checkpoint, id, &binding);
     if (tensor == NULL)
         return LINNET_OK;
     if (tensor->dtype != LN_DTYPE_I64 || tensor->n_elems != n)
-        return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s does not hold %zu whole numbers",
-                       ln_checkpoint_path(l->checkpoint), tensor->name, n);
-    if (l->unused != NULL)
-        ln_unused_tensors_mark(l->unused, tensor);
-    if (l->writable != NULL) /* planning reads no tensor data */
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s does not hold %zu whole numbers",
+                       ln_checkpoint_path(source->checkpoint), tensor->name, n);
+    if (source->unused != NULL)
+        ln_unused_tensors_mark(source->unused, tensor);
+    if (source->reads)
         memcpy(out, tensor->data, n * sizeof *out);
     return LINNET_OK;
 }
@@ -102,29 +104,57 @@ static ln_status load_parts(ln_loader *l, size_t i, size_t n_rows, size_t n_cols
     return LINNET_OK;
 }
 
-static ln_status load_table(ln_loader *l, const ln_layer_spec *layer, size_t i, ln_ngrams *n) {
-    const ln_spec *spec = l->spec;
+/* Rows of a table that is in one tensor. */
+static size_t stored_rows(const ln_ngram_source *source, size_t n_rows) {
+    ln_tensor_id id = {.role = LN_ROLE_NGRAM_EMBEDDING, .layer = source->layer};
+    const ln_binding *binding;
+    const ln_tensor *tensor =
+        ln_family_find(source->spec->family, source->checkpoint, id, &binding);
+    return tensor != NULL && tensor->n_dims == 2 ? (size_t)tensor->dims[0] : n_rows;
+}
+
+ln_status ln_find_ngrams(const ln_ngram_source *source, ln_ngrams *n, size_t *n_rows,
+                         ln_error *err) {
+    const ln_spec *spec = source->spec;
     *n = (ln_ngrams){.n_tokens = spec->ngrams.n_tokens,
                      .heads_per_length = spec->ngrams.heads_per_length,
                      .end = spec->ngrams.end};
-    size_t n_heads = ln_ngrams_n_heads(n), number = layer->ngrams.number;
+    size_t n_heads = ln_ngrams_n_heads(n), number = spec->layers[source->layer].ngrams.number;
     LN_BUG_ON(n_heads == 0);
-    make_factors(spec, number, n);
-    make_sizes(spec, number, n);
-    size_t n_rows = count_rows(spec, n);
-    LN_TRY(read_numbers(l, LN_ROLE_NGRAM_FACTORS, i, n->n_tokens, n->factors));
-    LN_TRY(read_numbers(l, LN_ROLE_NGRAM_SIZES, i, n_heads, n->sizes));
-    LN_TRY(read_numbers(l, LN_ROLE_NGRAM_BEGINS, i, n_heads, n->begins));
-    if (!are_in_table(n, n_rows))
-        return ln_fail(l->err, LINNET_ERR_FORMAT,
+    if (spec->ngrams.listed) {
+        memcpy(n->factors, spec->ngrams.factors, sizeof n->factors);
+        memcpy(n->sizes, spec->ngrams.sizes, sizeof n->sizes);
+        memcpy(n->begins, spec->ngrams.begins, sizeof n->begins);
+        *n_rows = stored_rows(source, 1);
+    } else {
+        make_factors(spec, number, n);
+        make_sizes(spec, number, n);
+        *n_rows = count_rows(spec, n);
+        LN_TRY(read_numbers(source, LN_ROLE_NGRAM_FACTORS, n->n_tokens, n->factors, err));
+        LN_TRY(read_numbers(source, LN_ROLE_NGRAM_SIZES, n_heads, n->sizes, err));
+        LN_TRY(read_numbers(source, LN_ROLE_NGRAM_BEGINS, n_heads, n->begins, err));
+    }
+    if (!are_in_table(n, *n_rows))
+        return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: hashes of n-grams in layer %zu are outside a table of %zu rows",
-                       ln_checkpoint_path(l->checkpoint), i, n_rows);
-    ln_tensor_id table = {.role = LN_ROLE_NGRAM_EMBEDDING, .layer = i};
-    size_t n_parts =
-        ln_family_is_numbered(spec->family, l->checkpoint, table) ? spec->ngrams.n_parts : 1;
-    n->part_rows = (n_rows + n_parts - 1) / n_parts;
-    n->n_parts = (n_rows + n->part_rows - 1) / n->part_rows;
-    return load_parts(l, i, n_rows, spec->ngrams.width / n_heads, n);
+                       ln_checkpoint_path(source->checkpoint), source->layer, *n_rows);
+    ln_tensor_id table = {.role = LN_ROLE_NGRAM_EMBEDDING, .layer = source->layer};
+    bool has_parts = ln_family_is_numbered(spec->family, source->checkpoint, table);
+    size_t n_parts = has_parts ? spec->ngrams.n_parts : 1;
+    n->part_rows = (*n_rows + n_parts - 1) / n_parts;
+    n->n_parts = (*n_rows + n->part_rows - 1) / n->part_rows;
+    return LINNET_OK;
+}
+
+static ln_status load_table(ln_loader *l, size_t i, ln_ngrams *n) {
+    size_t n_rows;
+    ln_ngram_source source = {.checkpoint = l->checkpoint,
+                              .spec = l->spec,
+                              .layer = i,
+                              .unused = l->unused,
+                              .reads = l->writable != NULL};
+    LN_TRY(ln_find_ngrams(&source, n, &n_rows, l->err));
+    return load_parts(l, i, n_rows, l->spec->ngrams.width / ln_ngrams_n_heads(n), n);
 }
 
 /* [channel][tap] becomes [tap][channel], with taps of zero between, as far apart as n-grams reach.
@@ -162,7 +192,7 @@ ln_status ln_load_layer_ngrams(ln_loader *l, const ln_layer_spec *layer, size_t 
     size_t width = spec->ngrams.width, dim = spec->dim;
     if (!layer->ngrams.is_there)
         return LINNET_OK;
-    LN_TRY(load_table(l, layer, i, &own->table));
+    LN_TRY(load_table(l, i, &own->table));
     LN_TRY(ln_load_matrix(l, LN_ROLE_NGRAM_KEY, i, spec->hyper.n * dim, width, &own->key));
     LN_TRY(ln_load_matrix(l, LN_ROLE_NGRAM_VALUE, i, dim, width, &own->value));
     LN_TRY(load_stream_norm(l, LN_ROLE_NGRAM_KEY_NORM, i, &own->key_norm));

@@ -179,11 +179,13 @@ static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_erro
 }
 
 /* The activation of the output's gate: SiLU where nothing says it. */
-static ln_status read_delta_gate(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+static ln_status read_delta_gate(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
+                                 ln_error *err) {
     static const ln_key key = {"output_gate_type", ""};
     ln_meta_value value;
     char name[128];
-    mixer->sigmoid_gate = ln_config_is(config, key, "sigmoid");
+    mixer->sigmoid_gate = ln_config_is(config, key, "sigmoid") ||
+                          (config->is_gguf && spec->family->gguf_sigmoid_gates);
     if (mixer->sigmoid_gate || !ln_config_find(config, key, &value, name) ||
         value.kind != LN_META_STRING || ln_config_is(config, key, "silu"))
         return LINNET_OK;
@@ -333,7 +335,7 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     if (mixer->kind == LN_MIXER_KDA)
         LN_TRY(read_kda(config, mixer, err));
     if (mixer->kind == LN_MIXER_DELTA)
-        LN_TRY(read_delta_gate(config, mixer, err));
+        LN_TRY(read_delta_gate(config, spec, mixer, err));
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
 }
 

@@ -86,9 +86,14 @@ static void put_indexer(const putter *p) {
     put_size(p, "attention.indexer.top_k", indexer->top_k * n_tokens);
     for (size_t i = 0; i < spec->n_layers; i++)
         full[i] = !spec->layers[i].attention.indexer.shared;
-    if (is(p, "glm-dsa"))
+    if (is(p, "glm-dsa") || p->plan->target->index_runs)
         ln_gguf_put_array(p->writer, key_of(p, "attention.indexer.types").text, LN_GGUF_BOOL, full,
                           spec->n_layers);
+    if (!p->plan->target->index_runs)
+        return;
+    put_size(p, "attention.indexer.kpool", indexer->run_tokens);
+    put_flag(p, "attention.indexer.kpool_select_tail", true);
+    put_real(p, "attention.layer_norm_epsilon", 1e-6); /* of its keys */
 }
 
 /* Which layers see a window, and of some families which rotate. */
@@ -202,8 +207,11 @@ static void put_yarn(const putter *p, const ln_rope_spec *rope) {
 static void put_rope(const putter *p) {
     const ln_spec *spec = p->plan->spec;
     const ln_rope_spec *rope = &spec->ropes[0];
-    if (spec->n_ropes == 0)
+    if (spec->n_ropes == 0) {
+        if (ln_convert_attention(spec)->latent.n_latent > 0) /* else readers turn all of a head */
+            put_size(p, "rope.dimension_count", 0);
         return;
+    }
     if (p->plan->target->still_latents) { /* they have a width, and do not turn */
         put_size(p, "rope.dimension_count", rope->n_dims);
         return;

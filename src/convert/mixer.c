@@ -97,15 +97,17 @@ static ln_status add_values(const mixer *m, ln_tensor_id id, size_t n_rows, size
     return LINNET_OK;
 }
 
-/* A number for each head; SSD's files and those of bounded decays have columns of them, KDA's
- * other ones four dimensions. */
+/* A number for each head; SSD's files have columns of them, and so has KDA where decays are bounded
+ * and of no few dimensions, whose rates stay positive; other ones of unbounded decays have four
+ * dimensions. */
 static ln_status by_head(const mixer *m, ln_role role, bool is_rate) {
-    /* rates of bounded decays stay positive */
-    ln_convert_part part = {.scale = is_rate && m->spec->bound > 0 ? -1.0f : 1.0f,
-                            .is_rate = is_rate};
+    bool is_bounded = m->spec->bound > 0, is_column = is_bounded && m->spec->low_rank == 0;
+    ln_convert_part part = {.scale = is_rate && is_column ? -1.0f : 1.0f, .is_rate = is_rate};
     uint64_t n = m->spec->n_heads, column[] = {n, 1}, deep[] = {1, 1, n, 1};
     LN_TRY(add_values(m, ln_id_as(m->id, role), (size_t)n, 1, 0, part));
-    if (m->spec->kind == LN_MIXER_SSD || m->spec->bound > 0)
+    if (is_bounded && !is_column)
+        return LINNET_OK;
+    if (m->spec->kind == LN_MIXER_SSD || is_column)
         ln_convert_reshape(m->plan, 2, column);
     else if (m->spec->kind == LN_MIXER_KDA)
         ln_convert_reshape(m->plan, 4, deep);

@@ -128,7 +128,8 @@ void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) 
     if (mixer->kind == LN_MIXER_KDA) {
         put_number(&p, "kda.head_dim", mixer->k_dim);
         if (mixer->bound > 0) {
-            ln_gguf_put_bool(writer, name_key(&p, "kda.safe_gate"), true);
+            if (mixer->low_rank == 0)
+                ln_gguf_put_bool(writer, name_key(&p, "kda.safe_gate"), true);
             ln_gguf_put_f32(writer, name_key(&p, "kda.gate_lower_bound"), -mixer->bound);
         }
         return;

@@ -59,6 +59,11 @@ static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attenti
         LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_INDEX_K_NORM), index->head_dim));
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_INDEX_WEIGHTS), index->n_heads, dim));
     }
+    if (index->top_k > 0 && !index->shared && index->run_tokens > 0) {
+        LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_INDEX_GATE), index->head_dim, dim));
+        LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_INDEX_BIAS), index->run_tokens,
+                                 index->head_dim));
+    }
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_KV_A), l->n_latent + l->n_rope, dim));
     LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_KV_A_NORM), l->n_latent));
     if (ln_convert_joins_kv_b(plan)) {

@@ -47,7 +47,6 @@ static const struct {
     {"flex_olmo", "flex_olmo"},
     {"flint", "flint"},
     {"fuyu", "persimmon"},
-    {"glm5_next", "glm5_next"},
     {"glm_ocr", "sections"},
     {"gpt_neo", "gpt_neo"},
     {"gpt_neox_japanese", "gpt_neox_japanese"},

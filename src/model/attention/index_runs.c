@@ -20,9 +20,16 @@ ln_status ln_spec_set_index_runs(const ln_config *config, const char *run_key,
 ln_status ln_spec_read_index_runs(const ln_config *config, ln_spec *spec,
                                   ln_attention_spec *attention, ln_error *err) {
     ln_indexer_spec *indexer = &attention->indexer;
+    bool has_tail = true;
     indexer->run_tokens = 16;
-    LN_TRY(ln_config_size(config, (ln_key){"index_kpool", ""}, 1, LN_MAX_INDEX_RUN,
-                          &indexer->run_tokens, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"", "attention.indexer.kpool_select_tail"}, &has_tail,
+                          err));
+    if (!has_tail)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key attention.indexer.kpool_select_tail: false is not supported",
+                       ln_checkpoint_path(config->checkpoint));
+    LN_TRY(ln_config_size(config, (ln_key){"index_kpool", "attention.indexer.kpool"}, 1,
+                          LN_MAX_INDEX_RUN, &indexer->run_tokens, err));
     return ln_spec_set_index_runs(config, "index_kpool", "index_topk", indexer->top_k, spec,
                                   attention, err);
 }

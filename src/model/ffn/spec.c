@@ -194,7 +194,7 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
 /* What gates of experts are limited to before their activation. */
 static ln_status read_limit_before(const ln_config *config, const ln_family *family,
                                    ln_ffn_spec *ffn, ln_error *err) {
-    double limit = 10;
+    double limit = config->is_gguf ? 1e9 : 10; /* lists say it there */
     if (ffn->moe.n_experts == 0)
         return LINNET_OK;
     LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 1e-9, 1e9, &limit, err));

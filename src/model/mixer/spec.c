@@ -162,7 +162,9 @@ static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_erro
     static const ln_key bound_key = {
         "linear_attn_config.gate_lower_bound|linear_lower_bound|kda_lower_bound",
         "kda.gate_lower_bound"};
-    bool is_bounded = config->is_gguf && !mixer->is_low;
+    ln_meta_value value;
+    bool is_bounded =
+        config->is_gguf && (!mixer->is_low || ln_config_find(config, bound_key, &value, NULL));
     double least = 0;
     mixer->sigmoid_gate = true;
     mixer->low_rank = mixer->is_low ? mixer->k_dim : 0;

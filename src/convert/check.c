@@ -285,10 +285,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
         if (is_latent && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
             (rope->mscale != rope->mscale_all_dim || rope->attention_factor > 0))
             return refuse(plan, "YaRN of a magnitude that mscale_all_dim does not cancel");
-        if (rope->style != plan->target->gguf_rope && rope->style != LN_ROPE_HALF)
+        if (rope->style != plan->target->gguf_rope && rope->style != LN_ROPE_HALF && !is_latent)
             return refuse(plan, "rotation of interleaved pairs");
-        if (rope->style != plan->target->gguf_rope && is_latent)
-            return refuse(plan, "latent attention that rotates halves");
     }
     return LINNET_OK;
 }

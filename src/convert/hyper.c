@@ -61,4 +61,7 @@ void ln_convert_put_hyper(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     snprintf(key, sizeof key, "%s.hyper_connection.epsilon", plan->architecture);
     if (spec->hyper.n > 0 && spec->hyper.low_rank == 0)
         ln_gguf_put_f32(writer, key, spec->hyper.eps);
+    snprintf(key, sizeof key, "%s.hyper_connection.magnitude", plan->architecture);
+    if (spec->hyper.n > 0 && spec->hyper.low_rank == 0 && spec->hyper.n_rounds == 0)
+        ln_gguf_put_f32(writer, key, spec->hyper.magnitude);
 }

@@ -86,7 +86,7 @@ static void put_indexer(const putter *p) {
     put_size(p, "attention.indexer.top_k", indexer->top_k * n_tokens);
     for (size_t i = 0; i < spec->n_layers; i++)
         full[i] = !spec->layers[i].attention.indexer.shared;
-    if (is(p, "glm-dsa") || p->plan->target->index_runs)
+    if (is(p, "glm-dsa") || p->plan->target->index_runs || p->plan->target->index_turns_last)
         ln_gguf_put_array(p->writer, key_of(p, "attention.indexer.types").text, LN_GGUF_BOOL, full,
                           spec->n_layers);
     if (!p->plan->target->index_runs)

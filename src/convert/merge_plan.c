@@ -286,6 +286,9 @@ static ln_status visit(const finder *f, ln_tensor_id id) {
     ln_adapter_part *part = ln_adapter_find_part(f->file, f->plan->spec->family, id, &named);
     if (part == NULL || part->is_taken || part->n_experts > 0)
         return LINNET_OK;
+    if (f->plan->spec->turns_latents && f->file->format == LN_FORMAT_HF &&
+        (id.role == LN_ROLE_Q_B || id.role == LN_ROLE_KV_A))
+        return refuse(f, part, "the GGUF file has its rows in another order");
     LN_TRY(find_place(f, part, id, named, &at));
     if (at.tensor == NULL)
         return LINNET_OK; /* refused by name, unless another role has it */

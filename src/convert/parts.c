@@ -122,20 +122,55 @@ static ln_status unnamed(const ln_convert_plan *plan, ln_tensor_id id) {
                    ln_checkpoint_path(plan->checkpoint), plan->architecture, name);
 }
 
-/* q and k rotate halves in folders, and neighbours in the files of some architectures. */
+/* Where a head of a role has what rotates; false: it has none. */
+static bool find_turning(const ln_convert_plan *plan, ln_role role, const ln_attention_spec *a,
+                         ln_convert_part *part) {
+    const ln_latent_spec *latent = &a->latent;
+    size_t plain = latent->n_plain, index_dim = a->indexer.head_dim;
+    part->rope_begin = 0;
+    part->rope_dims = plan->spec->ropes[0].n_dims;
+    if (role == LN_ROLE_INDEX_Q || role == LN_ROLE_INDEX_K || role == LN_ROLE_INDEX_K_NORM) {
+        part->head_dim = index_dim;
+        part->rope_dims = latent->n_rope;
+        part->rope_begin = a->indexer.turns_last ? index_dim - latent->n_rope : 0;
+        return latent->n_rope > 0;
+    }
+    if (latent->n_latent == 0) {
+        part->head_dim = a->k_dim;
+        return role == LN_ROLE_Q || role == LN_ROLE_K;
+    }
+    part->rope_dims = latent->n_rope;
+    part->rope_begin = role == LN_ROLE_KV_A          ? latent->n_latent
+                       : role == LN_ROLE_K_ROPE_NORM ? 0
+                                                     : plain;
+    part->head_dim = part->rope_begin + latent->n_rope;
+    return role == LN_ROLE_Q || role == LN_ROLE_Q_B || role == LN_ROLE_KV_A ||
+           role == LN_ROLE_K_ROPE_NORM;
+}
+
+/* What rotates lies as halves in most folders, and as neighbours in the files of some
+ * architectures; rows of indexers have an order of their own. */
 static void set_rotation(const ln_convert_plan *plan, ln_tensor_id id, ln_convert_part *part) {
     const ln_spec *spec = plan->spec;
-    if (id.role != LN_ROLE_Q && id.role != LN_ROLE_K)
-        return;
     const ln_layer_spec *layers = id.encoder ? spec->encoder_layers : spec->layers;
-    size_t head_dim = layers[id.layer].attention.k_dim;
-    if (spec->n_ropes > 0 && spec->ropes[0].style != plan->target->gguf_rope) {
-        part->head_dim = head_dim;
-        part->rope_dims = spec->ropes[0].n_dims;
-    } else if (spec->n_ropes == 0 && spec->has_mixers &&
-               plan->target->gguf_rope == LN_ROPE_INTERLEAVED) {
+    size_t n_layers = id.encoder ? spec->n_encoder_layers : spec->n_layers;
+    const ln_layer_spec *layer = id.layer < n_layers ? &layers[id.layer] : spec->mtp;
+    bool is_index = id.role >= LN_ROLE_INDEX_Q && id.role <= LN_ROLE_INDEX_K_NORM;
+    if (layer == NULL)
+        return;
+    ln_rope_style from = is_index ? spec->family->index_rope : spec->ropes[0].style;
+    ln_rope_style to = is_index ? plan->target->gguf_index_rope : plan->target->gguf_rope;
+    ln_convert_part turning;
+    if (spec->n_ropes > 0 && from != to &&
+        find_turning(plan, id.role, &layer->attention, &turning)) {
+        part->head_dim = turning.head_dim;
+        part->rope_begin = turning.rope_begin;
+        part->rope_dims = turning.rope_dims;
+        part->from_pairs = from == LN_ROPE_INTERLEAVED;
+    } else if (spec->n_ropes == 0 && spec->has_mixers && to == LN_ROPE_INTERLEAVED &&
+               (id.role == LN_ROLE_Q || id.role == LN_ROLE_K)) {
         /* what does not rotate lies as if it did, which changes no score */
-        part->head_dim = part->rope_dims = head_dim;
+        part->head_dim = part->rope_dims = layer->attention.k_dim;
     }
 }
 

@@ -20,8 +20,11 @@ typedef struct ln_convert_part {
     const int32_t *new_columns; /* [n_cols], owned: those that become the new ones, or NULL */
     size_t first;               /* unit of the source that the first one is */
     bool is_rate;               /* the logarithms of what decays, which becomes negative */
-    size_t head_dim;            /* rows of a head whose first rope_dims change order; 0: none do */
-    size_t rope_dims;
+    size_t
+        head_dim; /* rows of a head, of which rope_dims from rope_begin on change order; 0: none do
+                   */
+    size_t rope_begin, rope_dims;
+    bool from_pairs; /* the folder has pairs side by side, and the file halves; else the reverse */
     float scale, offset; /* new value = old * scale + offset */
 } ln_convert_part;
 

@@ -6,13 +6,16 @@
 #include "convert/plan.h"
 #include "format/quants.h"
 
-/* Row of the role's matrix that becomes row `unit`: neighbours come from the two halves. */
+/* Row of the role's matrix that becomes row `unit`: where neighbours come from the two halves, or
+ * halves from neighbours. */
 static size_t rotated(const ln_convert_part *part, size_t unit) {
     size_t half = part->rope_dims / 2;
     size_t in_head = part->head_dim > 0 ? unit % part->head_dim : 0;
-    if (part->head_dim == 0 || in_head >= part->rope_dims)
+    if (part->head_dim == 0 || in_head < part->rope_begin ||
+        in_head - part->rope_begin >= part->rope_dims)
         return unit;
-    return unit - in_head + in_head % 2 * half + in_head / 2;
+    size_t at = in_head - part->rope_begin;
+    return unit - at + (part->from_pairs ? at % half * 2 + at / half : at % 2 * half + at / 2);
 }
 
 static ln_status read_packed(const ln_weight_source *source, size_t row, size_t n_cols, float *out,

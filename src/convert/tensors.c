@@ -74,8 +74,9 @@ static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attenti
         LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_V_B), a->n_heads, l->v_dim,
                                    l->n_latent));
     }
-    if (a->gate == LN_GATE_BY_HEAD)
-        LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_ATTENTION_GATE), a->n_heads, dim));
+    size_t n_gates = a->n_heads * (a->gate == LN_GATE_BY_ELEMENT ? l->v_dim : 1);
+    if (a->gate != LN_GATE_NONE)
+        LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_ATTENTION_GATE), n_gates, dim));
     return ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_O), dim, a->n_heads * l->v_dim);
 }
 

@@ -488,7 +488,7 @@ struct ln_family {
     bool has_encoder;
     bool drafts;  /* a head of its own folder, for other models */
     bool indexer; /* attention is sparse */
-    ln_rope_style index_rope;
+    ln_rope_style index_rope, gguf_index_rope;
     bool index_runs;       /* it chooses runs of index_kpool tokens (GLM 5 Next) */
     bool index_means;      /* the same of attention that is not latent, by means of keys (Qwen 4) */
     bool index_turns_last; /* the indexer's heads rotate their last dimensions, not the first, and

@@ -367,6 +367,7 @@ typedef struct ln_spec {
     float output_norm_eps; /* 0: norm_eps */
     float post_norm_eps;   /* of norms behind blocks */
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
+    bool turns_latents; /* a GGUF file: latents rotate pairs side by side, in folders halves */
     bool has_folded_output, has_folded_weights; /* a GGUF file: the output, or all weights, contain
                                                    what their results are multiplied with */
     bool tied;                /* the output is the embedding, whatever the file holds */

@@ -338,6 +338,7 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(ln_config_real(
         config, (ln_key){"final_logit_softcapping|logits_soft_cap", "final_logit_softcapping"}, 0,
         1e9, &softcap, err));
+    spec->turns_latents = config->is_gguf && spec->family->gguf_rope != spec->family->hf_rope;
     spec->has_folded_output = config->is_gguf && spec->family->scale_tied_logits;
     spec->has_folded_weights = config->is_gguf && spec->family->gguf_folds_scales;
     spec->embedding_scale = (float)embedding;

@@ -220,6 +220,12 @@ static ln_status take_part(ln_adapter_loading *l, ln_adapter_part *part, ln_role
                        "%s: module %s: the model's GGUF file has a scale in this weight; load the "
                        "adapter into the folder that it was made for",
                        l->file->path, part->module);
+    if (l->spec->turns_latents && l->file->format == LN_FORMAT_HF &&
+        (role == LN_ROLE_Q_B || role == LN_ROLE_KV_A))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: module %s: the model's GGUF file has its rows in another order; load "
+                       "the adapter into the folder that it was made for",
+                       l->file->path, part->module);
     l->n_linears += !part->is_taken;
     part->is_taken = true;
     return LINNET_OK;

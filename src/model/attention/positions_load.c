@@ -83,7 +83,9 @@ ln_status ln_load_ropes(ln_loader *l) {
     }
     l->weights->still_rope = l->weights->index_rope = l->weights->ropes[0];
     l->weights->still_rope.n_dims = 0;
-    l->weights->index_rope.style = l->spec->family->index_rope;
+    bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF;
+    const ln_family *family = l->spec->family;
+    l->weights->index_rope.style = is_gguf ? family->gguf_index_rope : family->index_rope;
     return LINNET_OK;
 }
 

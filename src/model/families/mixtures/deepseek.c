@@ -197,6 +197,7 @@ const ln_family ln_family_glm_moe_dsa = {
     LN_SIGMOID_ROUTER,
     .indexer = true,
     .index_rope = LN_ROPE_INTERLEAVED,
+    .gguf_index_rope = LN_ROPE_INTERLEAVED,
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(indexed_bindings),
@@ -204,7 +205,8 @@ const ln_family ln_family_glm_moe_dsa = {
 
 /* Hy 4: DeepSeek V3.2's attention with sinks and a gate, several residual streams, and experts
  * whose gates are limited before their activation. The heads of its indexer rotate their last
- * dimensions. Folders have names of two kinds. */
+ * dimensions. Folders have names of two kinds; those of the text model rotate halves, and files
+ * pairs side by side. */
 #define HYPER(role_of, name)                                                                       \
     {.role = role_of, .hf = name "fn", .hf_bare = true},                                           \
         {.role = role_of##_BASE, .hf = name "base", .hf_bare = true}, {                            \
@@ -216,8 +218,12 @@ static const ln_binding hy_v4_bindings[] = {
     {.role = LN_ROLE_SINKS,
      .hf = "model.layers.%d.self_attn.learnable_sink_param",
      .hf_bare = true},
-    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.gate_proj"},
-    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.linear_gate"},
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.gate_proj",
+     .gguf = "blk.%d.attn_gate"},
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.linear_gate",
+     .gguf = "blk.%d.attn_gate"},
     HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.attn_hc."),
     HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.hc_attn_layer.hc_"),
     HYPER(LN_ROLE_ATTENTION_HYPER, "model.layers.%d.hc_attn_layer.hc_pre.hc_"),
@@ -232,14 +238,19 @@ static const ln_binding hy_v4_bindings[] = {
     HYPER(LN_ROLE_OUTPUT_HYPER, "model.hc_head.hc_pre.hc_head_"),
     {.role = LN_ROLE_GATE, .hf = "model.layers.%d.mlp.linear_gate"},
     {.role = LN_ROLE_SHARED_GATE, .hf = "model.layers.%d.mlp.shared_experts.linear_gate"},
-    PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "", LN_PART_GATE_UP),
-    PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "", LN_PART_GATE_UP),
-    PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "", LN_PART_ALL),
+    PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "ffn_gate_exps", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "ffn_up_exps", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "ffn_down_exps", LN_PART_ALL),
     INDEXED,
 };
 
 const ln_family ln_family_hy_v4 = {
     .name = "hy_v4",
+    .gguf = "hy_v4",
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_index_rope = LN_ROPE_INTERLEAVED,
+    .gguf_dense_first = true,
+    .limit_lists = true,
     .defaults = "first_k_dense_replace=1 unless mlp_layer_types|index_topk_freq=4",
     LN_SIGMOID_ROUTER,
     .sinks = true,
@@ -256,6 +267,7 @@ const ln_family ln_family_hy_v4 = {
  * the epsilon of the others. */
 const ln_family ln_family_hy_v4_vl = {
     .name = "hy_v4_vl",
+    .gguf_as = "hy_v4",
     .hf_types = "hy_v4_vl|hy_v4_vl_text",
     .defaults = "first_k_dense_replace=1 unless mlp_layer_types|index_topk_freq=4",
     .hf_rope = LN_ROPE_INTERLEAVED,

@@ -147,6 +147,9 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
     if (spec->family->sparse_blocks &&
         (strstr(name, ".self_attn.index") != NULL || strstr(name, ".indexer.") != NULL))
         return "indexers";
+    if (spec->family->compressed_attention &&
+        (strstr(name, ".ffn.gate.bias_vl") != NULL || strstr(name, ".exp_probs_b_vl.") != NULL))
+        return "biases of routers, for pictures";
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
         return strncmp(name, "blk.", 4) == 0 && strtoul(name + 4, NULL, 10) >= spec->n_layers &&
                        spec->n_prediction_layers > 0

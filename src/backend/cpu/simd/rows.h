@@ -32,9 +32,9 @@ static const float *rows_load(const ln_weight *weight, size_t row, float *scratc
     }
 }
 
-/* y[i][j] = x[i] . w[j], y [n_x][UNIT] */
+/* y[i][j] = x[i] . w[j], rows of y `stride` floats apart */
 LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *w, size_t k,
-                         float *y) {
+                         float *y, size_t stride) {
     vf sums[DOT_ROWS][TILE_DOT];
     for (size_t i = 0; i < n_x; i++)
         for (size_t j = 0; j < TILE_DOT; j++)
@@ -56,7 +56,7 @@ LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *
                 sums[i][j] =
                     vf_fma(vf_load_n(x[i] + at, k - at), vf_load_n(w[j] + at, k - at), sums[i][j]);
     for (size_t i = 0; i < n_x; i++)
-        vf_sum_tile(sums[i], y + i * UNIT);
+        vf_sum_tile(sums[i], y + i * stride);
 }
 
 /* n_rows of x against 16 rows of W: y [n_rows][UNIT]. */
@@ -66,11 +66,11 @@ static void rows_multiply(size_t n_rows, const float *const *x, const float *con
         n = i + DOT_ROWS <= n_rows ? DOT_ROWS : i + TILE_DOT <= n_rows ? TILE_DOT : 1;
         for (size_t j = 0; j < LANES; j += TILE_DOT) {
             if (n == DOT_ROWS)
-                rows_tile(DOT_ROWS, x + i, w + j, k, y + i * UNIT + j);
+                rows_tile(DOT_ROWS, x + i, w + j, k, y + i * UNIT + j, UNIT);
             else if (n == TILE_DOT)
-                rows_tile(TILE_DOT, x + i, w + j, k, y + i * UNIT + j);
+                rows_tile(TILE_DOT, x + i, w + j, k, y + i * UNIT + j, UNIT);
             else
-                rows_tile(1, x + i, w + j, k, y + i * UNIT + j);
+                rows_tile(1, x + i, w + j, k, y + i * UNIT + j, UNIT);
         }
     }
 }

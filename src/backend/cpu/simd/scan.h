@@ -3,7 +3,8 @@
  *
  *   x S0              for x = q_t, and k_t with the delta rule; S0 is read once a block
  *   k_s . x           of the chunk's keys so far
- *   sums over s       of updates u_s, token by token, since u_t takes part in what follows
+ *   sums over s       of updates u_s: those before the block for all its tokens at once, then
+ *                     token by token, since u_t takes part in what follows
  *
  * Each sum has one order, that of i in x S0 and of s in the sums over s, however many tokens a
  * block has. Bytes moved by decode: S0 once, the chunk's keys, updates and decays so far. Heads
@@ -17,9 +18,10 @@
 #include "backend/cpu/scalar/scan_decay.h"
 #include "backend/cpu/scalar/state_view.h"
 #include "backend/cpu/simd/math.h"
+#include "backend/cpu/simd/rows.h"
 #include "backend/cpu/simd/selective.h"
 
-enum { SCAN_TOKENS = 16, SCAN_STREAMED = 8, SCAN_AHEAD = 2 };
+enum { SCAN_TOKENS = 16, SCAN_STREAMED = 8, SCAN_AHEAD = 2, SCAN_FETCHED = 4 };
 
 /* A head of a sequence at work on a chunk, which begins at position `chunk`. */
 typedef struct scan_head {
@@ -34,14 +36,16 @@ typedef struct scan_head {
     float *own_keys, *own_updates; /* [LN_STATE_CHUNK] rows of the step's tokens */
     const float *keys[LN_STATE_CHUNK], *updates[LN_STATE_CHUNK]; /* these, or the tail's */
     float *queries;                                              /* [SCAN_TOKENS][k_dim] */
-    float *scaled;                      /* rows of k_dim, multiplied by their decays */
-    float *seen;                        /* [2 SCAN_TOKENS][v_dim] x S0 */
-    float *key_weights, *query_weights; /* [LN_STATE_CHUNK] of the updates for a token */
+    float *scaled; /* rows of k_dim, multiplied by their decays */
+    float *seen;   /* [2 SCAN_TOKENS][v_dim] x S0, and what updates before the block add to it */
+    float *key_weights, *query_weights; /* [SCAN_TOKENS][LN_STATE_CHUNK] of the updates */
 } scan_head;
 
 static size_t scan_scratch(size_t dim) {
     dim = (dim + LANES - 1) / LANES * LANES;
-    return dim == 0 ? 0 : (7 * (size_t)LN_STATE_CHUNK + 3 * SCAN_TOKENS) * dim + 2 * LN_STATE_CHUNK;
+    return dim == 0 ? 0
+                    : (7 * (size_t)LN_STATE_CHUNK + 3 * SCAN_TOKENS) * dim +
+                          2 * (size_t)SCAN_TOKENS * LN_STATE_CHUNK;
 }
 
 static void place_scan(scan_head *h, float *scratch) {
@@ -55,7 +59,7 @@ static void place_scan(scan_head *h, float *scratch) {
     h->scaled = h->queries + SCAN_TOKENS * k_dim;
     h->seen = h->scaled + n * k_dim;
     h->key_weights = h->seen + 2 * SCAN_TOKENS * v_dim;
-    h->query_weights = h->key_weights + n;
+    h->query_weights = h->key_weights + SCAN_TOKENS * n;
 }
 
 /* ---- the tail ------------------------------------------------------------------------------- */
@@ -168,40 +172,50 @@ LN_INLINE void product_stream(const size_t n_rows, const float *const *x, const 
         }
 }
 
-/* The same of a tile of rows x by vectors of M's columns. */
+/* Rows of a matrix, `stride` floats apart, or each on its own. */
+typedef struct scan_rows {
+    const float *first;
+    size_t stride;
+    const float *const *each; /* NULL: as above */
+} scan_rows;
+
+/* The same of a tile of rows x by vectors of M's columns, from `column` on; `adds`: to out. */
 LN_INLINE void product_tile(const size_t n_rows, const size_t n_vectors, const float *const *x,
-                            const float *m, size_t n, size_t width, float *out) {
+                            scan_rows m, size_t n, size_t column, bool adds, size_t width,
+                            float *out) {
     vf sums[QUERIES_AT_ONCE][VECTORS_AT_ONCE];
     for (size_t r = 0; r < n_rows; r++)
         for (size_t v = 0; v < n_vectors; v++)
-            sums[r][v] = vf_set(0.0f);
+            sums[r][v] = adds ? vf_load(out + r * width + column + v * LANES) : vf_set(0.0f);
     for (size_t k = 0; k < n; k++) {
+        const float *from = (m.each != NULL ? m.each[k] : m.first + k * m.stride) + column;
         vf row[VECTORS_AT_ONCE];
         for (size_t v = 0; v < n_vectors; v++)
-            row[v] = vf_load(m + k * width + v * LANES);
+            row[v] = vf_load(from + v * LANES);
         for (size_t r = 0; r < n_rows; r++)
             for (size_t v = 0; v < n_vectors; v++)
                 sums[r][v] = vf_fma(vf_set(x[r][k]), row[v], sums[r][v]);
     }
     for (size_t r = 0; r < n_rows; r++)
         for (size_t v = 0; v < n_vectors; v++)
-            vf_store(out + r * width + v * LANES, sums[r][v]);
+            vf_store(out + r * width + column + v * LANES, sums[r][v]);
 }
 
-LN_INLINE void product_tiles(const size_t n_rows, const float *const *x, const float *m, size_t n,
-                             size_t width, float *out) {
+LN_INLINE void product_tiles(const size_t n_rows, const float *const *x, scan_rows m, size_t n,
+                             bool adds, size_t width, float *out) {
     size_t j = 0;
     for (; j + VECTORS_AT_ONCE * LANES <= width; j += VECTORS_AT_ONCE * LANES)
-        product_tile(n_rows, VECTORS_AT_ONCE, x, m + j, n, width, out + j);
+        product_tile(n_rows, VECTORS_AT_ONCE, x, m, n, j, adds, width, out);
     for (; j < width; j += LANES)
-        product_tile(n_rows, 1, x, m + j, n, width, out + j);
+        product_tile(n_rows, 1, x, m, n, j, adds, width, out);
 }
 
 static void multiply_state(const float *const *x, size_t n_rows, const float *m, size_t n,
                            size_t width, float *out) {
     size_t r = 0;
     for (; r + QUERIES_AT_ONCE <= n_rows && n_rows > 2; r += QUERIES_AT_ONCE)
-        product_tiles(QUERIES_AT_ONCE, x + r, m, n, width, out + r * width);
+        product_tiles(QUERIES_AT_ONCE, x + r, (scan_rows){m, width, NULL}, n, false, width,
+                      out + r * width);
     for (; r + 2 <= n_rows; r += 2)
         product_stream(2, x + r, m, n, width, out + r * width);
     if (r < n_rows)
@@ -220,7 +234,7 @@ static const float *scale_row(const scan_head *h, const float *x, size_t at, flo
 /* seen [n][1 or 2][v_dim] = e^c (q S0), and of k with the delta rule, of n tokens from `at` on */
 static void see_state(const scan_head *h, size_t at, size_t n) {
     size_t per_token = h->p->b != NULL ? 2 : 1, k_dim = h->s->k_dim, v_dim = h->s->v_dim;
-    const float *x[2 * SCAN_TOKENS];
+    const float *x[2 * SCAN_TOKENS] = {NULL};
     if (h->state == NULL) {
         memset(h->seen, 0, n * per_token * v_dim * sizeof *h->seen);
         return;
@@ -249,34 +263,87 @@ LN_INLINE vf decay_between(const scan_head *h, size_t t, size_t s, size_t i) {
     return vf_exp(vf_add(high, low));
 }
 
-/* The weights of updates s <= at for the chunk's token number `at`: e^{c_t - c_s} (k_s . k_t), and
- * of q_t. Those of k_t are not used for s = at. */
-static void weigh_updates(const scan_head *h, const float *q, size_t at) {
-    size_t k_dim = h->s->k_dim;
-    const float *k = h->keys[at];
-    bool by_channel = h->n_channels > 1, is_delta = h->p->b != NULL;
-    for (size_t s = 0; s <= at; s++) {
-        vf of_k = vf_set(0.0f), of_q = of_k;
-        for (size_t i = 0; i < k_dim; i += LANES) {
-            vf key = vf_load(h->keys[s] + i);
-            if (by_channel)
-                key = vf_mul(key, decay_between(h, at, s, i));
-            of_k = is_delta ? vf_fma(key, vf_load(k + i), of_k) : of_k;
-            of_q = vf_fma(key, vf_load(q + i), of_q);
+/* The products of n tokens' rows x, from the chunk's token number `at` on, with all keys up to
+ * theirs: weights [n][LN_STATE_CHUNK]. */
+static void multiply_keys(const scan_head *h, const float *const *x, size_t at, size_t n,
+                          float *weights) {
+    for (size_t t = 0, n_x; t < n; t += n_x) {
+        n_x = n - t < TILE_DOT ? 1 : TILE_DOT;
+        for (size_t s = 0; s < at + t + n_x; s += TILE_DOT) {
+            const float *keys[TILE_DOT];
+            for (size_t j = 0; j < TILE_DOT; j++)
+                keys[j] = h->keys[s + j < at + t + n_x ? s + j : s];
+            float *out = weights + t * LN_STATE_CHUNK + s;
+            if (n_x == TILE_DOT)
+                rows_tile(TILE_DOT, x + t, keys, h->s->k_dim, out, LN_STATE_CHUNK);
+            else
+                rows_tile(1, x + t, keys, h->s->k_dim, out, LN_STATE_CHUNK);
         }
-        h->key_weights[s] = is_delta ? vf_sum(of_k) : 0.0f;
-        h->query_weights[s] = vf_sum(of_q);
     }
-    if (by_channel)
-        return;
+}
+
+/* Weights of the chunk's token number `at`, times e^{c_t - c_s}. */
+static void decay_weights(const scan_head *h, size_t at, float *weights) {
     float between[LN_STATE_CHUNK] = {0};
     for (size_t s = 0; s <= at; s++)
         between[s] = (float)(h->c[at] - h->c[s]);
-    for (size_t s = 0; s <= at; s += LANES) {
-        vf kept = vf_exp(vf_load(between + s));
-        vf_store(h->key_weights + s, vf_mul(vf_load(h->key_weights + s), kept));
-        vf_store(h->query_weights + s, vf_mul(vf_load(h->query_weights + s), kept));
+    for (size_t s = 0; s <= at; s += LANES)
+        vf_store(weights + s, vf_mul(vf_load(weights + s), vf_exp(vf_load(between + s))));
+}
+
+/* The weights of updates s <= at for token number t of a block, the chunk's number `at`, with
+ * decays by channel, which are within the products. */
+static void weigh_by_channel(const scan_head *h, size_t t, size_t at) {
+    size_t k_dim = h->s->k_dim;
+    const float *k = h->keys[at], *q = h->queries + t * k_dim;
+    bool is_delta = h->p->b != NULL;
+    for (size_t s = 0; s <= at; s++) {
+        vf of_k = vf_set(0.0f), of_q = of_k;
+        for (size_t i = 0; i < k_dim; i += LANES) {
+            vf key = vf_mul(vf_load(h->keys[s] + i), decay_between(h, at, s, i));
+            of_k = is_delta ? vf_fma(key, vf_load(k + i), of_k) : of_k;
+            of_q = vf_fma(key, vf_load(q + i), of_q);
+        }
+        h->key_weights[t * LN_STATE_CHUNK + s] = is_delta ? vf_sum(of_k) : 0.0f;
+        h->query_weights[t * LN_STATE_CHUNK + s] = vf_sum(of_q);
     }
+}
+
+/* The weights of updates for a block of n tokens that begins at the chunk's token number `at`:
+ * e^{c_t - c_s} (k_s . k_t), and of q_t. Those of k_t are not used for s = t. */
+static void weigh_updates(const scan_head *h, size_t at, size_t n) {
+    const float *queries[SCAN_TOKENS] = {NULL};
+    bool is_delta = h->p->b != NULL;
+    for (size_t t = 0; t < n && h->n_channels > 1; t++)
+        weigh_by_channel(h, t, at + t);
+    if (h->n_channels > 1)
+        return;
+    for (size_t t = 0; t < n; t++)
+        queries[t] = h->queries + t * h->s->k_dim;
+    multiply_keys(h, queries, at, n, h->query_weights);
+    if (is_delta)
+        multiply_keys(h, h->keys + at, at, n, h->key_weights);
+    for (size_t t = 0; t < n; t++) {
+        decay_weights(h, at + t, h->query_weights + t * LN_STATE_CHUNK);
+        if (is_delta)
+            decay_weights(h, at + t, h->key_weights + t * LN_STATE_CHUNK);
+    }
+}
+
+/* Adds what the updates before the block, `at` of them, are to its n tokens. */
+static void add_updates(const scan_head *h, size_t at, size_t n) {
+    size_t per_token = h->p->b != NULL ? 2 : 1, n_rows = n * per_token, width = h->s->v_dim, r = 0;
+    const float *x[2 * SCAN_TOKENS] = {NULL};
+    scan_rows updates = {.each = h->updates};
+    for (size_t i = 0; i < n_rows; i++)
+        x[i] = (i % per_token == 0 ? h->query_weights : h->key_weights) +
+               i / per_token * LN_STATE_CHUNK;
+    for (; r + QUERIES_AT_ONCE <= n_rows; r += QUERIES_AT_ONCE)
+        product_tiles(QUERIES_AT_ONCE, x + r, updates, at, true, width, h->seen + r * width);
+    for (; r + 2 <= n_rows; r += 2)
+        product_tiles(2, x + r, updates, at, true, width, h->seen + r * width);
+    if (r < n_rows)
+        product_tiles(1, x + r, updates, at, true, width, h->seen + r * width);
 }
 
 /* What a token's update and result take besides vectors. */
@@ -284,18 +351,20 @@ typedef struct token_scales {
     float update, query, skip;
 } token_scales;
 
-/* Vectors of the update u_t and of the result of the chunk's token number `at`. */
+/* Vectors of the update u_t and of the result of the chunk's token number `at`, t of a block. */
 LN_INLINE void apply_updates(const scan_head *h, const size_t n_vectors, token_scales scales,
-                             size_t at, const float *seen_q, const float *seen_k, const float *v,
-                             size_t j, float *out) {
+                             size_t at, size_t t, const float *v, size_t j, float *out) {
     vf of_k[VECTORS_AT_ONCE], of_q[VECTORS_AT_ONCE];
     bool is_delta = h->p->b != NULL;
+    const float *seen = h->seen + t * (is_delta ? 2 : 1) * h->s->v_dim + j;
+    const float *key_weights = h->key_weights + t * LN_STATE_CHUNK;
+    const float *query_weights = h->query_weights + t * LN_STATE_CHUNK;
     for (size_t i = 0; i < n_vectors; i++) {
-        of_q[i] = vf_load(seen_q + j + i * LANES);
-        of_k[i] = is_delta ? vf_load(seen_k + j + i * LANES) : vf_set(0.0f);
+        of_q[i] = vf_load(seen + i * LANES);
+        of_k[i] = is_delta ? vf_load(seen + h->s->v_dim + i * LANES) : vf_set(0.0f);
     }
-    for (size_t s = 0; s < at; s++) {
-        vf k_weight = vf_set(h->key_weights[s]), q_weight = vf_set(h->query_weights[s]);
+    for (size_t s = at - t; s < at; s++) {
+        vf k_weight = vf_set(key_weights[s]), q_weight = vf_set(query_weights[s]);
         for (size_t i = 0; i < n_vectors; i++) {
             vf u = vf_load(h->updates[s] + j + i * LANES);
             of_k[i] = is_delta ? vf_fma(k_weight, u, of_k[i]) : of_k[i];
@@ -306,7 +375,7 @@ LN_INLINE void apply_updates(const scan_head *h, const size_t n_vectors, token_s
         size_t where = j + i * LANES;
         vf x = vf_load(v + where), u = vf_mul(vf_set(scales.update), vf_sub(x, of_k[i]));
         vf_store(h->own_updates + at * h->s->v_dim + where, u);
-        of_q[i] = vf_fma(vf_set(h->query_weights[at]), u, of_q[i]);
+        of_q[i] = vf_fma(vf_set(query_weights[at]), u, of_q[i]);
         vf y = vf_mul(vf_set(scales.query), of_q[i]);
         vf_store(out + where, h->p->skip != NULL ? vf_fma(vf_set(scales.skip), x, y) : y);
     }
@@ -316,9 +385,8 @@ LN_INLINE void apply_updates(const scan_head *h, const size_t n_vectors, token_s
 static void finish_token(scan_head *h, size_t row, size_t position, size_t t) {
     const ln_op_scan *p = h->p;
     const ln_state_shape *s = h->s;
-    size_t v_dim = s->v_dim, at = position - h->chunk, per_token = p->b != NULL ? 2 : 1, j = 0;
+    size_t v_dim = s->v_dim, at = position - h->chunk, j = 0;
     const float *v = p->v + row * p->v_stride + h->head * v_dim;
-    const float *seen = h->seen + t * per_token * v_dim;
     float *out = p->out + (row * s->n_heads + h->head) * v_dim;
     token_scales scales = {1.0f, p->q_scale, p->skip != NULL ? p->skip[h->head] : 0.0f};
     if (p->b != NULL)
@@ -326,14 +394,22 @@ static void finish_token(scan_head *h, size_t row, size_t position, size_t t) {
             (p->doubles_b ? 2.0f : 1.0f) / (1.0f + expf(-p->b[row * s->n_heads + h->head]));
     else if (p->scales_v)
         scales.update = ln_scan_step_size(p, row, s->n_decays, h->head);
-    weigh_updates(h, h->queries + t * s->k_dim, at);
     for (; j + VECTORS_AT_ONCE * LANES <= v_dim; j += VECTORS_AT_ONCE * LANES)
-        apply_updates(h, VECTORS_AT_ONCE, scales, at, seen, seen + v_dim, v, j, out);
+        apply_updates(h, VECTORS_AT_ONCE, scales, at, t, v, j, out);
     for (; j < v_dim; j += LANES)
-        apply_updates(h, 1, scales, at, seen, seen + v_dim, v, j, out);
+        apply_updates(h, 1, scales, at, t, v, j, out);
     h->updates[at] = h->own_updates + at * v_dim;
     if (position + s->n_rows >= h->view->end)
         memcpy(tail_update(h, position), h->updates[at], v_dim * sizeof *out);
+}
+
+/* A row of n floats of the token that comes SCAN_FETCHED after this one, if there is one: tokens
+ * lie too far apart for the processor to fetch them by itself. */
+LN_INLINE void fetch_row(const scan_head *h, size_t row, const float *x, size_t stride, size_t n) {
+    if (row + SCAN_FETCHED >= h->view->row + h->view->end - h->view->begin)
+        return;
+    for (size_t i = 0; i < n; i += LANES)
+        __builtin_prefetch(x + (row + SCAN_FETCHED) * stride + i, 0, 3);
 }
 
 /* n tokens from `position` on, of one chunk. */
@@ -343,6 +419,8 @@ static void scan_block(scan_head *h, size_t position, size_t n) {
     size_t row = h->view->row + position - h->view->begin;
     for (size_t t = 0; t < n; t++) {
         float *key = h->own_keys + (at + t) * k_dim;
+        fetch_row(h, row + t, p->k + h->k_head * k_dim, p->k_stride, k_dim);
+        fetch_row(h, row + t, p->q + h->k_head * k_dim, p->q_stride, k_dim);
         load_head_row(h, p->k + (row + t) * p->k_stride + h->k_head * k_dim, key);
         load_head_row(h, p->q + (row + t) * p->q_stride + h->k_head * k_dim,
                       h->queries + t * k_dim);
@@ -350,8 +428,14 @@ static void scan_block(scan_head *h, size_t position, size_t n) {
         add_decays(h, row + t, position + t);
     }
     see_state(h, at, n);
-    for (size_t t = 0; t < n; t++)
+    weigh_updates(h, at, n);
+    add_updates(h, at, n);
+    for (size_t t = 0; t < n; t++) {
+        fetch_row(h, row + t, p->v + h->head * h->s->v_dim, p->v_stride, h->s->v_dim);
+        fetch_row(h, row + t, p->out + h->head * h->s->v_dim, h->s->n_heads * h->s->v_dim,
+                  h->s->v_dim);
         finish_token(h, row + t, position + t, t);
+    }
 }
 
 /* ---- the state behind a chunk --------------------------------------------------------------- */

@@ -75,6 +75,21 @@ static super_rows super_place(void *memory, size_t k) {
     return (super_rows){.n_supers = k / SUPER_COLS, .supers = memory};
 }
 
+/* Sums of 16 columns each of 256. */
+LN_INLINE vi super_sums(const int8_t *q) {
+    int32_t sums[SUPER_COLS / 4]; /* of 4 columns, then of 8 */
+    const vi ones = vi_set(0x01010101);
+    vi even, odd;
+    for (size_t i = 0; i < SUPER_COLS / 4; i += LANES)
+        vi_store(sums + i, dot_nibbles(vi_set(0), ones, vi_load(q + i * 4)));
+    for (size_t i = 0; i < SUPER_COLS / 8; i += LANES) {
+        vi_load_pairs(sums + 2 * i, &even, &odd);
+        vi_store(sums + i, vi_add(even, odd));
+    }
+    vi_load_pairs(sums, &even, &odd);
+    return vi_add(even, odd);
+}
+
 /* 256 columns of one row. */
 LN_INLINE void super_quantize_row(super_kind kind, const float *from, super_block *out,
                                   size_t row) {
@@ -87,8 +102,8 @@ LN_INLINE void super_quantize_row(super_kind kind, const float *from, super_bloc
     for (size_t i = 0; i < SUPER_COLS; i += LANES) {
         vi q = vi_round(vf_mul(vf_load(from + i), inverse));
         vi_store_i8(out->q[row] + i, q);
-        sums[i / LANES] = vi_sum(q);
     }
+    vi_store(sums, super_sums(out->q[row]));
     out->scale[row] = largest * (1.0f / 127.0f);
     size_t per_part = 2 / kind.n_parts;
     for (size_t part = 0; part < SUPER_BLOCKS * kind.n_parts; part++) {

@@ -1,7 +1,8 @@
 /* y = x W^T with its epilogue, for every layout of weights. Workers take units of TILE_PANELS
- * panels of 16 output rows, whoever is free the next one. Rows of x go in chunks, made ready as the
- * kernel wants them (int8, bf16): a few by each worker for itself, more by all workers together.
- * Those of experts become int8 together for all experts where they fit, and chunks copy theirs.
+ * panels of 16 output rows, whoever is free the next one, or several where rows are few. Rows of x
+ * go in chunks, made ready as the kernel wants them (int8, bf16): a few by each worker for itself,
+ * more by all workers together. Those of experts become int8 together for all experts where they
+ * fit, and chunks copy theirs.
  *
  * A sum never depends on the chunk, the tile or the worker, so any number of threads and rows gives
  * the same bits. */
@@ -23,8 +24,9 @@ enum {
     BLOCK_ROWS = 64,  /* whole groups, whose sums stay in the first-level cache until they are
                          finished */
     CHUNK_BYTES = 3 << 20,
-    TAKE_BYTES = 1 << 20, /* of weights that a worker takes at once for few rows, at most, */
-    WORKER_TAKES = 4      /* and how often it takes some, at least */
+    TAKE_BYTES = 1 << 20, /* of weights that a worker takes at once, at most, */
+    WORKER_TAKES = 4,     /* and how often it takes some, at least, for few rows, */
+    BUSY_TAKES = 32       /* and for more, where a take lasts longer */
 };
 
 /* One matrix in a running linear: how its rows of x lie, and where a unit's sums go. */
@@ -184,32 +186,33 @@ static void multiply_plain(const linear_job *job, const operand *o, size_t panel
     rows_multiply(n, job->x + first, rows, w->n_cols, y);
 }
 
-/* The next `bytes` of a panel, which will be unpacked after all rows have met the current ones. */
-LN_INLINE void fetch_ahead(const uint8_t *p, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64)
-        __builtin_prefetch(p + i, 0, 2);
+/* What the worker reads after the `bytes` of each panel from w on: as many of the same panels, or
+ * behind their last columns of the panels that follow. */
+LN_INLINE fetcher fetch_after(const uint8_t *w, size_t bytes, bool last, size_t n_panels,
+                              size_t panel_bytes) {
+    fetcher next = {.bytes = bytes};
+    for (size_t p = 0; p < n_panels; p++)
+        next.at[p] = w + bytes + (p + (last ? n_panels - 1 : 0)) * panel_bytes;
+    return next;
 }
 
 static void multiply_int8(const linear_job *job, const operand *o, const uint8_t *panels,
                           size_t panel_bytes, size_t n_panels) {
     ln_pack pack = (ln_pack)o->weight->layout;
+    size_t block_bytes = panel_bytes / o->int8.n_blocks;
     for (size_t first = 0; first < o->int8.n_blocks; first += UNPACK_BLOCKS) {
         size_t left = o->int8.n_blocks - first, n = left < UNPACK_BLOCKS ? left : UNPACK_BLOCKS;
-        size_t bytes = panel_bytes / o->int8.n_blocks * n;
+        const uint8_t *w = panels + first * block_bytes;
+        fetcher next = fetch_after(w, n * block_bytes, n == left, n_panels, panel_bytes);
         if (MATRIX_ROWS == 0 && is_direct(pack)) {
-            const uint8_t *w = panels + first * direct_bytes(pack);
-            fetcher next = {.bytes = bytes};
-            for (size_t p = 0; p < n_panels; p++)
-                next.at[p] = w + p * panel_bytes + bytes;
             direct_multiply_rows(pack, n_panels, w, panel_bytes, next, &o->int8, job->n, first, n,
                                  o->y);
             continue;
         }
-        for (size_t p = 0; p < n_panels; p++) {
-            const uint8_t *panel = panels + p * panel_bytes;
-            int8_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);
-            fetch_ahead(panel + panel_bytes / o->int8.n_blocks * (first + n), bytes);
-        }
+        for (size_t p = 0; p < n_panels; p++)
+            int8_unpack(pack, panels + p * panel_bytes, first, n,
+                        job->unpacked + p * UNPACKED_PANEL);
+        fetch_some(&next, n_panels, next.bytes);
         if (MATRIX_ROWS > 0 && o->int8.n_parts == 1)
             int8_matrix(pack, n_panels, job->unpacked, &o->int8, job->n, first, n, o->y);
         else
@@ -222,19 +225,16 @@ static void multiply_super(const linear_job *job, const operand *o, const uint8_
     ln_pack pack = (ln_pack)o->weight->layout;
     for (size_t first = 0; first < o->super.n_supers; first += UNPACK_SUPERS) {
         size_t left = o->super.n_supers - first, n = left < UNPACK_SUPERS ? left : UNPACK_SUPERS;
+        const uint8_t *w = panels + first * super_bytes(pack);
+        fetcher next = fetch_after(w, n * super_bytes(pack), n == left, n_panels, panel_bytes);
         if (MATRIX_ROWS == 0 && super_is_direct(pack)) {
-            const uint8_t *w = panels + first * super_bytes(pack);
-            fetcher next = {.bytes = n * super_bytes(pack)};
-            for (size_t p = 0; p < n_panels; p++)
-                next.at[p] = w + p * panel_bytes + next.bytes;
             super_direct_rows(n_panels, w, panel_bytes, next, &o->super, job->n, first, n, o->y);
             continue;
         }
-        for (size_t p = 0; p < n_panels; p++) {
-            const uint8_t *panel = panels + p * panel_bytes;
-            super_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);
-            fetch_ahead(panel + (first + n) * super_bytes(pack), n * super_bytes(pack));
-        }
+        for (size_t p = 0; p < n_panels; p++)
+            super_unpack(pack, panels + p * panel_bytes, first, n,
+                         job->unpacked + p * UNPACKED_PANEL);
+        fetch_some(&next, n_panels, next.bytes);
         if (MATRIX_ROWS > 0)
             super_matrix(pack, n_panels, job->unpacked, &o->super, job->n, first, n, o->y);
         else
@@ -337,7 +337,7 @@ static void finish(const linear_job *job, size_t row, size_t column, size_t n, v
 
 /* Rows of sums of TILE_PANELS panels in an operand's y. */
 LN_INLINE size_t sum_rows(const linear_job *job) {
-    return job->small_m ? SMALL_M_ROWS : GROUP_ROWS;
+    return job->small_m ? SMALL_M_ROWS : round_up(job->n, GROUP_ROWS);
 }
 
 /* Where the sums of panel number `i` of those taken at once begin in an operand's y. */
@@ -429,6 +429,8 @@ LN_INLINE size_t columns_of(const linear_job *job, size_t panel, size_t n_panels
 
 /* Before sums are at hand, the lines that those of the first rows will be written to. */
 LN_INLINE void fetch_first_rows(const linear_job *job, size_t column, size_t n_columns) {
+    if (job->n <= SMALL_M_ROWS)
+        return;
     for (size_t i = 0; i < job->n && i < BLOCK_ROWS; i++)
         fetch_output(job, i, column, n_columns);
 }
@@ -472,12 +474,13 @@ static void multiply_blocks(const linear_job *job, size_t panel, size_t n_panels
     }
 }
 
-/* Panels that a worker takes at once: for few rows so many that streams are long, yet all workers
- * end together behind the last matrix, and there is room for their sums. */
+/* Panels that a worker takes at once: so many that streams are long, yet all workers end together
+ * behind the last matrix, and there is room for their sums. */
 static size_t panels_to_take(const linear_job *job, size_t n_panels) {
-    if (job->n > SMALL_M_ROWS)
+    if (goes_in_blocks(job))
         return TILE_PANELS;
-    size_t fair = n_panels * job->n_used / (job->worker->count * WORKER_TAKES);
+    size_t n_takes_each = job->n > SMALL_M_ROWS ? BUSY_TAKES : WORKER_TAKES;
+    size_t fair = n_panels * job->n_used / (job->worker->count * n_takes_each);
     size_t most = TAKE_BYTES / (job->up.weight->row_bytes * LANES + 1),
            room = MAX_CHUNK / sum_rows(job) * TILE_PANELS;
     most = most < room ? most : room;
@@ -512,8 +515,7 @@ static void multiply_panels(const linear_job *job) {
         multiply_run(job, &job->up, begin, end);
         if (job->gate.weight != NULL)
             multiply_run(job, &job->gate, begin, end);
-        if (job->n > SMALL_M_ROWS)
-            fetch_first_rows(job, begin * LANES, columns_of(job, begin, end - begin));
+        fetch_first_rows(job, begin * LANES, columns_of(job, begin, end - begin));
         for (size_t panel = begin; panel < end; panel += TILE_PANELS)
             finish_unit(job, begin, panel, end);
     }

@@ -24,9 +24,10 @@ enum {
     BLOCK_ROWS = 64,  /* whole groups, whose sums stay in the first-level cache until they are
                          finished */
     CHUNK_BYTES = 3 << 20,
-    TAKE_BYTES = 1 << 20, /* of weights that a worker takes at once, at most, */
-    WORKER_TAKES = 4,     /* and how often it takes some, at least, for few rows, */
-    BUSY_TAKES = 32       /* and for more, where a take lasts longer */
+    STREAM_BYTES = 16 << 20, /* of output, from which on it goes past the caches */
+    TAKE_BYTES = 1 << 20,    /* of weights that a worker takes at once, at most, */
+    WORKER_TAKES = 4,        /* and how often it takes some, at least, for few rows, */
+    BUSY_TAKES = 32          /* and for more, where a take lasts longer */
 };
 
 /* One matrix in a running linear: how its rows of x lie, and where a unit's sums go. */
@@ -46,6 +47,7 @@ typedef struct linear_job {
     size_t n_used;     /* matrices that have rows; all lie in one list of units */
     size_t n;          /* rows of the chunk */
     bool small_m;      /* they meet packed int8 panels all at once */
+    bool streams;      /* the output goes past the caches: STREAM_BYTES or more, in whole lines */
     bool shares_rows;  /* others may still read prepared rows in the shared memory */
     const float *own;  /* the row of x that the worker's own memory holds, for weights of `own_for`;
                           NULL: none, or several */
@@ -383,7 +385,7 @@ LN_INLINE void finish_rows(const linear_job *job, ln_activation activation, bool
     for (size_t row = first; row < first + n; row++) {
         size_t out_row = job->out_rows[row], at = (row - first) * UNIT;
         float *out = p->out + out_row * out_stride + column;
-        if (row + BLOCK_ROWS < job->n)
+        if (!job->streams && row + BLOCK_ROWS < job->n)
             fetch_output(job, row + BLOCK_ROWS, column, UNIT);
         for (size_t i = 0; i < TILE_PANELS; i++) {
             vf y = vf_add(vf_load(sums.up + at + i * LANES), bias[i]);
@@ -395,7 +397,10 @@ LN_INLINE void finish_rows(const linear_job *job, ln_activation activation, bool
             y = vf_mul(y, scale);
             if (p->residual != NULL)
                 y = vf_add(vf_load(p->residual + out_row * n_out + column + i * LANES), y);
-            vf_store(out + i * LANES, y);
+            if (job->streams)
+                vf_stream(out + i * LANES, y);
+            else
+                vf_store(out + i * LANES, y);
         }
     }
 }
@@ -429,7 +434,7 @@ LN_INLINE size_t columns_of(const linear_job *job, size_t panel, size_t n_panels
 
 /* Before sums are at hand, the lines that those of the first rows will be written to. */
 LN_INLINE void fetch_first_rows(const linear_job *job, size_t column, size_t n_columns) {
-    if (job->n <= SMALL_M_ROWS)
+    if (job->n <= SMALL_M_ROWS || job->streams)
         return;
     for (size_t i = 0; i < job->n && i < BLOCK_ROWS; i++)
         fetch_output(job, i, column, n_columns);
@@ -668,6 +673,12 @@ static void multiply_group(linear_job *job, size_t group) {
     }
 }
 
+static bool streams_output(const ln_op_linear *p) {
+    size_t n_out = p->weight->n_rows, stride = p->out_stride > 0 ? p->out_stride : n_out;
+    return p->residual == NULL && p->n_rows * n_out * sizeof(float) >= STREAM_BYTES &&
+           stride % LANES == 0 && (uintptr_t)p->out % (LANES * sizeof(float)) == 0;
+}
+
 static size_t count_used(const ln_row_groups *groups) {
     if (groups->order == NULL)
         return groups->n_groups > 0 ? groups->n_groups : 1;
@@ -681,9 +692,12 @@ static void linear(const ln_op *op, const ln_cpu_worker *worker) {
     linear_job job = {.p = &op->linear, .worker = worker, .shares_rows = worker->joins != NULL};
     size_t n_groups = job.p->groups.n_groups > 0 ? job.p->groups.n_groups : 1;
     job.n_used = count_used(&job.p->groups);
+    job.streams = streams_output(job.p);
     prepare_for_groups(&job);
     for (size_t group = 0; group < n_groups; group++)
         multiply_group(&job, group);
+    if (job.streams)
+        vf_stream_end();
 }
 
 /* Row `row` of a weight as float32: where it lies, or in scratch [n_cols]. */

@@ -40,6 +40,11 @@ LN_INLINE void vf_store(float *p, vf x) {
     for (size_t i = 0; i < QUADS; i++)
         vst1q_f32(p + i * 4, x.q[i]);
 }
+/* Processors that cache what is written in long streams as they see fit: plain stores. */
+LN_INLINE void vf_stream(float *p, vf x) {
+    vf_store(p, x);
+}
+LN_INLINE void vf_stream_end(void) {}
 LN_INLINE void vf_store_n(float *p, vf x, size_t n) {
     float y[LANES];
     vf_store(y, x);

@@ -39,6 +39,14 @@ LN_INLINE void vf_store(float *p, vf x) {
     _mm256_storeu_ps(p, x.a);
     _mm256_storeu_ps(p + 8, x.b);
 }
+/* Past the caches, p on a line of them; vf_stream_end before others read what was written. */
+LN_INLINE void vf_stream(float *p, vf x) {
+    _mm256_stream_ps(p, x.a);
+    _mm256_stream_ps(p + 8, x.b);
+}
+LN_INLINE void vf_stream_end(void) {
+    _mm_sfence();
+}
 LN_INLINE void vf_store_n(float *p, vf x, size_t n) {
     float y[LANES];
     vf_store(y, x);

@@ -40,6 +40,13 @@ LN_INLINE vf vf_load_n(const float *p, size_t n) {
 LN_INLINE void vf_store(float *p, vf x) {
     _mm512_storeu_ps(p, x);
 }
+/* Past the caches, p on a line of them; vf_stream_end before others read what was written. */
+LN_INLINE void vf_stream(float *p, vf x) {
+    _mm512_stream_ps(p, x);
+}
+LN_INLINE void vf_stream_end(void) {
+    _mm_sfence();
+}
 LN_INLINE void vf_store_n(float *p, vf x, size_t n) {
     _mm512_mask_storeu_ps(p, first_lanes(n), x);
 }

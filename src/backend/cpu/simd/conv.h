@@ -10,7 +10,7 @@
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/norm.h"
 
-enum { CONV_CHANNELS = 512, CONV_TAPS = 4 };
+enum { CONV_CHANNELS = 512, CONV_TAPS = 4, CONV_AHEAD = 2 };
 
 /* Taps begin .. begin + n - 1 of channels first .. end - 1 of a token, x[j] being the inputs of
  * these taps (NULL: zero): out = act(out + ..), or from the bias on. */
@@ -33,11 +33,24 @@ LN_INLINE void convolve_taps(const ln_op_conv *p, size_t begin, size_t n, const 
     }
 }
 
+/* Channels first .. end - 1 of a token's inputs and outputs, before their turn: tokens lie too far
+ * apart for the processor to fetch them by itself. */
+static void fetch_channels(const ln_op_conv *p, size_t row, size_t first, size_t end) {
+    size_t at = row * ln_conv_channels(p);
+    for (size_t i = at + first; i < at + end; i += LANES) {
+        __builtin_prefetch(p->x + i, 0, 3);
+        __builtin_prefetch(p->out + i, 1, 3);
+    }
+}
+
 static void convolve_channels(const ln_op_conv *p, const ln_state_view *view, size_t first,
                               size_t end) {
     size_t dim = ln_conv_channels(p), n_taps = view->shape->n_taps;
     for (size_t at = view->begin; at < view->end; at++) {
-        float *out = p->out + (view->row + at - view->begin) * dim;
+        size_t row = view->row + at - view->begin;
+        float *out = p->out + row * dim;
+        if (at + CONV_AHEAD < view->end)
+            fetch_channels(p, row + CONV_AHEAD, first, end);
         for (size_t begin = 0, n; begin < n_taps; begin += n) {
             const float *x[CONV_TAPS];
             n = n_taps - begin < CONV_TAPS ? n_taps - begin : CONV_TAPS;

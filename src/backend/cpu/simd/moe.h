@@ -5,6 +5,8 @@
 
 #include "backend/cpu/simd/norm.h"
 
+enum { COMBINE_AHEAD = 128 }; /* floats of a choice's row that are fetched in front of its sums */
+
 static void combine_token(const ln_op_combine *p, size_t token) {
     const float *x = p->x + token * p->n_used * p->dim;
     const float *weights = p->weights != NULL ? p->weights + token * p->n_used : NULL;
@@ -13,9 +15,11 @@ static void combine_token(const ln_op_combine *p, size_t token) {
         size_t left = p->dim - i, at = token * p->dim + i;
         vf sum = vf_set(0.0f);
         for (size_t choice = 0; choice < p->n_used; choice++)
-            if (ln_combine_takes(p, token, choice))
+            if (ln_combine_takes(p, token, choice)) {
+                __builtin_prefetch(x + choice * p->dim + i + COMBINE_AHEAD);
                 sum = vf_fma(vf_set(weights != NULL ? weights[choice] : 1.0f),
                              load_part(x + choice * p->dim + i, left), sum);
+            }
         if (p->shared != NULL)
             sum = vf_fma(vf_set(gate), load_part(p->shared + at, left), sum);
         sum = vf_mul(sum, vf_set(p->scale));

@@ -559,6 +559,23 @@ static void chains_of_row_scales_are_those_of_single_kernels(void **state) {
          .head_dim = 128, .n_heads = 32, .kv_heads = 8, .n_layers = 1, .n_steps = 2},
         {"e4m3, many columns", LN_DTYPE_F8_E4M3, .n_rows = 33, .n_hidden = 17024, .n_layers = 1},
         {"w8a8, many columns", LN_DTYPE_I8, .n_rows = 9, .n_hidden = 17024, .n_layers = 1},
+        {"a row of e4m3", LN_DTYPE_F8_E4M3, .n_cached = 150},
+        {"a row of w8a8", LN_DTYPE_I8, .n_cached = 150},
+        {"two rows of e4m3", LN_DTYPE_F8_E4M3, .n_rows = 2, .n_cached = 20, .head_dim = 128,
+         .n_heads = 4, .n_hidden = 1056, .norm = LN_NORM_LAYER, .has_bias = true},
+        {"three rows of w8a8", LN_DTYPE_I8, .n_rows = 3, .n_cached = 20, .n_hidden = 1056,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"four rows of e4m3, parallel", LN_DTYPE_F8_E4M3, .n_rows = 4, .n_cached = 90,
+         .placement = PARALLEL_WITH_NORM, .norm = LN_NORM_RMS_PLUS_ONE},
+        {"four rows of w8a8, no gate", LN_DTYPE_I8, .n_rows = 4, .placement = PARALLEL,
+         .is_plain = true, .norms_heads = true},
+        {"a wide row of e4m3", LN_DTYPE_F8_E4M3, .n_cached = 180, .dim = 4096, .n_hidden = 14336,
+         .head_dim = 128, .n_heads = 32, .kv_heads = 8, .n_layers = 2},
+        {"a wide row of w8a8", LN_DTYPE_I8, .n_cached = 180, .dim = 4096, .n_hidden = 14336,
+         .head_dim = 128, .n_heads = 32, .kv_heads = 8, .n_layers = 2},
+        {"a row of e4m3, many columns", LN_DTYPE_F8_E4M3, .n_rows = 4, .n_hidden = 17024,
+         .n_layers = 1},
+        {"a row of e4m3, few columns", LN_DTYPE_F8_E4M3, .n_hidden = 256, .dim = 512},
     };
     check_cases(cases, sizeof cases / sizeof *cases);
 }

@@ -47,7 +47,9 @@ static __device__ __forceinline__ ln_decode_act_offset ln_decode_find_act(const 
                                                                           unsigned row) {
     unsigned col = threadIdx.x * 4, at = row * (unsigned)to.cols;
     ln_decode_act_offset place = {at + col, (at + col) / LN_SCALE_BLOCK};
-    if (!ln_weight_tile_has_16_bit_act(KIND))
+    if (KIND == LN_LAYOUT_F8_ROW)
+        place.value = ((col / 32 * 2 + col % 8 / 4) * to.n_untiled + row) * 16 + col % 32 / 8 * 4;
+    else if (!ln_weight_tile_has_16_bit_act(KIND))
         place.value = at + col / 64 * 64 + col % 32 / 8 * 16 + col % 64 / 32 * 8 + col % 8;
     return place;
 }
@@ -90,20 +92,38 @@ static __device__ __forceinline__ float ln_decode_row_absmax(float largest, floa
     return fminf(ln_block_greatest(largest, (unsigned *)shared), INFINITY);
 }
 
-/* What a row is multiplied by to fit f16; its scale goes to to.scales. */
-static __device__ __forceinline__ float ln_decode_f16_factor(const ln_act_view &to, unsigned row,
+/* What a row with a scale is multiplied by; the scale goes to to.scales. */
+template <int KIND>
+static __device__ __forceinline__ float ln_decode_row_factor(const ln_act_view &to, unsigned row,
                                                              float largest) {
+    constexpr bool IS_F16 = ln_weight_tile_has_16_bit_act(KIND), IS_F8 = KIND == LN_LAYOUT_F8_ROW;
     if (threadIdx.x == 0)
-        to.scales[row] = ln_f16_scale(largest);
-    return ln_f16_factor(largest);
+        to.scales[row] =
+            IS_F16 ? ln_f16_scale(largest) : largest * (IS_F8 ? 1.0f / 448.0f : 1.0f / 127.0f);
+    return IS_F16  ? ln_f16_factor(largest)
+           : IS_F8 ? ln_f8_factor(largest)
+                   : ln_inverse_scale(largest);
+}
+
+/* Elements of a row between columns LN_DECODE_COL_STRIDE apart. */
+template <int KIND>
+static __device__ __forceinline__ unsigned ln_decode_act_stride(const ln_act_view &to) {
+    return LN_DECODE_COL_STRIDE * (KIND == LN_LAYOUT_F8_ROW ? to.n_untiled : 1);
 }
 
 /* As ln_act_store_row_scaled, of a thread's four columns number h. */
-static __device__ __forceinline__ void ln_decode_store_f16(const ln_act_view &to,
-                                                           const ln_decode_act_offset &place, int h,
-                                                           const float v[4], float factor) {
-    *(uint2 *)(to.bf16 + place.value + h * LN_DECODE_COL_STRIDE) = make_uint2(
-        ln_pack_f16(v[0] * factor, v[1] * factor), ln_pack_f16(v[2] * factor, v[3] * factor));
+template <int KIND>
+static __device__ __forceinline__ void
+ln_decode_store_row_scaled(const ln_act_view &to, const ln_decode_act_offset &place, int h,
+                           const float v[4], float factor) {
+    const unsigned at = place.value + h * ln_decode_act_stride<KIND>(to);
+    if constexpr (KIND == LN_LAYOUT_F8_ROW)
+        *(uint32_t *)(to.int8 + at) = ln_f8_four(v, factor);
+    else if constexpr (KIND == LN_LAYOUT_INT8_ROW)
+        *(uint32_t *)(to.int8 + at) = ln_decode_quantize(v, factor);
+    else
+        *(uint2 *)(to.bf16 + at) = make_uint2(ln_pack_f16(v[0] * factor, v[1] * factor),
+                                              ln_pack_f16(v[2] * factor, v[3] * factor));
 }
 
 /* A thread's float4 of a row, from column `first` on, zeros past its end; polls if other blocks
@@ -142,16 +162,18 @@ static __device__ __forceinline__ float ln_decode_absmax(const float4 &v) {
     return ln_decode_absmax(ln_decode_absmax(v.x, v.y), ln_decode_absmax(v.z, v.w));
 }
 
-/* ln_decode_convert to f16. What of a row does not fit registers is read twice. shared
- * [LN_MAX_WARPS] */
-static __device__ __forceinline__ void ln_decode_convert_f16(const ln_decode_linear &l,
-                                                             unsigned n_rows, const ln_act_view &to,
-                                                             unsigned padded, float *shared) {
+/* ln_decode_convert to rows that have a scale each. What of a row does not fit registers is read
+ * twice. shared [LN_MAX_WARPS] */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_decode_convert_row_scaled(const ln_decode_linear &l, unsigned n_rows, const ln_act_view &to,
+                             unsigned padded, float *shared) {
     enum { AT_ONCE = 8, REGISTER_COLS = AT_ONCE * LN_DECODE_COL_STRIDE };
     const float *x = l.x;
     const unsigned n_cols = l.n_cols, stride = l.stride, last = (padded - 1) / REGISTER_COLS;
+    const unsigned per_part = AT_ONCE * ln_decode_act_stride<KIND>(to);
     for (unsigned row = 0; row < n_rows; row++, x += stride) {
-        ln_decode_act_offset place = ln_decode_find_act<LN_LAYOUT_Q4>(to, row);
+        ln_decode_act_offset place = ln_decode_find_act<KIND>(to, row);
         float4 held[AT_ONCE];
         float largest = 0.0f;
         for (unsigned part = 0; part <= last; part++) {
@@ -165,9 +187,9 @@ static __device__ __forceinline__ void ln_decode_convert_f16(const ln_decode_lin
             }
         }
         largest = ln_decode_row_absmax(largest, shared + row % 2 * LN_DECODE_WARPS);
-        const float factor = ln_decode_f16_factor(to, row, largest);
-        place.value += last * REGISTER_COLS;
-        for (unsigned part = last + 1; part-- > 0; place.value -= REGISTER_COLS) {
+        const float factor = ln_decode_row_factor<KIND>(to, row, largest);
+        place.value += last * per_part;
+        for (unsigned part = last + 1; part-- > 0; place.value -= per_part) {
             unsigned col = part * REGISTER_COLS + threadIdx.x * 4;
             if (part < last)
                 ln_decode_load_row(x, false, n_cols, col, held);
@@ -177,7 +199,7 @@ static __device__ __forceinline__ void ln_decode_convert_f16(const ln_decode_lin
                 if (part * REGISTER_COLS + i * LN_DECODE_COL_STRIDE >= padded)
                     break;
                 if (col + i * LN_DECODE_COL_STRIDE < padded)
-                    ln_decode_store_f16(to, place, i, v, factor);
+                    ln_decode_store_row_scaled<KIND>(to, place, i, v, factor);
             }
         }
     }
@@ -262,19 +284,19 @@ static __device__ __forceinline__ void ln_decode_store_normed(float *normed, flo
         ln_handoff_store(handoff + at + i, y[i]);
 }
 
-/* A row of dim columns in the block's registers as f16; first, absmax: the thread's. */
-template <int FOURS>
+/* A row of dim columns in the block's registers, with a scale; first, absmax: the thread's. */
+template <int KIND, int FOURS>
 static __device__ __forceinline__ void
-ln_decode_store_row_f16(const ln_act_view &to, unsigned row, const ln_decode_act_offset &place,
-                        const float4 (&held)[FOURS], unsigned first, unsigned dim, float absmax,
-                        float *shared) {
+ln_decode_store_row(const ln_act_view &to, unsigned row, const ln_decode_act_offset &place,
+                    const float4 (&held)[FOURS], unsigned first, unsigned dim, float absmax,
+                    float *shared) {
     absmax = ln_decode_row_absmax(absmax, shared);
-    const float factor = ln_decode_f16_factor(to, row, absmax);
+    const float factor = ln_decode_row_factor<KIND>(to, row, absmax);
 #pragma unroll
     for (int h = 0; h < FOURS; h++) {
         const float y[4] = {held[h].x, held[h].y, held[h].z, held[h].w};
         if (first + h * LN_DECODE_COL_STRIDE < dim)
-            ln_decode_store_f16(to, place, h, y, factor);
+            ln_decode_store_row_scaled<KIND>(to, place, h, y, factor);
     }
 }
 
@@ -294,13 +316,14 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
     const bool weighs = norm.weight != NULL && norm.kind != LN_NORM_NONE;
     const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
     const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
-    constexpr bool IS_F16 = ln_weight_tile_dequantizes_to_f16(KIND);
+    constexpr bool HAS_ROW_SCALE = ln_weight_tile_has_act_row_scales(KIND);
     float4 held[FOURS], weight[FOURS] = {}, bias[FOURS] = {};
     for (unsigned row = 0; row < n_rows; row++) {
         const float *from = x + (rows != NULL ? (size_t)rows[row] : row) * dim;
         ln_decode_act_offset place = ln_decode_find_act<KIND>(to, row);
         float mean, inverse, largest = 0.0f;
-        unsigned sums_at = IS_F16 ? 0 : row % 2 * LN_DECODE_WARPS; /* there is a second barrier */
+        unsigned sums_at =
+            HAS_ROW_SCALE ? 0 : row % 2 * LN_DECODE_WARPS; /* there is a second barrier */
 #pragma unroll
         for (int h = 0; h < FOURS && row == 0; h++) {
             if (weighs)
@@ -328,16 +351,16 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
             }
             if (col - blockIdx.x * share < share)
                 ln_decode_store_normed(normed, handoff, row * dim + col, y);
-            if constexpr (IS_F16) {
+            if constexpr (HAS_ROW_SCALE) {
                 held[h] = make_float4(y[0], y[1], y[2], y[3]);
                 largest = ln_decode_absmax(largest, ln_decode_absmax(held[h]));
             } else {
                 ln_decode_store_act<KIND>(to, place, h, y);
             }
         }
-        if constexpr (IS_F16)
-            ln_decode_store_row_f16<FOURS>(to, row, place, held, first, dim, largest,
-                                           shared + LN_DECODE_WARPS);
+        if constexpr (HAS_ROW_SCALE)
+            ln_decode_store_row<KIND>(to, row, place, held, first, dim, largest,
+                                      shared + LN_DECODE_WARPS);
     }
 }
 
@@ -357,6 +380,7 @@ static __device__ __forceinline__ ln_act_view ln_decode_make_act(
     unsigned n_rows, uint8_t *work, float *shared, ln_decode_pipeline *r) {
     ln_act_view x = {};
     x.cols = l.x_cols;
+    x.n_untiled = n_rows;
     x.is_int8 = !ln_weight_tile_has_16_bit_act(KIND);
     x.bf16 = (__nv_bfloat16 *)work;
     x.lo = l.precise ? x.bf16 + n_rows * x.cols : NULL;
@@ -370,11 +394,13 @@ static __device__ __forceinline__ ln_act_view ln_decode_make_act(
         ln_decode_normalize<KIND, 2>(p, weights, l, n_rows, x, shared, r);
     else if (held > 2)
         ln_decode_normalize<KIND, LN_NORM_MAX_FOURS>(p, weights, l, n_rows, x, shared, r);
-    else if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
-        ln_decode_convert_f16(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND),
-                              shared);
+    else if constexpr (ln_weight_tile_has_act_row_scales(KIND))
+        ln_decode_convert_row_scaled<KIND>(l, n_rows, x,
+                                           l.k_tiles * (unsigned)ln_weight_tile_cols(KIND), shared);
     else
         ln_decode_convert<KIND>(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND));
+    if (KIND == LN_LAYOUT_F8_ROW) /* WGMMA reads them */
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     ln_decode_fill_free_stage<KIND>(p, weights, r);
     return x;
 }

@@ -49,7 +49,7 @@ static __device__ __forceinline__ ln_decode_tile_copy ln_decode_find_tile_copy(u
     if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
         return ln_decode_f16_tile_copies[kind];
     else
-        return {ln_weight_tile_bytes(KIND), 0, 1};
+        return ln_decode_tile_copy_of(KIND);
 }
 
 /* Linears that share activations: rows of x, or their norms, which are stored to `normed`, too. */

@@ -1,13 +1,14 @@
-/* Linears of the fused decode kernel: mma.sync on weight tiles from the pipeline, split-K over the
- * eight warps of a group, reduction through shared memory, epilogue.
+/* Linears of the fused decode kernel: mma.sync, of F8_ROW WGMMA, on weight tiles from the pipeline,
+ * split-K over the eight warps of a group, reduction through shared memory, epilogue.
  *
- * The order of sums is that of gemm/mma_small_m.cuh, whose unit functions it shares
- * (gemm/mma_fragments.cuh); the loop around them differs, as tiles come from a pipeline that runs
- * across linears. */
+ * The order of sums is that of gemm/mma_small_m.cuh and gemm/sm90_small_m_fp8.cu, whose functions
+ * it shares (gemm/mma_fragments.cuh, gemm/fp8_k_splits.cuh); the loop around them differs, as tiles
+ * come from a pipeline that runs across linears. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 
 #include "backend/cuda/fused/decode_pipeline.cuh"
+#include "backend/cuda/gemm/fp8_k_splits.cuh"
 #include "backend/cuda/gemm/mma_fragments.cuh"
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -101,7 +102,7 @@ ln_decode_mma_f16_stage(const ln_decode_args &p, const ln_decode_weight_tiles *w
 
 /* Whether a single row is multiplied by ln_decode_mma_blocks. */
 template <int KIND, bool ONE> static __device__ constexpr bool ln_decode_has_block_mma(void) {
-    return ONE && !ln_weight_tile_has_16_bit_act(KIND);
+    return ONE && ln_traits_of(KIND).acts == LN_ACT_TYPE_INT8_BLOCK;
 }
 
 /* ln_decode_mma_tile of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of B
@@ -153,6 +154,41 @@ ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weig
             float before = __shfl_sync(0xffffffffu, sum[i], (t + 3) % 4, 4);
             sum[i] = fmaf(v[i + 1], x_scales.y, fmaf(v[i], x_scales.x, before));
         }
+}
+
+static_assert((int)LN_FP8_BEHIND == (int)LN_DECODE_FP8_BEHIND, "as the planner has it");
+
+/* The K split [begin, end) of the pipeline's next F8_ROW tiles of n along K. The four warps of a
+ * WGMMA go on together: those whose K splits are shorter multiply on, with their sums kept. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_decode_wgmma_split(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                      ln_decode_pipeline *r, const ln_act_view &x, unsigned n, unsigned begin,
+                      unsigned end, bool is_last, float own[4]) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    const unsigned n_rows = x.n_untiled, split_bytes = ln_fp8_split_bytes(n, n_rows);
+    const unsigned first = threadIdx.x / LN_WARP % LN_K_SPLITS / LN_FP8_SPLITS * LN_FP8_SPLITS;
+    const int8_t *from = x.int8 + first * split_bytes;
+    ln_fp8_tile w = {};
+    float sum[16] = {};
+    for (unsigned tile = 0; tile * LN_K_SPLITS < n; tile++) {
+        if (begin + tile < end) {
+            const uint8_t *at = r->stages + r->stage * ln_decode_stage_bytes(KIND);
+            ln_stage_wait(&r->barriers[r->stage], r->parity);
+#pragma unroll
+            for (int k = 0; k < LN_FP8_STEPS; k++)
+                w.steps[k] = ln_fp8_take_step(at, k);
+            ln_decode_release_stage<KIND>(p, weights, is_last && begin + tile + 1 == end, r);
+        }
+        ln_wgmma_fence();
+        ln_fp8_add_tile(w, from, tile, n_rows, split_bytes, sum);
+        ln_wgmma_commit();
+        ln_fp8_finish_tile(w);
+        ln_wgmma_keep(sum);
+        if (begin + tile + 1 == end)
+            ln_fp8_select_own(sum, own);
+    }
+#endif
 }
 
 /* ---- split-K reduction ----------------------------------------------------------------------- */
@@ -221,19 +257,21 @@ ln_decode_store_partials(unsigned n_rows, float *sums, const float sum[4], uint6
         ln_stage_arrive(full);
 }
 
+template <int KIND>
 static __device__ __forceinline__ float ln_decode_reduce(const float *sums, unsigned column,
                                                          unsigned row, unsigned width) {
     float total = sums[column * width + row];
 #pragma unroll
     for (int s = 1; s < LN_K_SPLITS; s++)
-        total += sums[(s * LN_WEIGHT_TILE_ROWS + column) * width + row];
-    return total;
+        total =
+            ln_add_k_splits<KIND>(total, sums[(s * LN_WEIGHT_TILE_ROWS + column) * width + row]);
+    return ln_sum_value<KIND>(total);
 }
 
 /* What the epilogue adds to a sum, loaded ahead of it. */
 typedef struct ln_decode_epilogue {
     float bias, gate_bias, residual;
-    float scale, gate_scale; /* of the output column, for sub-byte weights */
+    float scale, gate_scale; /* of the output column */
 } ln_decode_epilogue;
 
 /* The scales of an output column, which lie behind the K tiles of its output tile, or 1. */
@@ -318,7 +356,7 @@ static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(
     at.kind = part.kind;
     if (at.finishes)
         ln_decode_load_epilogue(part.epilogue, at.row, at.column, &at.end);
-    if (at.finishes && ln_weight_tile_dequantizes_to_f16(KIND))
+    if (at.finishes && ln_weight_tile_has_act_row_scales(KIND))
         ln_decode_load_scales(part, l.k_tiles, output_tile, &at.end);
     return at;
 }
@@ -346,7 +384,9 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
         const bool is_last = ln_decode_tile_of_round(has_gate, round + 1) >= l.n_output_tiles;
         float sum[4] = {};
         const unsigned step = ln_decode_find_tile_copy<KIND>(at.kind).tiles_per_copy;
-        for (unsigned tile = begin; tile < end; tile += step)
+        if constexpr (KIND == LN_LAYOUT_F8_ROW)
+            ln_decode_wgmma_split<KIND>(p, weights, r, x, l.k_tiles, begin, end, is_last, sum);
+        for (unsigned tile = begin; KIND != LN_LAYOUT_F8_ROW && tile < end; tile += step)
             if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
                 ln_decode_mma_f16_stage<KIND>(p, weights, r, at.kind, min(step, end - tile), x,
                                               rows[0], tile, is_last && tile + step >= end, sum);
@@ -366,10 +406,10 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
             const bool residual_is_handed_off = l.residual_is_handed_off;
             ln_stage_wait(&reduction.full[buffer], parity);
             if (at.finishes) {
-                float u = ln_decode_reduce(sums, lane, at.row, n_rows | 1), g = 0.0f;
+                float u = ln_decode_reduce<KIND>(sums, lane, at.row, n_rows | 1), g = 0.0f;
                 if (has_gate)
-                    g = ln_decode_reduce(sums + per_sum, lane, at.row, n_rows | 1);
-                if (ln_weight_tile_dequantizes_to_f16(KIND)) {
+                    g = ln_decode_reduce<KIND>(sums + per_sum, lane, at.row, n_rows | 1);
+                if (ln_weight_tile_has_act_row_scales(KIND)) {
                     const float scale = x.scales[at.row];
                     u *= at.end.scale * scale, g *= at.end.gate_scale * scale;
                 }

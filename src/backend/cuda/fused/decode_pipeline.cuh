@@ -69,8 +69,9 @@ ln_decode_fetch_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *wei
                       ln_decode_pipeline *r, unsigned stage) {
     if (r->left == 0)
         return;
-    const unsigned bytes = ln_weight_tile_dequantizes_to_f16(KIND) ? min(r->left, r->most)
-                                                                   : ln_weight_tile_bytes(KIND);
+    constexpr unsigned STAGE_BYTES = ln_decode_stage_bytes(KIND);
+    const unsigned bytes =
+        STAGE_BYTES > ln_weight_tile_bytes(KIND) ? min(r->left, r->most) : STAGE_BYTES;
     ln_stage_fetch(r->stages + stage * ln_decode_stage_bytes(KIND), r->next, bytes,
                    &r->barriers[stage]);
     r->next += bytes;

@@ -26,8 +26,8 @@ enum {
 
 enum { LN_DECODE_HANDOFF_FLOATS = (LN_DECODE_WORKSPACE_BYTES - LN_DECODE_COUNTER_BYTES) / 4 };
 
-/* The weight kinds of the decode kernel: BF16, INT8, INT4, or all that are dequantised to f16, for
- * which LN_LAYOUT_Q4 stands as KIND of a template; each part then says which its own is. */
+/* The weight kinds of the decode kernel: the layouts, but for all that are dequantised to f16
+ * LN_LAYOUT_Q4 stands as KIND of a template; each part then says which its own is. */
 LN_HOST_DEVICE int ln_decode_kind(int kind) {
     return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
 }
@@ -51,10 +51,16 @@ static inline size_t ln_decode_stages_beside(int kind, size_t work_bytes) {
     return n < most ? n : most;
 }
 
-/* Columns of x in shared memory, where rows begin in different banks. */
+/* Bytes behind the activations of F8_ROW, as gemm/fp8_k_splits.cuh has it. */
+enum { LN_DECODE_FP8_BEHIND = 128 };
+
+/* Columns of x in shared memory, where rows begin in different banks; of F8_ROW whole K splits. */
 LN_HOST_DEVICE size_t ln_decode_x_cols(int kind, size_t n_cols) {
-    return ln_weight_tile_padded_cols(kind, n_cols) +
-           (ln_weight_tile_has_16_bit_act(kind) ? 32 : 128);
+    const size_t padded = ln_weight_tile_padded_cols(kind, n_cols),
+                 tile = ln_weight_tile_cols(kind);
+    if (kind == LN_LAYOUT_F8_ROW)
+        return (padded + LN_K_SPLITS * tile - 1) / (LN_K_SPLITS * tile) * (LN_K_SPLITS * tile);
+    return padded + (ln_weight_tile_has_16_bit_act(kind) ? 32 : 128);
 }
 
 /* Work memory of a KV split: KV tiles, and S and P. */

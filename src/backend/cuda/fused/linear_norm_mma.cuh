@@ -9,9 +9,9 @@
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 
 #include "backend/cuda/fused/linear_norm_args.cuh"
+#include "backend/cuda/gemm/fp8_k_splits.cuh"
 #include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
-#include "backend/cuda/ptx/ldmatrix.cuh"
 #include "backend/cuda/ptx/wgmma_n8_n64.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -26,14 +26,10 @@ static __device__ __forceinline__ const char *x_of(const pipelines &pipes,
 
 /* A lane's A operand: K step k of a weight tile. */
 template <int LAYOUT> static __device__ __forceinline__ uint4 load_step(const char *tile, int k) {
-    constexpr unsigned CORE = 8 * 16; /* bytes of eight rows */
-    unsigned lane = threadIdx.x % LN_WARP;
-    if constexpr (LAYOUT != LN_LAYOUT_F8_ROW)
-        return *(const uint4 *)(tile + k * WEIGHT_STEP_BYTES + lane * 16);
-    const char *core = tile + k * (2 * CORE) + lane / 8 % 2 * (8 * CORE) + lane / 16 * CORE;
-    uint32_t r[4];
-    ln_ldmatrix(r, core + lane % 8 * 16);
-    return make_uint4(r[0], r[1], r[2], r[3]);
+    if constexpr (LAYOUT == LN_LAYOUT_F8_ROW)
+        return ln_fp8_take_step(tile, k);
+    else
+        return *(const uint4 *)(tile + k * WEIGHT_STEP_BYTES + threadIdx.x % LN_WARP * 16);
 }
 
 static __device__ __forceinline__ float sum_as_float(float sum) {

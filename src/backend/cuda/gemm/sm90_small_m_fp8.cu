@@ -4,29 +4,18 @@
  * nothing but the same instruction gives the same bits.
  *
  * Grid: rows of weight tiles (16 columns of the result). Block: 8 warps, one for each K split,
- * whose sums are added in order. WGMMA is meant for four warps with 64 rows of one matrix and the
- * same B; here each warp has its own K split, so B is the activations of all four K splits, 32
- * columns of results, of which each warp keeps the eight of its own. The first weights are
- * prefetched before the kernel that makes X has ended. Bytes: W once, X once for each CTA, from L2.
- *
- * Shared memory: activations as activations/view.cuh has them, [16 columns][rows][16 bytes], with
- * the padding of K splits; what WGMMA reads behind a row as further rows has no effect on results
- * that are kept, and has room at the end. */
+ * whose sums are added in order (fp8_k_splits.cuh). The first weights are prefetched before the
+ * kernel that makes X has ended. Bytes: W once, X once for each CTA, from L2. Shared memory:
+ * activations. */
 #include "backend/cuda/activations/view.cuh"
 #include "backend/cuda/gemm/args.cuh"
+#include "backend/cuda/gemm/fp8_k_splits.cuh"
 #include "backend/cuda/gemm/select.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
-#include "backend/cuda/ptx/wgmma.cuh"
 
-enum { SMALL_M_THREADS = LN_K_SPLITS * LN_WARP, MAX_ROWS = 8, STEPS = 4 };
-enum { GROUP = 4, OPERAND_BYTES = 32 * 32 };
+enum { SMALL_M_THREADS = LN_K_SPLITS * LN_WARP, MAX_ROWS = 8 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-/* A lane's A operand of a weight tile. */
-typedef struct lane_tile {
-    uint4 steps[STEPS];
-} lane_tile;
 
 static __device__ __forceinline__ uint32_t load_word(const uint8_t *at) {
     uint32_t v;
@@ -35,11 +24,11 @@ static __device__ __forceinline__ uint32_t load_word(const uint8_t *at) {
 }
 
 static __device__ __forceinline__ void load_tile(const uint8_t *tiles, unsigned tile,
-                                                 lane_tile &out) {
+                                                 ln_fp8_tile &out) {
     const uint8_t *from =
         tiles + (size_t)tile * ln_weight_tile_bytes(LN_LAYOUT_F8_ROW) + threadIdx.x % LN_WARP * 4;
 #pragma unroll
-    for (int i = 0; i < STEPS; i++, from += 256)
+    for (int i = 0; i < LN_FP8_STEPS; i++, from += 256)
         out.steps[i] = make_uint4(load_word(from), load_word(from + 1024), load_word(from + 128),
                                   load_word(from + 1152));
 }
@@ -54,27 +43,6 @@ static __device__ __forceinline__ void load_act(const ln_gemm_args &p, char *x) 
     __syncthreads();
 }
 
-/* Issues the WGMMAs of a weight tile of each warp's K split, number `tile` of it. */
-static __device__ __forceinline__ void add_tile(const lane_tile &w, const char *x, unsigned tile,
-                                                unsigned n_rows, unsigned split_bytes,
-                                                float (&sum)[16]) {
-#pragma unroll
-    for (int i = 0; i < STEPS; i++)
-        ln_wgmma_n32_fp8(sum, w.steps[i],
-                         ln_wgmma_desc_no_swizzle(x + (tile * 8 + i * 2) * n_rows * 16, n_rows * 16,
-                                                  split_bytes));
-}
-
-/* The sums of the warp's own K split. */
-static __device__ __forceinline__ void select_own(const float (&sum)[16], float own[4]) {
-    unsigned split = threadIdx.x / LN_WARP % GROUP;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float low = split == 0 ? sum[i] : sum[4 + i], high = split == 2 ? sum[8 + i] : sum[12 + i];
-        own[i] = split < 2 ? low : high;
-    }
-}
-
 /* Accumulates this warp's K split of a row of weight tiles, and of the gate's, AHEAD tiles being in
  * flight. Warps whose K splits are shorter multiply on: their sums were selected before. */
 template <int AHEAD, bool GATE>
@@ -84,10 +52,10 @@ static __device__ __forceinline__ void multiply(const ln_gemm_args &p, const ln_
     unsigned split = threadIdx.x / LN_WARP, n_rows = (unsigned)p.n_rows;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     unsigned begin = min(split * per_split, p.n_tiles), end = min(begin + per_split, p.n_tiles);
-    unsigned split_bytes = per_split * 128 * n_rows;
+    unsigned split_bytes = ln_fp8_split_bytes(p.n_tiles, n_rows);
     size_t row_at = tile_row * ln_weight_tile_row_bytes(LN_LAYOUT_F8_ROW, p.n_tiles);
     const uint8_t *up_tiles = part.weight + row_at, *gate_tiles = GATE ? part.gate + row_at : NULL;
-    lane_tile up[AHEAD] = {}, gate[GATE ? AHEAD : 1] = {};
+    ln_fp8_tile up[AHEAD] = {}, gate[GATE ? AHEAD : 1] = {};
     float up_sum[16] = {}, gate_sum[16] = {};
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
@@ -97,7 +65,7 @@ static __device__ __forceinline__ void multiply(const ln_gemm_args &p, const ln_
                 load_tile(gate_tiles, begin + i, gate[i]);
         }
     load_act(p, x);
-    x += split / GROUP * GROUP * split_bytes;
+    x += split / LN_FP8_SPLITS * LN_FP8_SPLITS * split_bytes;
     for (unsigned base = 0; base < per_split; base += AHEAD) {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
@@ -105,24 +73,20 @@ static __device__ __forceinline__ void multiply(const ln_gemm_args &p, const ln_
             if (tile >= per_split)
                 break;
             ln_wgmma_fence();
-            add_tile(up[i], x, tile, n_rows, split_bytes, up_sum);
+            ln_fp8_add_tile(up[i], x, tile, n_rows, split_bytes, up_sum);
             if constexpr (GATE)
-                add_tile(gate[i], x, tile, n_rows, split_bytes, gate_sum);
+                ln_fp8_add_tile(gate[i], x, tile, n_rows, split_bytes, gate_sum);
             ln_wgmma_commit();
-            ln_wgmma_wait<0>();
+            ln_fp8_finish_tile(up[i]);
             ln_wgmma_keep(up_sum);
-            if constexpr (GATE)
+            if constexpr (GATE) {
+                ln_fp8_finish_tile(gate[i]);
                 ln_wgmma_keep(gate_sum);
-#pragma unroll
-            for (int k = 0; k < STEPS; k++) {
-                ln_wgmma_keep(up[i].steps[k]);
-                if constexpr (GATE)
-                    ln_wgmma_keep(gate[i].steps[k]);
             }
             if (begin + tile + 1 == end) {
-                select_own(up_sum, up_own);
+                ln_fp8_select_own(up_sum, up_own);
                 if constexpr (GATE)
-                    select_own(gate_sum, gate_own);
+                    ln_fp8_select_own(gate_sum, gate_own);
             }
             if (begin + tile + AHEAD < end) {
                 load_tile(up_tiles, begin + tile + AHEAD, up[i]);
@@ -191,7 +155,7 @@ static int launch(const ln_gemm_args &args, unsigned shared_bytes, cudaStream_t 
     /* the most of any step, as graphs of others, and other engines, keep their launches */
     int code = cudaFuncSetAttribute(small_m_fp8_gemm<AHEAD, GATE>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)(LN_SMALL_M_FP8_BYTES + OPERAND_BYTES));
+                                    (int)(LN_SMALL_M_FP8_BYTES + LN_FP8_BEHIND));
     if (code != 0)
         return code;
     return ln_pdl_launch(small_m_fp8_gemm<AHEAD, GATE>,
@@ -201,7 +165,7 @@ static int launch(const ln_gemm_args &args, unsigned shared_bytes, cudaStream_t 
 
 int ln_gemm_sm90_small_m_fp8(const ln_gemm_args &args, cudaStream_t stream) {
     unsigned per_split = (args.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
-    unsigned bytes = LN_K_SPLITS * per_split * 128 * (unsigned)args.n_rows + OPERAND_BYTES;
+    unsigned bytes = LN_K_SPLITS * per_split * 128 * (unsigned)args.n_rows + LN_FP8_BEHIND;
     return args.parts[0].gate != NULL ? launch<2, true>(args, bytes, stream)
                                       : launch<4, false>(args, bytes, stream);
 }

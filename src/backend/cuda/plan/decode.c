@@ -43,11 +43,13 @@ static const char *make_room(decode *d, size_t bytes) {
 
 static size_t act_bytes(int kind, size_t n_rows, size_t n_cols, bool precise) {
     size_t cols = ln_decode_x_cols(kind, n_cols);
+    size_t bytes = n_rows * cols * (ln_weight_tile_has_16_bit_act(kind) ? sizeof(uint16_t) : 1);
     if (kind == LN_LAYOUT_BF16)
-        return n_rows * cols * sizeof(uint16_t) * (precise ? 2 : 1);
-    if (ln_weight_tile_dequantizes_to_f16(kind))
-        return n_rows * (cols * sizeof(uint16_t) + sizeof(float));
-    return n_rows * (cols + cols / LN_SCALE_BLOCK * sizeof(float));
+        return bytes * (precise ? 2 : 1);
+    if (ln_weight_tile_has_act_row_scales(kind))
+        return bytes + n_rows * sizeof(float) +
+               (kind == LN_LAYOUT_F8_ROW ? LN_DECODE_FP8_BEHIND : 0);
+    return bytes + n_rows * (cols / LN_SCALE_BLOCK) * sizeof(float);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -131,9 +133,6 @@ static const char *refuses_norm(const ln_op *norm, const ln_op *ops, size_t n_op
 
 static const char *refuses_kind(const decode *d, const ln_op_linear *p) {
     int kind = ln_decode_kind((int)p->weight->layout);
-    if (kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW)
-        return kind == LN_LAYOUT_F8_ROW ? "f8 row scales have no fused decode kernel"
-                                        : "int8 row scales have no fused decode kernel";
     if (p->n_rows > LN_DECODE_MAX_ROWS)
         return "more than 4 rows have no fused decode kernel";
     if (p->rows_per_x > 1)

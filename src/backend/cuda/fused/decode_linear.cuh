@@ -13,21 +13,25 @@
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Accumulates the next weight tile of the pipeline times the activations: output columns g and g +
- * 8, rows 2 t and 2 t + 1. is_last: of the task. */
+/* Accumulates the next n weight tiles of the pipeline times the activations: output columns g and g
+ * + 8, rows 2 t and 2 t + 1. is_last: of the task. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_decode_mma_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                   ln_decode_pipeline *r, const ln_act_view &x, const unsigned rows[3],
-                   unsigned first_unit, bool precise, bool is_last, float sum[4]) {
-    constexpr int UNITS = (int)ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
+ln_decode_mma_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                    ln_decode_pipeline *r, unsigned n, const ln_act_view &x, const unsigned rows[3],
+                    unsigned first_unit, bool precise, bool is_last, float sum[4]) {
+    constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
+    constexpr unsigned UNITS = PER_TILE * ln_decode_tile_copy_of(KIND).tiles_per_copy;
     unsigned lane = threadIdx.x % LN_WARP;
-    const uint8_t *tile = r->stages + r->stage * ln_weight_tile_bytes(KIND);
+    const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
     ln_stage_wait(&r->barriers[r->stage], r->parity);
 #pragma unroll
-    for (int unit = 0; unit < UNITS; unit++) {
+    for (unsigned unit = 0; unit < UNITS; unit++) {
+        if (unit >= n * PER_TILE)
+            break;
+        const uint8_t *tile = tiles + unit / PER_TILE * ln_weight_tile_bytes(KIND);
         ln_lane_tile<KIND> part;
-        ln_take_unit<KIND>(tile, unit, lane, part);
+        ln_take_unit<KIND>(tile, unit % PER_TILE, lane, part);
         if (KIND == LN_LAYOUT_BF16 && precise) {
             ln_lane_x<KIND, true> act;
             ln_load_x<KIND, true>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, act);
@@ -105,8 +109,8 @@ template <int KIND, bool ONE> static __device__ constexpr bool ln_decode_has_blo
     return ONE && ln_traits_of(KIND).acts == LN_ACT_TYPE_INT8_BLOCK;
 }
 
-/* ln_decode_mma_tile of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of B
- * operands. Column n of a product is of use where the A operand is block n, too, so that lanes t
+/* ln_decode_mma_stage of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of
+ * B operands. Column n of a product is of use where the A operand is block n, too, so that lanes t
  * have what becomes of blocks 2 t and 2 t + 1, with an eighth of the scales to multiply by. They
  * add it to the sums of rows of tiles g and g + 8 one after another; lanes t = 3 have these. */
 template <int KIND>
@@ -169,24 +173,34 @@ ln_decode_wgmma_split(const ln_decode_args &p, const ln_decode_weight_tiles *wei
     const unsigned n_rows = x.n_untiled, split_bytes = ln_fp8_split_bytes(n, n_rows);
     const unsigned first = threadIdx.x / LN_WARP % LN_K_SPLITS / LN_FP8_SPLITS * LN_FP8_SPLITS;
     const int8_t *from = x.int8 + first * split_bytes;
-    ln_fp8_tile w = {};
+    constexpr unsigned TILES = ln_decode_tile_copy_of(KIND).tiles_per_copy;
+    ln_fp8_tile w[TILES] = {};
     float sum[16] = {};
-    for (unsigned tile = 0; tile * LN_K_SPLITS < n; tile++) {
-        if (begin + tile < end) {
+    for (unsigned first_tile = 0; first_tile * LN_K_SPLITS < n; first_tile += TILES) {
+        if (begin + first_tile < end) {
             const uint8_t *at = r->stages + r->stage * ln_decode_stage_bytes(KIND);
             ln_stage_wait(&r->barriers[r->stage], r->parity);
 #pragma unroll
-            for (int k = 0; k < LN_FP8_STEPS; k++)
-                w.steps[k] = ln_fp8_take_step(at, k);
-            ln_decode_release_stage<KIND>(p, weights, is_last && begin + tile + 1 == end, r);
+            for (unsigned i = 0; i < TILES; i++)
+#pragma unroll
+                for (int k = 0; k < LN_FP8_STEPS; k++)
+                    w[i].steps[k] = ln_fp8_take_step(at + i * ln_weight_tile_bytes(KIND), k);
+            ln_decode_release_stage<KIND>(p, weights, is_last && begin + first_tile + TILES >= end,
+                                          r);
         }
-        ln_wgmma_fence();
-        ln_fp8_add_tile(w, from, tile, n_rows, split_bytes, sum);
-        ln_wgmma_commit();
-        ln_fp8_finish_tile(w);
-        ln_wgmma_keep(sum);
-        if (begin + tile + 1 == end)
-            ln_fp8_select_own(sum, own);
+#pragma unroll
+        for (unsigned i = 0; i < TILES; i++) {
+            unsigned tile = first_tile + i;
+            if (tile * LN_K_SPLITS >= n)
+                break;
+            ln_wgmma_fence();
+            ln_fp8_add_tile(w[i], from, tile, n_rows, split_bytes, sum);
+            ln_wgmma_commit();
+            ln_fp8_finish_tile(w[i]);
+            ln_wgmma_keep(sum);
+            if (begin + tile + 1 == end)
+                ln_fp8_select_own(sum, own);
+        }
     }
 #endif
 }
@@ -393,8 +407,9 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
             else if constexpr (ln_decode_has_block_mma<KIND, ONE>())
                 ln_decode_mma_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
             else
-                ln_decode_mma_tile<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise,
-                                         is_last && tile + 1 == end, sum);
+                ln_decode_mma_stage<KIND>(p, weights, r, min(step, end - tile), x, rows,
+                                          tile * PER_TILE, at.precise,
+                                          is_last && tile + step >= end, sum);
         unsigned buffer = n_reduced % buffers, parity = n_reduced / buffers % 2;
         float *sums = all_sums + (has_gate ? 2 * buffer : group * buffers + buffer) * per_sum;
         ln_stage_wait(&reduction.empty[buffer], parity ^ 1);

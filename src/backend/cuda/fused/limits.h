@@ -32,11 +32,13 @@ LN_HOST_DEVICE int ln_decode_kind(int kind) {
     return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
 }
 
-/* Bytes of a stage of a warp's pipeline of weights. */
+/* Bytes of a stage of a warp's pipeline of weights: small tiles come two or more at once. */
 LN_HOST_DEVICE unsigned ln_decode_stage_bytes(int kind) {
-    return (unsigned)(ln_weight_tile_dequantizes_to_f16(kind)
-                          ? 3 * ln_weight_tile_bytes(LN_LAYOUT_Q6)
-                          : ln_weight_tile_bytes(kind));
+    enum { SMALL_TILE = 2048 };
+    if (ln_weight_tile_dequantizes_to_f16(kind))
+        return (unsigned)(3 * ln_weight_tile_bytes(LN_LAYOUT_Q6));
+    return (unsigned)((ln_weight_tile_bytes(kind) > SMALL_TILE ? 1 : 2) *
+                      ln_weight_tile_bytes(kind));
 }
 
 LN_HOST_DEVICE size_t ln_decode_align(size_t bytes) {

@@ -248,11 +248,8 @@ static void plan_choice(ln_planner *p, size_t at, ln_cuda_launch *launch) {
 /* Whether fused decode begins with a norm, in steps that run fused kernels. */
 static bool begins_decode(const ln_planner *p, size_t at) {
     const ln_op *next = &p->ops[at + 1];
-    if (!p->target->has_sm90a || ln_plan_linears(p, at + 1, true) == 0 ||
-        next->linear.n_rows > LN_DECODE_MAX_ROWS)
-        return false;
-    uint32_t layout = next->linear.weight->layout;
-    return layout != LN_LAYOUT_INT8_ROW && layout != LN_LAYOUT_F8_ROW;
+    return p->target->has_sm90a && ln_plan_linears(p, at + 1, true) > 0 &&
+           next->linear.n_rows <= LN_DECODE_MAX_ROWS;
 }
 
 /* Whether the norm behind an all-reduce is made by the same kernel; NULL, or why not. All ranks of

@@ -200,73 +200,125 @@ static void linear_has_a_matrix_per_head(void **state) {
 
 /* ---- mixtures -------------------------------------------------------------------------------- */
 
-enum { MIX_EXPERTS = 16, MIX_USED = 4, MIX_TOKENS = 140, MIX_DIM = 320, MIX_HIDDEN = 512 };
+enum { MIX_MOST_EXPERTS = 24 };
+
+typedef struct mixture_case {
+    ln_dtype dtype, down_dtype; /* down_dtype 0: the same */
+    size_t n_tokens, n_experts, n_used, dim, n_hidden;
+    bool precise, has_bias;
+    ln_activation activation;
+} mixture_case;
 
 typedef struct mixture {
-    matrix up[MIX_EXPERTS], gate[MIX_EXPERTS], down[MIX_EXPERTS];
+    const mixture_case *c;
+    matrix up[MIX_MOST_EXPERTS], gate[MIX_MOST_EXPERTS], down[MIX_MOST_EXPERTS];
+    float *up_bias[MIX_MOST_EXPERTS], *gate_bias[MIX_MOST_EXPERTS], *down_bias[MIX_MOST_EXPERTS];
     float *x, *logits;
-    bool precise;
 } mixture;
 
-/* Tokens first .. MIX_TOKENS - 1, from the choice of experts to the sum of what these give;
- * malloc'd. */
-static float *run_mixture(side *s, const mixture *m, size_t first) {
-    size_t n_tokens = MIX_TOKENS - first, n_rows = n_tokens * MIX_USED;
-    ln_weight up[MIX_EXPERTS], gate[MIX_EXPERTS], down[MIX_EXPERTS];
-    put_weights(s, m->up, NULL, MIX_EXPERTS, up);
-    put_weights(s, m->gate, NULL, MIX_EXPERTS, gate);
-    put_weights(s, m->down, NULL, MIX_EXPERTS, down);
-    ln_batch batch = {.n_tokens = n_tokens};
+/* Bytes have row scales. */
+static matrix make_expert(ln_dtype dtype, size_t n_rows, size_t n_cols) {
+    return dtype == LN_DTYPE_I8 ? make_case_matrix(dtype, dtype, n_rows, n_cols)
+                                : make_matrix(dtype, n_rows, n_cols);
+}
+
+static mixture make_mixture(const mixture_case *c) {
+    mixture m = {.c = c,
+                 .x = noise_rows(c->n_tokens * c->dim),
+                 .logits = noise_rows(c->n_tokens * c->n_experts)};
+    ln_dtype down = c->down_dtype != 0 ? c->down_dtype : c->dtype;
+    for (size_t e = 0; e < c->n_experts; e++) {
+        m.up[e] = make_expert(c->dtype, c->n_hidden, c->dim);
+        m.gate[e] = make_expert(c->dtype, c->n_hidden, c->dim);
+        m.down[e] = make_expert(down, c->dim, c->n_hidden);
+        if (!c->has_bias)
+            continue;
+        m.up_bias[e] = noise_rows(c->n_hidden);
+        m.gate_bias[e] = noise_rows(c->n_hidden);
+        m.down_bias[e] = noise_rows(c->dim);
+    }
+    return m;
+}
+
+static void free_mixture(mixture *m) {
+    for (size_t e = 0; e < m->c->n_experts; e++) {
+        free_matrix(&m->up[e]), free_matrix(&m->gate[e]), free_matrix(&m->down[e]);
+        free(m->up_bias[e]), free(m->gate_bias[e]), free(m->down_bias[e]);
+    }
+    free(m->x), free(m->logits);
+}
+
+static void put_experts(side *s, const mixture *m, const matrix *of, float *const *bias,
+                        ln_weight *weights) {
+    put_weights(s, of, m->c->has_bias ? (const float *const *)bias : NULL, m->c->n_experts,
+                weights);
+}
+
+/* The experts of n_rows rows of x, and what they give, behind their choice. */
+static void record_mixture(side *s, const mixture *m, size_t first, const ln_batch *batch,
+                           ln_weight (*weights)[MIX_MOST_EXPERTS], ln_op ops[5]) {
+    const mixture_case *c = m->c;
+    size_t n_tokens = batch->n_tokens, n_rows = n_tokens * c->n_used;
     int32_t *experts = put_ids(s, NULL, n_rows), *order = put_ids(s, NULL, n_rows);
-    int32_t *starts = put_ids(s, NULL, MIX_EXPERTS + 1);
-    float *hidden = put(s, NULL, n_rows * MIX_HIDDEN), *out = put(s, NULL, n_rows * MIX_DIM);
-    float *x = put(s, m->x + first * MIX_DIM, n_tokens * MIX_DIM);
-    ln_row_groups groups = {MIX_EXPERTS, order, starts};
-    ln_op ops[] = {{.kind = LN_OP_ROUTE, .batch = &batch},
-                   {.kind = LN_OP_GROUP, .batch = &batch},
-                   {.kind = LN_OP_LINEAR, .batch = &batch},
-                   {.kind = LN_OP_LINEAR, .batch = &batch},
-                   {.kind = LN_OP_COMBINE, .batch = &batch}};
+    int32_t *starts = put_ids(s, NULL, c->n_experts + 1);
+    float *hidden = put(s, NULL, n_rows * c->n_hidden), *out = put(s, NULL, n_rows * c->dim);
+    float *x = put(s, m->x + first * c->dim, n_tokens * c->dim);
+    ln_row_groups groups = {c->n_experts, order, starts};
+    static const ln_op_kind kinds[] = {LN_OP_ROUTE, LN_OP_GROUP, LN_OP_LINEAR, LN_OP_LINEAR,
+                                       LN_OP_COMBINE};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        ops[i] = (ln_op){.kind = kinds[i], .batch = batch};
     ops[0].route =
-        (ln_op_route){.logits = put(s, m->logits + first * MIX_EXPERTS, n_tokens * MIX_EXPERTS),
+        (ln_op_route){.logits = put(s, m->logits + first * c->n_experts, n_tokens * c->n_experts),
                       .router = LN_ROUTER_SOFTMAX,
-                      .n_experts = MIX_EXPERTS,
-                      .n_used = MIX_USED,
+                      .n_experts = c->n_experts,
+                      .n_used = c->n_used,
                       .scale = 1.0f,
                       .experts = experts,
                       .weights = put(s, NULL, n_rows)};
     ops[1].group = (ln_op_group){.experts = experts,
                                  .n_rows = n_rows,
-                                 .n_experts = MIX_EXPERTS,
+                                 .n_experts = c->n_experts,
                                  .order = order,
                                  .starts = starts};
-    ops[2].linear = (ln_op_linear){.weight = up,
-                                   .gate = gate,
+    ops[2].linear = (ln_op_linear){.weight = weights[0],
+                                   .gate = weights[1],
                                    .groups = groups,
-                                   .activation = LN_ACT_SILU,
+                                   .activation = c->activation,
                                    .n_rows = n_rows,
-                                   .rows_per_x = MIX_USED,
+                                   .rows_per_x = c->n_used,
                                    .x = x,
                                    .scale = 1.0f,
                                    .out = hidden};
-    ops[3].linear = (ln_op_linear){.weight = down,
+    ops[3].linear = (ln_op_linear){.weight = weights[2],
                                    .groups = groups,
                                    .n_rows = n_rows,
                                    .x = hidden,
                                    .scale = 1.0f,
-                                   .precise = m->precise,
+                                   .precise = c->precise,
                                    .out = out};
     ops[4].combine = (ln_op_combine){.x = out,
                                      .weights = ops[0].route.weights,
-                                     .n_used = MIX_USED,
-                                     .dim = MIX_DIM,
+                                     .n_used = c->n_used,
+                                     .dim = c->dim,
                                      .shared = x,
                                      .shared_gate = put(s, m->logits + first, n_tokens),
-                                     .residual = put(s, m->x + first * MIX_DIM, n_tokens * MIX_DIM),
+                                     .residual = put(s, m->x + first * c->dim, n_tokens * c->dim),
                                      .scale = 0.9f,
-                                     .out = put(s, NULL, n_tokens * MIX_DIM)};
+                                     .out = put(s, NULL, n_tokens * c->dim)};
+}
+
+/* Tokens from `first` on, from the choice of experts to the sum of what these give; malloc'd. */
+static float *run_mixture(side *s, const mixture *m, size_t first) {
+    ln_weight weights[3][MIX_MOST_EXPERTS];
+    ln_batch batch = {.n_tokens = m->c->n_tokens - first};
+    ln_op ops[5];
+    put_experts(s, m, m->up, m->up_bias, weights[0]);
+    put_experts(s, m, m->gate, m->gate_bias, weights[1]);
+    put_experts(s, m, m->down, m->down_bias, weights[2]);
+    record_mixture(s, m, first, &batch, weights, ops);
     run_ops(s, ops, sizeof ops / sizeof *ops);
-    float *result = get(s, ops[4].combine.out, n_tokens * MIX_DIM);
+    float *result = get(s, ops[4].combine.out, batch.n_tokens * m->c->dim);
     free_placed(s);
     return result;
 }
@@ -275,31 +327,38 @@ static float *run_mixture(side *s, const mixture *m, size_t first) {
 static void mixtures_are_those_of_scalar(void **state) {
     (void)state;
     static const size_t counts[] = {1, 2, 9, 64};
-    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_0,
-                                     LN_DTYPE_F16};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    static const mixture_case cases[] = {
+        {LN_DTYPE_BF16, 0, 140, 16, 4, 320, 512, .activation = LN_ACT_SILU},
+        {LN_DTYPE_BF16, 0, 140, 16, 4, 320, 512, .activation = LN_ACT_SILU, .precise = true},
+        {LN_DTYPE_Q8_0, 0, 140, 16, 4, 320, 512, .activation = LN_ACT_SILU},
+        {LN_DTYPE_Q4_0, 0, 140, 16, 4, 320, 512, .activation = LN_ACT_SILU},
+        {LN_DTYPE_F16, 0, 140, 16, 4, 320, 512, .activation = LN_ACT_SILU},
+        {LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, 70, 20, 8, 512, 768, .activation = LN_ACT_SILU},
+        {LN_DTYPE_MXFP4, 0, 70, 9, 3, 320, 608, .activation = LN_ACT_SWIGLU_CLAMPED,
+         .has_bias = true},
+        {LN_DTYPE_F8_G32, 0, 70, 12, 2, 256, 96, .activation = LN_ACT_GELU},
+        {LN_DTYPE_I8, 0, 70, 24, 5, 384, 1056, .activation = LN_ACT_SILU},
+        {LN_DTYPE_BF16, 0, 70, 4, 1, 64, 32, .activation = LN_ACT_SILU, .has_bias = true},
+        {LN_DTYPE_BF16, 0, 3, 10, 8, 2880, 768, .activation = LN_ACT_SILU, .precise = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mixture_case *c = &cases[i];
         if (!ops_takes_case())
             continue;
-        mixture m = {.x = noise_rows((size_t)MIX_TOKENS * MIX_DIM),
-                     .logits = noise_rows((size_t)MIX_TOKENS * MIX_EXPERTS),
-                     .precise = i == 1};
-        for (size_t e = 0; e < MIX_EXPERTS; e++) {
-            m.up[e] = make_matrix(types[i], MIX_HIDDEN, MIX_DIM);
-            m.gate[e] = make_matrix(types[i], MIX_HIDDEN, MIX_DIM);
-            m.down[e] = make_matrix(types[i], MIX_DIM, MIX_HIDDEN);
-        }
-        size_t n = (size_t)MIX_TOKENS * MIX_DIM;
+        mixture m = make_mixture(c);
+        size_t n = c->n_tokens * c->dim;
         float *want = run_mixture(&oracle, &m, 0), *got = run_mixture(&subject, &m, 0);
         assert_near("mixture", got, want, n, 2 * LINEAR_ERROR);
         for (size_t k = 0; k < sizeof counts / sizeof *counts && !ops_rows_vary; k++) {
-            size_t first = MIX_TOKENS - counts[k], width = MIX_DIM;
+            if (counts[k] > c->n_tokens)
+                break;
+            size_t first = c->n_tokens - counts[k];
             float *some = run_mixture(&subject, &m, first);
-            assert_memory_equal(some, got + first * width, counts[k] * width * sizeof *got);
+            assert_memory_equal(some, got + first * c->dim, counts[k] * c->dim * sizeof *got);
             free(some);
         }
-        for (size_t e = 0; e < MIX_EXPERTS; e++)
-            free_matrix(&m.up[e]), free_matrix(&m.gate[e]), free_matrix(&m.down[e]);
-        free(m.x), free(m.logits), free(want), free(got);
+        free_mixture(&m);
+        free(want), free(got);
     }
 }
 

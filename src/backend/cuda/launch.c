@@ -55,6 +55,7 @@ int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
     switch (launch->kind) {
     case LN_CUDA_FUSED_DECODE: return ln_cuda_fused_decode(plan, launch, ops, step, stream);
     case LN_CUDA_LINEAR_NORM: return ln_cuda_linear_norm(plan, launch, ops, step, stream);
+    case LN_CUDA_MIXTURE: return ln_cuda_mixture(launch, ops, step, stream);
     case LN_CUDA_GEMM: return ln_cuda_gemm(launch, ops, stream);
     case LN_CUDA_LORA_GEMM: return ln_cuda_lora_gemm(launch, ops, step, stream);
     case LN_CUDA_GROUPED_GEMM: return ln_cuda_grouped_gemm(launch, ops, stream);

@@ -16,6 +16,8 @@ int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
 
 int ln_cuda_fused_decode(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                          const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_mixture(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                    ln_cuda_stream stream);
 int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                         const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream);

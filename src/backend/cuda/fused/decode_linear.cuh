@@ -13,18 +13,15 @@
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Accumulates the next n weight tiles of the pipeline times the activations: output columns g and g
- * + 8, rows 2 t and 2 t + 1. is_last: of the task. */
+/* Accumulates n weight tiles of a stage times the activations: output columns g and g + 8, rows 2 t
+ * and 2 t + 1. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_decode_mma_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                    ln_decode_pipeline *r, unsigned n, const ln_act_view &x, const unsigned rows[3],
-                    unsigned first_unit, bool precise, bool is_last, float sum[4]) {
+ln_decode_mma_tiles(const uint8_t *tiles, unsigned n, const ln_act_view &x, const unsigned rows[3],
+                    unsigned first_unit, bool precise, float sum[4]) {
     constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     constexpr unsigned UNITS = PER_TILE * ln_decode_tile_copy_of(KIND).tiles_per_copy;
     unsigned lane = threadIdx.x % LN_WARP;
-    const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
-    ln_stage_wait(&r->barriers[r->stage], r->parity);
 #pragma unroll
     for (unsigned unit = 0; unit < UNITS; unit++) {
         if (unit >= n * PER_TILE)
@@ -42,7 +39,6 @@ ln_decode_mma_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
             ln_add_unit<KIND, false>(part, act, false, sum);
         }
     }
-    ln_decode_release_stage<KIND>(p, weights, is_last, r);
 }
 
 /* The same for a tile in shared memory that is dequantised to f16. */
@@ -60,9 +56,9 @@ static __device__ __forceinline__ void ln_decode_mma_f16_tile(const uint8_t *at,
 
 /* The same for n tiles, mostly as many as a stage has. */
 template <int KIND>
-static __device__ __forceinline__ void ln_decode_mma_f16_tiles(const uint8_t *tiles, unsigned n,
-                                                               const ln_act_view &x, unsigned row,
-                                                               unsigned unit, float sum[4]) {
+static __device__ __forceinline__ void
+ln_decode_mma_f16_tiles_of(const uint8_t *tiles, unsigned n, const ln_act_view &x, unsigned row,
+                           unsigned unit, float sum[4]) {
     constexpr unsigned BYTES = ln_weight_tile_bytes(KIND),
                        N = ln_decode_tile_copy_of(KIND).tiles_per_copy;
     if (n == N)
@@ -75,32 +71,45 @@ static __device__ __forceinline__ void ln_decode_mma_f16_tiles(const uint8_t *ti
             ln_decode_mma_f16_tile<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
 }
 
-/* The same for the next n tiles of the pipeline. */
-template <int KIND>
-static __device__ __forceinline__ void
-ln_decode_mma_f16_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                        ln_decode_pipeline *r, int kind, unsigned n, const ln_act_view &x,
-                        unsigned row, unsigned first_unit, bool is_last, float sum[4]) {
-    const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
-    ln_stage_wait(&r->barriers[r->stage], r->parity);
+/* The same for tiles of any such kind. */
+static __device__ __forceinline__ void ln_decode_mma_f16_tiles(int kind, const uint8_t *tiles,
+                                                               unsigned n, const ln_act_view &x,
+                                                               unsigned row, unsigned first_unit,
+                                                               float sum[4]) {
     switch (kind) {
     case LN_LAYOUT_Q4:
-        ln_decode_mma_f16_tiles<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum);
+        ln_decode_mma_f16_tiles_of<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum);
         break;
     case LN_LAYOUT_Q5:
-        ln_decode_mma_f16_tiles<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum);
+        ln_decode_mma_f16_tiles_of<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum);
         break;
     case LN_LAYOUT_Q6:
-        ln_decode_mma_f16_tiles<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum);
+        ln_decode_mma_f16_tiles_of<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum);
         break;
     case LN_LAYOUT_MXFP4:
-        ln_decode_mma_f16_tiles<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum);
+        ln_decode_mma_f16_tiles_of<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum);
         break;
     case LN_LAYOUT_F8:
-        ln_decode_mma_f16_tiles<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum);
+        ln_decode_mma_f16_tiles_of<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum);
         break;
-    default: ln_decode_mma_f16_tiles<LN_LAYOUT_I8>(tiles, n, x, row, first_unit, sum);
+    default: ln_decode_mma_f16_tiles_of<LN_LAYOUT_I8>(tiles, n, x, row, first_unit, sum);
     }
+}
+
+/* The same for the next n tiles of the pipeline; kind: their own; is_last: of the task. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_decode_mma_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                    ln_decode_pipeline *r, int kind, unsigned n, const ln_act_view &x,
+                    const unsigned rows[3], unsigned first_tile, bool precise, bool is_last,
+                    float sum[4]) {
+    constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
+    const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
+    ln_stage_wait(&r->barriers[r->stage], r->parity);
+    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
+        ln_decode_mma_f16_tiles(kind, tiles, n, x, rows[0], first_tile, sum);
+    else
+        ln_decode_mma_tiles<KIND>(tiles, n, x, rows, first_tile * PER_TILE, precise, sum);
     ln_decode_release_stage<KIND>(p, weights, is_last, r);
 }
 
@@ -383,7 +392,6 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
                          const ln_decode_linear &l, const ln_act_view &x, float *all_sums,
                          ln_decode_reduction *reductions, ln_decode_pipeline *r,
                          ln_decode_reduction_counts *counts, ln_decode_output_tile at) {
-    constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     const unsigned lane = threadIdx.x % LN_WARP, group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     const unsigned n_rows = ONE ? 1 : p.n_rows, last = n_rows - 1, cols = (unsigned)x.cols;
     const unsigned rows[3] = {min(lane / 4, last) * cols, min(lane % 4 * 2, last) * cols,
@@ -401,15 +409,11 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
         if constexpr (KIND == LN_LAYOUT_F8_ROW)
             ln_decode_wgmma_split<KIND>(p, weights, r, x, l.k_tiles, begin, end, is_last, sum);
         for (unsigned tile = begin; KIND != LN_LAYOUT_F8_ROW && tile < end; tile += step)
-            if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
-                ln_decode_mma_f16_stage<KIND>(p, weights, r, at.kind, min(step, end - tile), x,
-                                              rows[0], tile, is_last && tile + step >= end, sum);
-            else if constexpr (ln_decode_has_block_mma<KIND, ONE>())
+            if constexpr (ln_decode_has_block_mma<KIND, ONE>())
                 ln_decode_mma_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
             else
-                ln_decode_mma_stage<KIND>(p, weights, r, min(step, end - tile), x, rows,
-                                          tile * PER_TILE, at.precise,
-                                          is_last && tile + step >= end, sum);
+                ln_decode_mma_stage<KIND>(p, weights, r, at.kind, min(step, end - tile), x, rows,
+                                          tile, at.precise, is_last && tile + step >= end, sum);
         unsigned buffer = n_reduced % buffers, parity = n_reduced / buffers % 2;
         float *sums = all_sums + (has_gate ? 2 * buffer : group * buffers + buffer) * per_sum;
         ln_stage_wait(&reduction.empty[buffer], parity ^ 1);

@@ -65,6 +65,18 @@ LN_HOST_DEVICE size_t ln_decode_x_cols(int kind, size_t n_cols) {
     return padded + (ln_weight_tile_has_16_bit_act(kind) ? 32 : 128);
 }
 
+/* Bytes of rows of x in shared memory. */
+LN_HOST_DEVICE size_t ln_decode_act_bytes(int kind, size_t n_rows, size_t n_cols, bool precise) {
+    size_t cols = ln_decode_x_cols(kind, n_cols);
+    size_t bytes = n_rows * cols * (ln_weight_tile_has_16_bit_act(kind) ? sizeof(uint16_t) : 1);
+    if (kind == LN_LAYOUT_BF16)
+        return bytes * (precise ? 2 : 1);
+    if (ln_weight_tile_has_act_row_scales(kind))
+        return bytes + n_rows * sizeof(float) +
+               (kind == LN_LAYOUT_F8_ROW ? LN_DECODE_FP8_BEHIND : 0);
+    return bytes + n_rows * (cols / LN_SCALE_BLOCK) * sizeof(float);
+}
+
 /* Work memory of a KV split: KV tiles, and S and P. */
 LN_HOST_DEVICE size_t ln_decode_attention_work_bytes(size_t head_dim, unsigned heads_per_kv) {
     return (size_t)4 * 64 * (head_dim + 8) * 2 + (size_t)4 * 16 * 16 +
@@ -85,6 +97,25 @@ enum {
     LN_LINEAR_NORM_MAX_ADAPTER_TILES = 384,
     LN_LINEAR_NORM_PART_COLS = 1024,        /* of a part of A x */
     LN_LINEAR_NORM_MAX_ADAPTER_ITEMS = 4096 /* parts of 1024 columns of a linear's tiles */
+};
+
+/* The operations of a mixture, as models record them. */
+enum {
+    LN_MIXTURE_ROUTE,
+    LN_MIXTURE_GROUP,
+    LN_MIXTURE_UP, /* and gate */
+    LN_MIXTURE_DOWN,
+    LN_MIXTURE_COMBINE,
+    LN_MIXTURE_OPS
+};
+
+enum {
+    LN_MIXTURE_MAX_USED = 16, /* experts of a token */
+    LN_MIXTURE_MAX_EXPERTS = 1024,
+    /* Floats of shared memory beside activations and three for each expert: sums of up and gate,
+     * for a choice sums and results of down, and what aligns them. */
+    LN_MIXTURE_MORE_FLOATS = 4 * LN_K_SPLITS * LN_WEIGHT_TILE_ROWS + 32,
+    LN_MIXTURE_FLOATS_OF_CHOICE = (LN_K_SPLITS + 1) * LN_WEIGHT_TILE_ROWS
 };
 
 #endif

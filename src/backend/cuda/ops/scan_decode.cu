@@ -91,17 +91,18 @@ static __device__ __forceinline__ float4 load_four(const float *row, size_t i, s
                        i + 2 < n ? row[i + 2] : 0.0f, i + 3 < n ? row[i + 3] : 0.0f);
 }
 
-/* The step's keys and queries, a warp a row; zeros behind them. */
+/* The step's keys and queries, a warp a row, in turns; zeros behind them. */
 static __device__ void load_rows(const scan_args &args, const decode_shared &m,
                                  const state_view &view, size_t k_head) {
     const ln_state_shape &s = args.state.shape;
     int n = view.end - view.begin;
     for (int at = (int)(threadIdx.x / LN_WARP); at < 2 * DECODE_TOKENS; at += DECODE_WARPS) {
-        int token = at % DECODE_TOKENS;
-        float *to = m.x + at * m.x_stride;
+        int token = at / 2;
+        bool is_key = at % 2 == 0;
+        float *to = m.x + (is_key ? token : DECODE_TOKENS + token) * m.x_stride;
         size_t row = (size_t)(view.row + token);
-        const float *x = at < DECODE_TOKENS ? args.p.k + row * args.p.k_stride
-                                            : args.p.q + row * args.p.q_stride;
+        const float *x =
+            is_key ? args.p.k + row * args.p.k_stride : args.p.q + row * args.p.q_stride;
         if (token < n)
             load_head(args, x + k_head * s.k_dim, to);
         for (int i = (token < n ? (int)s.k_dim : 0) + (int)(threadIdx.x % LN_WARP); i < m.k_dim;
@@ -110,26 +111,28 @@ static __device__ void load_rows(const scan_args &args, const decode_shared &m,
     }
 }
 
-/* Decays and scales of the step's tokens. */
+/* Decays and scales of the step's tokens, by the last warp. */
 static __device__ void load_controls(const scan_args &args, const decode_shared &m,
                                      const state_view &view, size_t head) {
-    int token = (int)threadIdx.x;
-    if (token >= view.end - view.begin)
+    int token = (int)threadIdx.x - (DECODE_THREADS - LN_WARP);
+    if (token < 0 || token >= view.end - view.begin)
         return;
     m.decays[token] = decay_of(args, (size_t)(view.row + token), head, 0);
     m.scales[token] = value_scale(args, (size_t)(view.row + token), head);
 }
 
-/* The chunk's sums of decays up to the piece's end, those of its tokens also in the tail; by the
- * first warp. */
+/* The chunk's sums of decays before the step. */
+static __device__ void load_decays(const scan_args &args, const decode_shared &m,
+                                   const state_view &view, const decode_piece &piece) {
+    const double *tail = (const double *)view.tail;
+    for (int t = (int)threadIdx.x; t < view.begin - piece.chunk; t += DECODE_THREADS)
+        m.c[t] = tail[tail_row(args.state.shape, piece.head, piece.chunk + t, 1)];
+}
+
+/* The chunk's sums of decays from the piece's begin to its end, in the tail, too; by one thread. */
 static __device__ void sum_decays(const scan_args &args, const decode_shared &m,
                                   const state_view &view, const decode_piece &piece) {
     double *tail = (double *)view.tail;
-    for (int t = (int)threadIdx.x; t < view.begin - piece.chunk; t += LN_WARP)
-        m.c[t] = tail[tail_row(args.state.shape, piece.head, piece.chunk + t, 1)];
-    __syncwarp();
-    if (threadIdx.x > 0)
-        return;
     for (int position = piece.begin; position < piece.end; position++) {
         int t = position - piece.chunk;
         m.c[t] = m.decays[position - view.begin] + (t > 0 ? m.c[t - 1] : 0.0);
@@ -339,14 +342,11 @@ static __device__ void inter_chunk_products(const decode_args &args, const decod
             row[element_column(i, n)] = fmaf(kept, memory[n][i], sums[n][i]);
 }
 
-/* The updates of the piece's tile before it; a thread has a column. What it gives is the value of
- * the piece's first token. */
-static __device__ float load_updates(const decode_args &args, const decode_shared &m,
-                                     const state_view &view, const decode_piece &piece) {
-    const ln_op_scan &p = args.scan.p;
+/* The updates of the piece's tile before it; a thread has a column. */
+static __device__ void load_updates(const decode_args &args, const decode_shared &m,
+                                    const state_view &view, const decode_piece &piece) {
     const ln_state_shape &s = args.scan.state.shape;
     size_t j = (size_t)blockIdx.z * DECODE_COLUMNS + threadIdx.x;
-    size_t row = (size_t)(view.row + piece.begin - view.begin);
     int first = piece.chunk + TILE * piece.tile;
     float before[TILE];
 #pragma unroll
@@ -354,11 +354,19 @@ static __device__ float load_updates(const decode_args &args, const decode_share
         before[t] = first + t < piece.begin && j < s.v_dim
                         ? tail_update(args.scan, view, piece, TILE * piece.tile + t)[j]
                         : 0.0f;
-    float value = j < s.v_dim ? p.v[row * p.v_stride + piece.head * s.v_dim + j] : 0.0f;
 #pragma unroll
     for (int t = 0; t < TILE; t++)
         m.updates[t * UPDATE_STRIDE + threadIdx.x] = before[t];
-    return value;
+}
+
+/* The value of the piece's first token in a thread's column. */
+static __device__ float first_value(const decode_args &args, const state_view &view,
+                                    const decode_piece &piece) {
+    const ln_op_scan &p = args.scan.p;
+    const ln_state_shape &s = args.scan.state.shape;
+    size_t j = (size_t)blockIdx.z * DECODE_COLUMNS + threadIdx.x;
+    size_t row = (size_t)(view.row + piece.begin - view.begin);
+    return j < s.v_dim ? p.v[row * p.v_stride + piece.head * s.v_dim + j] : 0.0f;
 }
 
 /* The piece's updates, one token after the other, of which the first has `value`. */
@@ -477,8 +485,8 @@ static __device__ __forceinline__ void scan_piece(const decode_args &args, const
                                                   const state_view &view, const decode_piece &piece,
                                                   state_rows &state) {
     float memory[4][4] = {}, sums[4][4] = {};
-    float value = load_updates(args, m, view, piece);
-    if (threadIdx.x < LN_WARP)
+    float value = first_value(args, view, piece);
+    if (threadIdx.x == 0)
         sum_decays(args.scan, m, view, piece);
     __syncthreads();
     intra_chunk_scores(args, m, view, piece);
@@ -505,6 +513,16 @@ static __device__ void keep_keys(const scan_args &args, const decode_shared &m,
     }
 }
 
+/* The piece from `begin` on, in its tile. */
+static __device__ void begin_piece(const decode_args &args, const decode_shared &m,
+                                   const state_view &view, int begin, decode_piece &piece) {
+    int next = begin - begin % TILE + TILE;
+    piece.begin = begin;
+    piece.end = next < view.end ? next : view.end;
+    piece.tile = begin % LN_STATE_CHUNK / TILE;
+    load_updates(args, m, view, piece);
+}
+
 /* Grid: heads, sequences, blocks of columns. */
 static __global__ void __launch_bounds__(DECODE_THREADS, 3)
     scan_decode(const __grid_constant__ decode_args args) {
@@ -525,8 +543,11 @@ static __global__ void __launch_bounds__(DECODE_THREADS, 3)
         piece.state = state_at(args.scan.state, view, piece.chunk) + matrix;
     state_rows rows;
     begin_state(args, piece, rows);
-    if (is_taken)
+    if (is_taken) {
         prefetch_tail(args.scan, view, piece);
+        load_decays(args.scan, m, view, piece);
+        begin_piece(args, m, view, view.begin, piece);
+    }
     ln_pdl_wait(); /* what comes before is of earlier steps */
     if (!is_taken)
         return;
@@ -534,23 +555,19 @@ static __global__ void __launch_bounds__(DECODE_THREADS, 3)
     load_rows(args.scan, m, view, piece.k_head);
     __syncthreads();
     keep_keys(args.scan, m, view, piece);
-    for (piece.begin = view.begin; piece.begin < view.end; piece.begin = piece.end) {
-        int next = piece.begin - piece.begin % TILE + TILE;
-        piece.end = next < view.end ? next : view.end;
-        piece.tile = piece.begin % LN_STATE_CHUNK / TILE;
+    for (;;) {
         scan_piece(args, m, view, piece, rows);
-        if (piece.end % LN_STATE_CHUNK > 0) {
-            if (piece.end < view.end)
-                begin_state(args, piece, rows);
-            continue;
+        if (piece.end % LN_STATE_CHUNK == 0) {
+            float *state = state_target(args.scan.state, view, piece.end) + matrix;
+            end_chunk(args, m, view, piece, state);
+            piece.state = state;
+            piece.chunk = piece.end;
+            __syncthreads();
         }
-        float *state = state_target(args.scan.state, view, piece.end) + matrix;
-        end_chunk(args, m, view, piece, state);
-        piece.state = state;
-        piece.chunk = piece.end;
-        __syncthreads();
-        if (piece.end < view.end)
-            begin_state(args, piece, rows);
+        if (piece.end == view.end)
+            return;
+        begin_state(args, piece, rows);
+        begin_piece(args, m, view, piece.end, piece);
     }
 }
 

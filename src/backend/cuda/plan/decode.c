@@ -41,17 +41,6 @@ static const char *make_room(decode *d, size_t bytes) {
     return NULL;
 }
 
-static size_t act_bytes(int kind, size_t n_rows, size_t n_cols, bool precise) {
-    size_t cols = ln_decode_x_cols(kind, n_cols);
-    size_t bytes = n_rows * cols * (ln_weight_tile_has_16_bit_act(kind) ? sizeof(uint16_t) : 1);
-    if (kind == LN_LAYOUT_BF16)
-        return bytes * (precise ? 2 : 1);
-    if (ln_weight_tile_has_act_row_scales(kind))
-        return bytes + n_rows * sizeof(float) +
-               (kind == LN_LAYOUT_F8_ROW ? LN_DECODE_FP8_BEHIND : 0);
-    return bytes + n_rows * (cols / LN_SCALE_BLOCK) * sizeof(float);
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static const result *find(const decode *d, ln_value value) {
@@ -188,7 +177,7 @@ static const char *add_linears(decode *d, bool has_norm, size_t at, size_t n) {
     d->n_rows = p->n_rows;
     bool precise = ln_plan_any_precise(ops, n) && p->weight->layout == LN_LAYOUT_BF16;
     size_t sums_bytes = ln_decode_sums_floats(p->n_rows, p->gate != NULL) * sizeof(float);
-    why = make_room(d, sums_bytes + act_bytes(d->kind, p->n_rows, n_cols, precise));
+    why = make_room(d, sums_bytes + ln_decode_act_bytes(d->kind, p->n_rows, n_cols, precise));
     if (why == NULL)
         why = pass_linears(d, norm, ops, n);
     if (why != NULL)

@@ -31,6 +31,7 @@ typedef enum ln_cuda_launch_kind {
     LN_CUDA_ATTENTION,    /* attention that does so, or finishes q, k and v, or both */
     LN_CUDA_LINEAR_PAIR,  /* two linears of the same x without tiles, the first narrow */
     LN_CUDA_ROUTE_GROUP,  /* one token's experts are chosen and sorted */
+    LN_CUDA_MIXTURE,      /* they are chosen, and run, and summed, as one kernel */
     LN_CUDA_LAUNCH_KINDS
 } ln_cuda_launch_kind;
 
@@ -45,7 +46,7 @@ typedef struct ln_cuda_launch {
     bool leaves_out;    /* the result is written in no other form */
     ln_converted_act x; /* the form that linears read; of LINEAR_NORM the first ones */
     ln_converted_act to;
-    size_t work_bytes, n_handoff_floats; /* FUSED_DECODE */
+    size_t work_bytes, n_handoff_floats; /* FUSED_DECODE, MIXTURE */
     const char *apart; /* why the operation behind is not in this launch, or NULL */
 } ln_cuda_launch;
 

@@ -362,6 +362,8 @@ static size_t plan_next(ln_planner *p, size_t at, ln_cuda_launch *launch) {
         if (n == 0 && why != NULL) /* adapters' first halves begin no fused decode */
             launch->apart = is_small || launch->apart == NULL ? why : launch->apart;
     }
+    if (n == 0)
+        n = ln_plan_mixture(p, at, launch);
     if (n > 0) {
         launch->n_ops = (uint32_t)n;
         p->x = ln_act_none(&p->x);
@@ -420,6 +422,7 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
         return launch->n_ops == 1    ? "attention, converts its result"
                : launch->converts_to ? "attention with qkv, converts its result"
                                      : "attention with qkv";
+    case LN_CUDA_MIXTURE: return "fused mixture";
     case LN_CUDA_LINEAR_PAIR: return "two linears without tensor cores";
     case LN_CUDA_ROUTE_GROUP:
         return launch->converts_x ? "route and group, convert x" : "route and group";

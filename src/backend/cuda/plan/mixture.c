@@ -1,0 +1,73 @@
+/* Whether the experts of one token run as one kernel (fused/mixture.cu): the choice of experts,
+ * their linears and their sum, as models record them. */
+#include "backend/cuda/fused/limits.h"
+#include "backend/cuda/plan/planner.h"
+
+/* A linear of all the chosen experts, of which the sum of a column is that of tensor cores. */
+static bool is_of_experts(const ln_op *op, const ln_op *group) {
+    const ln_op_linear *p = &op->linear;
+    return ln_plan_takes_grouped(op) && !ln_plan_any_lora(op, 1) &&
+           p->n_rows == group->group.n_rows && p->groups.n_groups == group->group.n_experts &&
+           p->groups.order == group->group.order && p->groups.starts == group->group.starts &&
+           p->residual == NULL && p->weight->n_cols % 4 == 0 &&
+           (p->out_stride == 0 || p->out_stride == p->weight->n_rows);
+}
+
+static bool is_whole_choice(const ln_op *route, const ln_op *group) {
+    const ln_op_route *p = &route->route;
+    return route->kind == LN_OP_ROUTE && group->kind == LN_OP_GROUP &&
+           p->n_used <= LN_MIXTURE_MAX_USED && p->n_experts <= LN_MIXTURE_MAX_EXPERTS &&
+           p->n_shared == 0 && group->group.experts == p->experts &&
+           group->group.n_rows == p->n_used && group->group.first_expert == 0 &&
+           group->group.n_experts == p->n_experts;
+}
+
+static bool is_sum(const ln_op *op, const ln_op *route, const ln_op *down) {
+    const ln_op_combine *p = &op->combine;
+    const ln_op_linear *up = &down[-1].linear;
+    return op->kind == LN_OP_COMBINE && p->x == down->linear.out &&
+           p->n_used == route->route.n_used && p->dim == down->linear.weight->n_rows &&
+           p->weights == route->route.weights && p->out != up->x && p->out != route->route.logits &&
+           (p->experts == NULL || (p->first_expert == 0 && p->n_experts == route->route.n_experts));
+}
+
+static size_t work_bytes(int kind, const ln_op *ops) {
+    const ln_op_linear *up = &ops[LN_MIXTURE_UP].linear, *down = &ops[LN_MIXTURE_DOWN].linear;
+    size_t n_used = ops->route.n_used;
+    size_t n_floats =
+        3 * ops->route.n_experts + LN_MIXTURE_MORE_FLOATS + n_used * LN_MIXTURE_FLOATS_OF_CHOICE;
+    return ln_decode_act_bytes(kind, 1, up->weight->n_cols, up->precise) +
+           ln_decode_act_bytes(kind, n_used, down->weight->n_cols, down->precise) +
+           n_floats * sizeof(float);
+}
+
+size_t ln_plan_mixture(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *ops = &p->ops[at];
+    if (p->step->fused_workspace == NULL || !p->target->has_sm90a || p->step->batch.n_tokens != 1 ||
+        p->n_ops - at < LN_MIXTURE_OPS ||
+        !is_whole_choice(&ops[LN_MIXTURE_ROUTE], &ops[LN_MIXTURE_GROUP]))
+        return 0;
+    const ln_op *up = &ops[LN_MIXTURE_UP], *down = &ops[LN_MIXTURE_DOWN];
+    const ln_op *group = &ops[LN_MIXTURE_GROUP];
+    if (!is_of_experts(up, group) || !is_of_experts(down, group) ||
+        !is_sum(&ops[LN_MIXTURE_COMBINE], ops, down))
+        return 0;
+    const ln_op_linear *u = &up->linear, *d = &down->linear;
+    const int kind = ln_decode_kind((int)u->weight->layout);
+    const size_t n_hidden = u->n_rows * d->weight->n_cols;
+    bool is_chain = u->gate != NULL && u->rows_per_x == u->n_rows && d->gate == NULL &&
+                    d->rows_per_x <= 1 && d->x == u->out && d->x_stride == 0 &&
+                    (uintptr_t)u->x % 16 == 0 && d->weight->n_cols == u->weight->n_rows &&
+                    ln_decode_kind((int)d->weight->layout) == kind &&
+                    ln_value_stays_within(&p->plan->uses[up->out[LN_OUT]], 1) &&
+                    ln_value_stays_within(&p->plan->uses[down->out[LN_OUT]], 1);
+    size_t bytes = work_bytes(kind, ops);
+    if (!is_chain || n_hidden > LN_DECODE_HANDOFF_FLOATS ||
+        ln_decode_stages_beside(kind, bytes) < LN_DECODE_MIN_STAGES)
+        return 0;
+    launch->kind = LN_CUDA_MIXTURE;
+    launch->apart = NULL;
+    launch->work_bytes = bytes;
+    launch->n_handoff_floats = n_hidden;
+    return LN_MIXTURE_OPS;
+}

@@ -231,22 +231,38 @@ static __device__ __forceinline__ void finish_down(const mixture_args &p, const 
     m.results[threadIdx.x] = ln_epilogue_value(e, u, 0.0f, bias, 0.0f, 0.0f);
 }
 
+/* What is added to the experts' results, loaded ahead of them; a thread has a column. */
+typedef struct mixture_addends {
+    float residual, shared, shared_gate;
+} mixture_addends;
+
+static __device__ __forceinline__ mixture_addends load_addends(const ln_op_combine &c,
+                                                               unsigned output_tile) {
+    const size_t at = output_tile * LN_WEIGHT_TILE_ROWS + threadIdx.x;
+    mixture_addends add = {};
+    if (threadIdx.x >= LN_WEIGHT_TILE_ROWS || at >= c.dim)
+        return add;
+    add.residual = c.residual != NULL ? c.residual[at] : 0.0f;
+    add.shared = c.shared != NULL ? c.shared[at] : 0.0f;
+    add.shared_gate = c.shared_gate != NULL ? c.shared_gate[0] : 0.0f;
+    return add;
+}
+
 /* A column of the result, as ops/moe.cu combines it. */
-static __device__ __forceinline__ void combine_column(const mixture_args &p, const float *weights,
-                                                      unsigned output_tile, const float *results) {
-    const ln_op_combine &c = p.combine;
+static __device__ __forceinline__ void combine_column(const ln_op_combine &c, const float *weights,
+                                                      unsigned output_tile, const float *results,
+                                                      const mixture_addends &add) {
     const size_t at = output_tile * LN_WEIGHT_TILE_ROWS + threadIdx.x;
     if (at >= c.dim)
         return;
-    float residual = c.residual != NULL ? c.residual[at] : 0.0f;
-    float shared = c.shared != NULL ? c.shared[at] : 0.0f;
-    float gate = c.shared_gate != NULL ? c.shared_gate[0] : 0.0f, sum = 0.0f;
+    float sum = 0.0f;
     for (size_t i = 0; i < c.n_used; i++)
         sum = fmaf(weights[i], results[i * LN_WEIGHT_TILE_ROWS + threadIdx.x], sum);
     if (c.shared != NULL)
-        sum = fmaf(c.shared_gate != NULL ? 1.0f / (1.0f + expf(-gate)) : 1.0f, shared, sum);
+        sum = fmaf(c.shared_gate != NULL ? 1.0f / (1.0f + expf(-add.shared_gate)) : 1.0f,
+                   add.shared, sum);
     sum *= c.scale;
-    c.out[at] = c.residual != NULL ? residual + sum : sum;
+    c.out[at] = c.residual != NULL ? add.residual + sum : sum;
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -377,13 +393,14 @@ static __device__ __forceinline__ void run_down(const mixture_args &p, const int
                                                 const float *weights, const ln_act_view &x,
                                                 const mixture_memory &m, mixture_pipeline *r) {
     for (unsigned tile = blockIdx.x; tile < p.down.n_output_tiles; tile += gridDim.x) {
+        const mixture_addends add = load_addends(p.combine, tile);
         for (unsigned choice = group_of_warp(); choice < p.route.n_used; choice += LN_DECODE_GROUPS)
             multiply_split<KIND>(p, experts, p.down, x, choice, r, m.down_sums + choice * SUMS);
         __syncthreads();
         finish_down<KIND>(p, experts, tile, x, m);
         __syncthreads();
         if (threadIdx.x < LN_WEIGHT_TILE_ROWS)
-            combine_column(p, weights, tile, m.results);
+            combine_column(p.combine, weights, tile, m.results, add);
     }
 }
 

@@ -54,7 +54,7 @@ static inline size_t ln_decode_stages_beside(int kind, size_t work_bytes) {
 }
 
 /* Bytes behind the activations of F8_ROW, as gemm/fp8_k_splits.cuh has it. */
-enum { LN_DECODE_FP8_BEHIND = 128 };
+enum { LN_DECODE_FP8_BEHIND = 32 * 32 };
 
 /* Columns of x in shared memory, where rows begin in different banks; of F8_ROW whole K splits. */
 LN_HOST_DEVICE size_t ln_decode_x_cols(int kind, size_t n_cols) {

@@ -5,7 +5,7 @@
  *
  * Activations lie in shared memory as activations/view.cuh has them, [16 columns][rows][16 bytes],
  * with the padding of K splits. What WGMMA reads behind a row as further rows has no effect on
- * results that are kept; behind the last row it is LN_FP8_BEHIND bytes. */
+ * results that are kept; behind the last row there is room for LN_FP8_BEHIND bytes. */
 #ifndef LN_BACKEND_CUDA_GEMM_FP8_K_SPLITS_CUH
 #define LN_BACKEND_CUDA_GEMM_FP8_K_SPLITS_CUH
 
@@ -14,7 +14,7 @@
 #include "backend/cuda/weights/layout.h"
 
 enum { LN_FP8_STEPS = 4, LN_FP8_SPLITS = 4 }; /* K steps of a tile; K splits of a WGMMA */
-enum { LN_FP8_BEHIND = 128 };
+enum { LN_FP8_BEHIND = 32 * 32 }; /* an operand, all of which memory checkers take to be read */
 
 /* A lane's A operand of a weight tile. */
 typedef struct ln_fp8_tile {

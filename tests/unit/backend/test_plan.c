@@ -4,9 +4,10 @@
  * A plan is shown as a line, a letter for each launch and its operations, if it has more than one:
  * D fused decode, L fused linear + norm, G GEMM, B GEMM with adapters, E grouped GEMM, N norm that
  * converts its result, A attention that does, or finishes q, k and v, P two small linears, R route
- * and group of one token; small letters are operations by themselves (e embed, n norm, l linear, q
- * qkv, t latent, a attention, r route, g group, c combine, u all-reduce). Then `x`: x is converted
- * first; `>`: the result is converted; `!`: it is written in no other form. */
+ * and group of one token, M all that its experts do; small letters are operations by themselves (e
+ * embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c combine, u
+ * all-reduce). Then `x`: x is converted first; `>`: the result is converted; `!`: it is written in
+ * no other form. */
 #include "backend/cuda/plan/plan.h"
 
 #include <stdlib.h>
@@ -361,7 +362,7 @@ static char letter_of(const ln_cuda_launch *launch) {
         [LN_OP_ROWWISE] = 'v',    [LN_OP_CONV] = 'z',      [LN_OP_SCAN] = 'd',
         [LN_OP_GATED_NORM] = 'p', [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's',
         [LN_OP_ALL_REDUCE] = 'u'};
-    static const char kinds[] = "?DLGBENAPR";
+    static const char kinds[] = "?DLGBENAPRM";
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }
 
@@ -449,6 +450,9 @@ static void decode_of_few_rows_is_one_kernel(void **state) {
         {"one row", {.layout = LN_LAYOUT_BF16, .n_rows = 1}, "e D22"},
         {"four rows", {.layout = LN_LAYOUT_BF16, .n_rows = 4}, "e D22"},
         {"int8", {.layout = LN_LAYOUT_INT8, .n_rows = 1}, "e D22"},
+        {"f8", {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1}, "e D22"},
+        {"four rows of f8", {.layout = LN_LAYOUT_F8_ROW, .n_rows = 4}, "e D22"},
+        {"four rows of int8 with row scales", {.layout = LN_LAYOUT_INT8_ROW, .n_rows = 4}, "e D22"},
         {"kinds that become f16",
          {.layout = LN_LAYOUT_Q4,
           .v_layout = LN_LAYOUT_Q6,
@@ -521,12 +525,12 @@ static void other_steps_convert_results_on_the_way(void **state) {
           .out_layout = LN_LAYOUT_Q6,
           .n_rows = 16},
          "e N> G2 G A2 Gx N>! G Gx N> G2 G A2 Gx N>! G Gx N>! G"},
-        {"one row of f8",
-         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1},
+        {"five rows of f8",
+         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 5},
          "e N>! G3 A2 Gx N>! G Gx N>! G3 A2 Gx N>! G Gx N>! G"},
         {"prefill of f8",
          {.layout = LN_LAYOUT_F8_ROW, .n_rows = 512, .is_prefill = true},
-         "e N>! G3 A2 Gx N>! G>! G N>! G3 A2 Gx N>! G>! G N>! G"},
+         "e N>! G3 A2 Gx N>! G>! G N>! G3 A2 Gx N>! G>! G D2"},
     };
     check_all(cases, sizeof cases / sizeof *cases);
 }
@@ -540,7 +544,16 @@ static void experts_take_what_their_norm_converts(void **state) {
           .has_experts = true,
           .is_precise = true,
           .hidden = 768},
-         "e D7 N> l R2 E>! E c D7 N> l R2 E>! E c D2"},
+         "e D7 n l M5 D7 n l M5 D2"},
+        {"one row, without fused kernels",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 1,
+          .n_layers = 1,
+          .has_experts = true,
+          .is_precise = true,
+          .one_by_one = true,
+          .hidden = 768},
+         "e N>! G3 q A> G N> l R2 E>! E c N>! G"},
         {"one row, a shared expert's gate",
          {.layout = LN_LAYOUT_BF16,
           .n_rows = 1,
@@ -549,7 +562,7 @@ static void experts_take_what_their_norm_converts(void **state) {
           .gates_shared = true,
           .is_precise = true,
           .hidden = 768},
-         "e D7 n P2 R2x E>! E c D2"},
+         "e D7 n P2 M5 D2"},
         {"128 rows, the same",
          {.layout = LN_LAYOUT_BF16,
           .n_rows = 128,
@@ -626,6 +639,9 @@ static void all_reduces_go_on_with_norms(void **state) {
          "e D7 u D3 u D7 u D3 u D2"},
         {"one row of f8",
          {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1, .is_divided = true, .fuses_sums = true},
+         "e D7 u D3 u D7 u D3 u D2"},
+        {"5 rows of f8",
+         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 5, .is_divided = true, .fuses_sums = true},
          "e N>! G3 A2 Gx N2>! G Gx N2>! G3 A2 Gx N2>! G Gx N2>! G"},
         {"5 rows",
          {.layout = LN_LAYOUT_BF16, .n_rows = 5, .is_divided = true, .fuses_sums = true},
@@ -735,7 +751,8 @@ static void reasons_are_given(void **state) {
         plan_case c;
         const char *why;
     } cases[] = {
-        {{.layout = LN_LAYOUT_F8_ROW, .n_rows = 1}, "f8 row scales have no fused decode kernel"},
+        {{.layout = LN_LAYOUT_F8_ROW, .n_rows = 200},
+         "more than 4 rows have no fused decode kernel"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .kv = LN_KV_Q8_0}, "the cache is not f16"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .context = 32768},
          "the cache is long, which a kernel of its own reads faster"},

@@ -316,14 +316,13 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
     const bool weighs = norm.weight != NULL && norm.kind != LN_NORM_NONE;
     const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
     const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
-    constexpr bool HAS_ROW_SCALE = ln_weight_tile_has_act_row_scales(KIND);
+    constexpr bool BY_ROW = ln_weight_tile_has_act_row_scales(KIND);
     float4 held[FOURS], weight[FOURS] = {}, bias[FOURS] = {};
     for (unsigned row = 0; row < n_rows; row++) {
         const float *from = x + (rows != NULL ? (size_t)rows[row] : row) * dim;
         ln_decode_act_offset place = ln_decode_find_act<KIND>(to, row);
         float mean, inverse, largest = 0.0f;
-        unsigned sums_at =
-            HAS_ROW_SCALE ? 0 : row % 2 * LN_DECODE_WARPS; /* there is a second barrier */
+        unsigned sums_at = BY_ROW ? 0 : row % 2 * LN_DECODE_WARPS; /* there is a second barrier */
 #pragma unroll
         for (int h = 0; h < FOURS && row == 0; h++) {
             if (weighs)
@@ -351,14 +350,14 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
             }
             if (col - blockIdx.x * share < share)
                 ln_decode_store_normed(normed, handoff, row * dim + col, y);
-            if constexpr (HAS_ROW_SCALE) {
+            if constexpr (BY_ROW) {
                 held[h] = make_float4(y[0], y[1], y[2], y[3]);
                 largest = ln_decode_absmax(largest, ln_decode_absmax(held[h]));
             } else {
                 ln_decode_store_act<KIND>(to, place, h, y);
             }
         }
-        if constexpr (HAS_ROW_SCALE)
+        if constexpr (BY_ROW)
             ln_decode_store_row<KIND>(to, row, place, held, first, dim, largest,
                                       shared + LN_DECODE_WARPS);
     }

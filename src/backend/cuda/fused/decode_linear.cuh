@@ -2,14 +2,14 @@
  * split-K over the eight warps of a group, reduction through shared memory, epilogue.
  *
  * The order of sums is that of gemm/mma_small_m.cuh and gemm/sm90_small_m_fp8.cu, whose functions
- * it shares (gemm/mma_fragments.cuh, gemm/fp8_k_splits.cuh); the loop around them differs, as tiles
- * come from a pipeline that runs across linears. */
+ * it shares (gemm/mma_fragments.cuh, ptx/wgmma_fp8_splits.cuh); the loop around them differs, as
+ * tiles come from a pipeline that runs across linears. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 
 #include "backend/cuda/fused/decode_pipeline.cuh"
-#include "backend/cuda/gemm/fp8_k_splits.cuh"
 #include "backend/cuda/gemm/mma_fragments.cuh"
+#include "backend/cuda/ptx/wgmma_fp8_splits.cuh"
 
 /* ---- products -------------------------------------------------------------------------------- */
 
@@ -179,7 +179,8 @@ ln_decode_wgmma_split(const ln_decode_args &p, const ln_decode_weight_tiles *wei
                       ln_decode_pipeline *r, const ln_act_view &x, unsigned n, unsigned begin,
                       unsigned end, bool is_last, float own[4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    const unsigned n_rows = x.n_untiled, split_bytes = ln_fp8_split_bytes(n, n_rows);
+    const unsigned n_rows = x.n_untiled, per_split = (n + LN_K_SPLITS - 1) / LN_K_SPLITS;
+    const unsigned split_bytes = per_split * (unsigned)ln_weight_tile_cols(KIND) * n_rows;
     const unsigned first = threadIdx.x / LN_WARP % LN_K_SPLITS / LN_FP8_SPLITS * LN_FP8_SPLITS;
     const int8_t *from = x.int8 + first * split_bytes;
     constexpr unsigned TILES = ln_decode_tile_copy_of(KIND).tiles_per_copy;

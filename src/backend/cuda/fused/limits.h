@@ -32,13 +32,13 @@ LN_HOST_DEVICE int ln_decode_kind(int kind) {
     return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
 }
 
-/* Bytes of a stage of a warp's pipeline of weights: small tiles come two or more at once. */
+/* Bytes of a stage of a warp's pipeline of weights: small tiles come two or more at once, but those
+ * of BF16, whose rows of x leave little room. */
 LN_HOST_DEVICE unsigned ln_decode_stage_bytes(int kind) {
-    enum { SMALL_TILE = 2048 };
     if (ln_weight_tile_dequantizes_to_f16(kind))
         return (unsigned)(3 * ln_weight_tile_bytes(LN_LAYOUT_Q6));
-    return (unsigned)((ln_weight_tile_bytes(kind) > SMALL_TILE ? 1 : 2) *
-                      ln_weight_tile_bytes(kind));
+    bool is_small = kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW;
+    return (unsigned)((is_small ? 2 : 1) * ln_weight_tile_bytes(kind));
 }
 
 LN_HOST_DEVICE size_t ln_decode_align(size_t bytes) {
@@ -53,7 +53,7 @@ static inline size_t ln_decode_stages_beside(int kind, size_t work_bytes) {
     return n < most ? n : most;
 }
 
-/* Bytes behind the activations of F8_ROW, as gemm/fp8_k_splits.cuh has it. */
+/* Bytes behind the activations of F8_ROW, as ptx/wgmma_fp8_splits.cuh has it. */
 enum { LN_DECODE_FP8_BEHIND = 32 * 32 };
 
 /* Columns of x in shared memory, where rows begin in different banks; of F8_ROW whole K splits. */

@@ -9,9 +9,9 @@
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 
 #include "backend/cuda/fused/linear_norm_args.cuh"
-#include "backend/cuda/gemm/fp8_k_splits.cuh"
 #include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
+#include "backend/cuda/ptx/wgmma_fp8_splits.cuh"
 #include "backend/cuda/ptx/wgmma_n8_n64.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

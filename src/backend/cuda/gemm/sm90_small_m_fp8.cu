@@ -4,14 +4,14 @@
  * nothing but the same instruction gives the same bits.
  *
  * Grid: rows of weight tiles (16 columns of the result). Block: 8 warps, one for each K split,
- * whose sums are added in order (fp8_k_splits.cuh). The first weights are prefetched before the
- * kernel that makes X has ended. Bytes: W once, X once for each CTA, from L2. Shared memory:
+ * whose sums are added in order (ptx/wgmma_fp8_splits.cuh). The first weights are prefetched before
+ * the kernel that makes X has ended. Bytes: W once, X once for each CTA, from L2. Shared memory:
  * activations. */
 #include "backend/cuda/activations/view.cuh"
 #include "backend/cuda/gemm/args.cuh"
-#include "backend/cuda/gemm/fp8_k_splits.cuh"
 #include "backend/cuda/gemm/select.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
+#include "backend/cuda/ptx/wgmma_fp8_splits.cuh"
 
 enum { SMALL_M_THREADS = LN_K_SPLITS * LN_WARP, MAX_ROWS = 8 };
 
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void multiply(const ln_gemm_args &p, const ln_
     unsigned split = threadIdx.x / LN_WARP, n_rows = (unsigned)p.n_rows;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     unsigned begin = min(split * per_split, p.n_tiles), end = min(begin + per_split, p.n_tiles);
-    unsigned split_bytes = ln_fp8_split_bytes(p.n_tiles, n_rows);
+    unsigned split_bytes = per_split * 128 * n_rows;
     size_t row_at = tile_row * ln_weight_tile_row_bytes(LN_LAYOUT_F8_ROW, p.n_tiles);
     const uint8_t *up_tiles = part.weight + row_at, *gate_tiles = GATE ? part.gate + row_at : NULL;
     ln_fp8_tile up[AHEAD] = {}, gate[GATE ? AHEAD : 1] = {};

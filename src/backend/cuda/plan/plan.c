@@ -182,12 +182,13 @@ static void plan_grouped(ln_planner *p, size_t at, ln_cuda_launch *launch) {
 enum { ROUTER = 1, ROUTE, GROUP, EXPERTS };
 
 /* Whether a norm's result goes to a router and the experts that it chooses, to those in the form
- * that few rows take. */
-static bool feeds_experts(const ln_planner *p, size_t at) {
+ * that few rows take, unless one kernel runs all of these. */
+static bool feeds_experts(ln_planner *p, size_t at) {
     const ln_op *ops = &p->ops[at];
+    ln_cuda_launch fused;
     if (p->n_ops - at <= EXPERTS || ops->kind != LN_OP_NORM || ops[ROUTER].kind != LN_OP_LINEAR ||
         ops[ROUTE].kind != LN_OP_ROUTE || ops[GROUP].kind != LN_OP_GROUP ||
-        !ln_plan_takes_grouped(&ops[EXPERTS]))
+        !ln_plan_takes_grouped(&ops[EXPERTS]) || ln_plan_mixture(p, at + ROUTE, &fused) > 0)
         return false;
     const ln_op_linear *experts = &ops[EXPERTS].linear;
     return experts->rows_per_x > 1 &&

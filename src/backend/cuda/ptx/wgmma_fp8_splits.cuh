@@ -6,12 +6,11 @@
  * Activations lie in shared memory as activations/view.cuh has them, [16 columns][rows][16 bytes],
  * with the padding of K splits. What WGMMA reads behind a row as further rows has no effect on
  * results that are kept; behind the last row there is room for LN_FP8_BEHIND bytes. */
-#ifndef LN_BACKEND_CUDA_GEMM_FP8_K_SPLITS_CUH
-#define LN_BACKEND_CUDA_GEMM_FP8_K_SPLITS_CUH
+#ifndef LN_BACKEND_CUDA_PTX_WGMMA_FP8_SPLITS_CUH
+#define LN_BACKEND_CUDA_PTX_WGMMA_FP8_SPLITS_CUH
 
 #include "backend/cuda/ptx/ldmatrix.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
-#include "backend/cuda/weights/layout.h"
 
 enum { LN_FP8_STEPS = 4, LN_FP8_SPLITS = 4 }; /* K steps of a tile; K splits of a WGMMA */
 enum { LN_FP8_BEHIND = 32 * 32 }; /* an operand, all of which memory checkers take to be read */
@@ -34,13 +33,8 @@ static __device__ __forceinline__ uint4 ln_fp8_take_step(const void *tile, int k
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* The bytes of a K split of n_rows rows. */
-static __device__ __forceinline__ unsigned ln_fp8_split_bytes(unsigned n_tiles, unsigned n_rows) {
-    return (n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS * 128 * n_rows;
-}
-
 /* Issues the WGMMAs of a weight tile of each warp's K split, number `tile` of it. x: the first of
- * the four K splits. */
+ * the four K splits, which lie split_bytes apart. */
 static __device__ __forceinline__ void ln_fp8_add_tile(const ln_fp8_tile &w, const void *x,
                                                        unsigned tile, unsigned n_rows,
                                                        unsigned split_bytes, float (&sum)[16]) {

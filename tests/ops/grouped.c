@@ -205,7 +205,7 @@ enum { MIX_MOST_EXPERTS = 24 };
 typedef struct mixture_case {
     ln_dtype dtype, down_dtype; /* down_dtype 0: the same */
     size_t n_tokens, n_experts, n_used, dim, n_hidden;
-    bool precise, has_bias;
+    bool precise, has_bias, in_place; /* in_place: the sum replaces the residual */
     ln_activation activation;
 } mixture_case;
 
@@ -263,6 +263,7 @@ static void record_mixture(side *s, const mixture *m, size_t first, const ln_bat
     int32_t *starts = put_ids(s, NULL, c->n_experts + 1);
     float *hidden = put(s, NULL, n_rows * c->n_hidden), *out = put(s, NULL, n_rows * c->dim);
     float *x = put(s, m->x + first * c->dim, n_tokens * c->dim);
+    float *residual = put(s, m->x + first * c->dim, n_tokens * c->dim);
     ln_row_groups groups = {c->n_experts, order, starts};
     static const ln_op_kind kinds[] = {LN_OP_ROUTE, LN_OP_GROUP, LN_OP_LINEAR, LN_OP_LINEAR,
                                        LN_OP_COMBINE};
@@ -297,15 +298,16 @@ static void record_mixture(side *s, const mixture *m, size_t first, const ln_bat
                                    .scale = 1.0f,
                                    .precise = c->precise,
                                    .out = out};
-    ops[4].combine = (ln_op_combine){.x = out,
-                                     .weights = ops[0].route.weights,
-                                     .n_used = c->n_used,
-                                     .dim = c->dim,
-                                     .shared = x,
-                                     .shared_gate = put(s, m->logits + first, n_tokens),
-                                     .residual = put(s, m->x + first * c->dim, n_tokens * c->dim),
-                                     .scale = 0.9f,
-                                     .out = put(s, NULL, n_tokens * c->dim)};
+    ops[4].combine =
+        (ln_op_combine){.x = out,
+                        .weights = ops[0].route.weights,
+                        .n_used = c->n_used,
+                        .dim = c->dim,
+                        .shared = x,
+                        .shared_gate = put(s, m->logits + first, n_tokens),
+                        .residual = residual,
+                        .scale = 0.9f,
+                        .out = c->in_place ? residual : put(s, NULL, n_tokens * c->dim)};
 }
 
 /* Tokens from `first` on, from the choice of experts to the sum of what these give; malloc'd. */
@@ -339,6 +341,7 @@ static void mixtures_are_those_of_scalar(void **state) {
         {LN_DTYPE_F8_G32, 0, 70, 12, 2, 256, 96, .activation = LN_ACT_GELU},
         {LN_DTYPE_I8, 0, 70, 24, 5, 384, 1056, .activation = LN_ACT_SILU},
         {LN_DTYPE_BF16, 0, 70, 4, 1, 64, 32, .activation = LN_ACT_SILU, .has_bias = true},
+        {LN_DTYPE_BF16, 0, 70, 24, 16, 128, 160, .activation = LN_ACT_SILU, .in_place = true},
         {LN_DTYPE_BF16, 0, 3, 10, 8, 2880, 768, .activation = LN_ACT_SILU, .precise = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

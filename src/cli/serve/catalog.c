@@ -426,7 +426,8 @@ uint64_t ln_cli_catalog_identify(ln_cli_catalog *catalog, size_t i, bool *is_wri
     file_sums sums = measure_offer(catalog->offers[i]);
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t age_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec - sums.changed_ns;
-    *is_written = age_ns >= 0 && age_ns < QUIET_NS;
+    bool is_missing = sums.changed_ns == 0; /* as between two commands that replace a file */
+    *is_written = is_missing || (age_ns >= 0 && age_ns < QUIET_NS);
     return sums.identity;
 }
 

@@ -41,7 +41,7 @@ void ln_cli_catalog_check(ln_cli_catalog *catalog);
 
 /* Measures the files of a model anew: a number for them, which is another one when they have been
  * replaced, in folders any of them, or when the hub's cache has another commit. *is_written: one
- * has changed within the last second. Nobody opens the model meanwhile. */
+ * has changed within the last second, or none is there. Nobody opens the model meanwhile. */
 uint64_t ln_cli_catalog_identify(ln_cli_catalog *catalog, size_t i, bool *is_written);
 
 void ln_cli_catalog_free(ln_cli_catalog *catalog);

@@ -323,6 +323,7 @@ int ln_cuda_fused_decode(const ln_cuda_plan *plan, const ln_cuda_launch *launch,
     case LN_LAYOUT_INT8_ROW:
         return launch_kind<LN_LAYOUT_INT8_ROW>(args, launch->work_bytes, stream);
     case LN_LAYOUT_F8_ROW: return launch_kind<LN_LAYOUT_F8_ROW>(args, launch->work_bytes, stream);
-    default: return launch_kind<LN_LAYOUT_Q4>(args, launch->work_bytes, stream);
+    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(args, launch->work_bytes, stream);
+    default: return cudaErrorInvalidValue;
     }
 }

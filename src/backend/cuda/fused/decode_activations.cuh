@@ -1,12 +1,13 @@
 /* Activations of the fused decode kernel: rows, or their norms, in the form of
- * activations/convert.cuh, row after row, in each block's shared memory. Arguments are read once,
- * ahead of stores, and arithmetic is of 32 bits: with 16 warps on an SM the number of instructions
- * limits the speed here. */
+ * activations/view.cuh, in each block's shared memory, of F8_ROW as WGMMA takes them. Arguments are
+ * read once, ahead of stores, and arithmetic is of 32 bits: with 16 warps on an SM the number of
+ * instructions limits the speed here. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 
 #include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/fused/decode_pipeline.cuh"
+#include "backend/cuda/ptx/bulk_store.cuh"
 
 static_assert((int)LN_NORM_VTHREADS == LN_DECODE_THREADS && LN_DECODE_WARPS <= LN_MAX_WARPS / 2,
               "sums as norm.cuh has them, in two places by turns");
@@ -398,8 +399,8 @@ static __device__ __forceinline__ ln_act_view ln_decode_make_act(
                                            l.k_tiles * (unsigned)ln_weight_tile_cols(KIND), shared);
     else
         ln_decode_convert<KIND>(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND));
-    if (KIND == LN_LAYOUT_F8_ROW) /* WGMMA reads them */
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    if (KIND == LN_LAYOUT_F8_ROW)
+        ln_fence_proxy_async();
     ln_decode_fill_free_stage<KIND>(p, weights, r);
     return x;
 }

@@ -57,7 +57,7 @@ typedef struct ln_decode_linear {
     ln_gemm_part parts[LN_GEMM_MAX_PARTS];
     unsigned n_parts, k_tiles; /* k_tiles: weight tiles along K */
     unsigned n_output_tiles;   /* of all parts */
-    unsigned x_cols;           /* of x in shared memory, from row to row */
+    unsigned x_cols;           /* of a row of x in shared memory */
     bool has_gate, precise;
     const float *x;
     unsigned stride, n_cols; /* floats from row to row of x, and of a row */

@@ -32,13 +32,13 @@ LN_HOST_DEVICE int ln_decode_kind(int kind) {
     return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
 }
 
-/* Bytes of a stage of a warp's pipeline of weights: small tiles come two or more at once, but those
- * of BF16, whose rows of x leave little room. */
+/* Bytes of a stage of a warp's pipeline of weights: tiles of bytes with row scales come two at
+ * once, those of BF16, which are as small, one by one, as its rows of x leave little room. */
 LN_HOST_DEVICE unsigned ln_decode_stage_bytes(int kind) {
     if (ln_weight_tile_dequantizes_to_f16(kind))
         return (unsigned)(3 * ln_weight_tile_bytes(LN_LAYOUT_Q6));
-    bool is_small = kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW;
-    return (unsigned)((is_small ? 2 : 1) * ln_weight_tile_bytes(kind));
+    bool takes_two = kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW;
+    return (unsigned)((takes_two ? 2 : 1) * ln_weight_tile_bytes(kind));
 }
 
 LN_HOST_DEVICE size_t ln_decode_align(size_t bytes) {

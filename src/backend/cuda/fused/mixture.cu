@@ -43,7 +43,13 @@ typedef struct mixture_args {
 
 enum { SUMS = LN_K_SPLITS * LN_WEIGHT_TILE_ROWS }; /* of an output tile: [8 K splits][16] */
 
-/* What lies behind the stages. */
+static_assert(LN_DECODE_WARPS * LN_DECODE_MAX_STAGES * sizeof(uint64_t) +
+                      LN_MAX_WARPS * sizeof(float) +
+                      LN_MIXTURE_MAX_USED * (sizeof(int32_t) + sizeof(float)) <=
+                  LN_DECODE_DECLARED_BYTES,
+              "shared memory that the kernel declares");
+
+/* What lies behind the stages; plan/mixture.c counts its bytes. */
 typedef struct mixture_memory {
     uint8_t *x, *hidden; /* activations: of gate and up, and of down */
     float *scores;       /* [ln_route_floats] */
@@ -512,6 +518,7 @@ int ln_cuda_mixture(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
     case LN_LAYOUT_INT4: return launch_kind<LN_LAYOUT_INT4>(args, launch->work_bytes, stream);
     case LN_LAYOUT_INT8_ROW:
         return launch_kind<LN_LAYOUT_INT8_ROW>(args, launch->work_bytes, stream);
-    default: return launch_kind<LN_LAYOUT_Q4>(args, launch->work_bytes, stream);
+    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(args, launch->work_bytes, stream);
+    default: return cudaErrorInvalidValue;
     }
 }

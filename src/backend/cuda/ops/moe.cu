@@ -120,6 +120,7 @@ static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
 }
 
 enum { SMALL_BATCH_ROWS = LN_GROUP_SMALL_BATCH_ROWS, SMALL_BATCH_THREADS = 128 };
+static_assert((int)SMALL_BATCH_ROWS == (int)LN_WARP, "as ln_group_in_block has it");
 /* Grid 1. */
 static __global__ void group_small_batch(const __grid_constant__ ln_op_group p) {
     ln_pdl_launch_and_wait();

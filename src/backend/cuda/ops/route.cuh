@@ -3,8 +3,8 @@
 #ifndef LN_BACKEND_CUDA_OPS_ROUTE_CUH
 #define LN_BACKEND_CUDA_OPS_ROUTE_CUH
 
-#include "backend/cuda/plan/launches.h"
 #include "backend/cuda/ptx/reduce.cuh"
+#include "backend/op.h"
 
 /* ---- route ----------------------------------------------------------------------------------- */
 
@@ -274,15 +274,14 @@ static __device__ __forceinline__ void ln_route_token(const ln_op_route &p, cons
 
 /* ---- group ----------------------------------------------------------------------------------- */
 
-static_assert((int)LN_GROUP_SMALL_BATCH_ROWS == (int)LN_WARP, "a lane of every warp has a row");
-
 /* A row's expert among those that are sorted, or -1. */
 static __device__ int expert_of(const ln_op_group &p, size_t row) {
     size_t expert = (size_t)p.experts[row] - p.first_expert;
     return expert < p.n_experts ? (int)expert : -1;
 }
 
-/* Sorts up to LN_GROUP_SMALL_BATCH_ROWS rows by expert, by n_threads of a block, whole warps. */
+/* Sorts up to LN_WARP rows by expert, of which a lane of every warp has one, by n_threads of a
+ * block. */
 static __device__ __forceinline__ void ln_group_in_block(const ln_op_group &p, unsigned thread,
                                                          unsigned n_threads) {
     const unsigned all = 0xffffffffu;

@@ -147,7 +147,7 @@ tail_update(const scan_args &args, const state_view &view, const decode_piece &p
     return view.tail + args.state.tail_updates + tail_row(s, piece.head, piece.chunk + t, s.v_dim);
 }
 
-/* Asks for what the tail has of the piece's chunk: keys, updates of the block's columns, decays. */
+/* Asks for what the tail has of the piece's chunk: keys, and updates of the block's columns. */
 static __device__ void prefetch_tail(const scan_args &args, const state_view &view,
                                      const decode_piece &piece) {
     enum { LINE = 128 / sizeof(float) };
@@ -162,8 +162,6 @@ static __device__ void prefetch_tail(const scan_args &args, const state_view &vi
     for (int i = (int)threadIdx.x; i < n * n_updates; i += DECODE_THREADS)
         prefetch_line(tail_update(args, view, piece, i / n_updates) + column +
                       i % n_updates * LINE);
-    for (int i = (int)threadIdx.x; i < n; i += DECODE_THREADS)
-        prefetch_line((const double *)view.tail + tail_row(s, piece.head, piece.chunk + i, 1));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */

@@ -27,7 +27,9 @@ static bool is_sum(const ln_op *op, const ln_op *route, const ln_op *down) {
     const ln_op_linear *up = &down[-1].linear;
     return op->kind == LN_OP_COMBINE && p->x == down->linear.out &&
            p->n_used == route->route.n_used && p->dim == down->linear.weight->n_rows &&
-           p->weights == route->route.weights && p->out != up->x && p->out != route->route.logits &&
+           p->weights == route->route.weights &&
+           p->out != up->x && /* which late blocks still read */
+           p->out != route->route.logits &&
            (p->experts == NULL || (p->first_expert == 0 && p->n_experts == route->route.n_experts));
 }
 

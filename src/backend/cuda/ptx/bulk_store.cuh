@@ -6,9 +6,12 @@
 
 #include "backend/cuda/ptx/shared_address.cuh"
 
-/* fence.proxy.async: what this thread has stored to shared memory is seen by bulk copies. */
+/* fence.proxy.async: what this thread has stored to shared memory is seen by bulk copies and WGMMA.
+ */
 static __device__ __forceinline__ void ln_fence_proxy_async(void) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
 }
 
 /* cp.async.bulk: `bytes`, a multiple of 16, as a group of its own. */

@@ -157,7 +157,7 @@ static void make_weights(size_t dim, size_t hidden) {
     for (size_t i = 0; i < N_EXPERTS; i++)
         w.experts_gate[i] = make_weight(kind, hidden, dim);
     for (size_t i = 0; i < N_EXPERTS; i++)
-        w.experts_down[i] = make_weight(kind, dim, hidden);
+        w.experts_down[i] = make_weight(layout_or(c->down_layout), dim, hidden);
     for (size_t i = 0; i < HEADS; i++)
         w.k_b[i] = make_weight(kind, LATENT, HEAD_DIM);
     for (size_t i = 0; i < HEADS; i++)
@@ -759,6 +759,14 @@ static void reasons_are_given(void **state) {
         {{.layout = LN_LAYOUT_BF16, .n_rows = 256}, "more than 64 rows have no fused kernel"},
         {{.layout = LN_LAYOUT_INT8_ROW, .n_rows = 16},
          "int8 weights of up to 16 rows are faster apart"},
+        {{.layout = LN_LAYOUT_BF16, .n_rows = 2, .has_experts = true, .hidden = 768},
+         "more than one token has no fused mixture"},
+        {{.layout = LN_LAYOUT_BF16,
+          .n_rows = 1,
+          .has_experts = true,
+          .hidden = 768,
+          .down_layout = LN_LAYOUT_Q4},
+         "weights of another kind follow"},
         {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .one_by_one = true}, "no fused kernels run here"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,4 +1,5 @@
-/* Limits of the fused kernels (fused/decode.cu, fused/mixture.cu, fused/linear_norm.cu), for those who plan them. */
+/* Limits of the fused kernels (fused/decode.cu, fused/mixture.cu, fused/linear_norm.cu), for those
+ * who plan them. */
 #ifndef LN_BACKEND_CUDA_FUSED_LIMITS_H
 #define LN_BACKEND_CUDA_FUSED_LIMITS_H
 

@@ -13,6 +13,7 @@ static bool is_of_experts(const ln_op *op, const ln_op *group) {
            (p->out_stride == 0 || p->out_stride == p->weight->n_rows);
 }
 
+/* The choice among all experts, and the order of what was chosen. */
 static bool is_whole_choice(const ln_op *route, const ln_op *group) {
     const ln_op_route *p = &route->route;
     return route->kind == LN_OP_ROUTE && group->kind == LN_OP_GROUP &&
@@ -22,6 +23,7 @@ static bool is_whole_choice(const ln_op *route, const ln_op *group) {
            group->group.n_experts == p->n_experts;
 }
 
+/* The sum of what down gives, weighted as chosen. */
 static bool is_sum(const ln_op *op, const ln_op *route, const ln_op *down) {
     const ln_op_combine *p = &op->combine;
     const ln_op_linear *up = &down[-1].linear;
@@ -33,6 +35,7 @@ static bool is_sum(const ln_op *op, const ln_op *route, const ln_op *down) {
            (p->experts == NULL || (p->first_expert == 0 && p->n_experts == route->route.n_experts));
 }
 
+/* Bytes of shared memory beside the stages, as fused/mixture.cu places them. */
 static size_t work_bytes(int kind, const ln_op *ops) {
     const ln_op_linear *up = &ops[LN_MIXTURE_UP].linear, *down = &ops[LN_MIXTURE_DOWN].linear;
     size_t n_used = ops->route.n_used;
@@ -43,32 +46,53 @@ static size_t work_bytes(int kind, const ln_op *ops) {
            n_floats * sizeof(float);
 }
 
-size_t ln_plan_mixture(ln_planner *p, size_t at, ln_cuda_launch *launch) {
-    const ln_op *ops = &p->ops[at];
-    if (p->step->fused_workspace == NULL || !p->target->has_sm90a || p->step->batch.n_tokens != 1 ||
-        p->n_ops - at < LN_MIXTURE_OPS ||
-        !is_whole_choice(&ops[LN_MIXTURE_ROUTE], &ops[LN_MIXTURE_GROUP]))
-        return 0;
-    const ln_op *up = &ops[LN_MIXTURE_UP], *down = &ops[LN_MIXTURE_DOWN];
-    const ln_op *group = &ops[LN_MIXTURE_GROUP];
-    if (!is_of_experts(up, group) || !is_of_experts(down, group) ||
-        !is_sum(&ops[LN_MIXTURE_COMBINE], ops, down))
-        return 0;
+/* Whether the linears go together: gate and up of one x, and down of what these give. */
+static const char *refuses_linears(const ln_planner *p, const ln_op *up, const ln_op *down) {
     const ln_op_linear *u = &up->linear, *d = &down->linear;
-    const int kind = ln_decode_kind((int)u->weight->layout);
-    const size_t n_hidden = u->n_rows * d->weight->n_cols;
-    bool is_chain = u->gate != NULL && u->rows_per_x == u->n_rows && d->gate == NULL &&
-                    d->rows_per_x <= 1 && d->x == u->out && d->x_stride == 0 &&
-                    (uintptr_t)u->x % 16 == 0 && d->weight->n_cols == u->weight->n_rows &&
-                    ln_decode_kind((int)d->weight->layout) == kind &&
+    if (u->gate == NULL || d->gate != NULL || u->rows_per_x != u->n_rows || d->rows_per_x > 1)
+        return "experts have no gate, or rows of x of their own";
+    if (ln_decode_kind((int)u->weight->layout) != ln_decode_kind((int)d->weight->layout))
+        return "weights of another kind follow";
+    bool is_chain = d->x == u->out && d->x_stride == 0 && d->weight->n_cols == u->weight->n_rows &&
+                    (uintptr_t)u->x % 16 == 0 &&
                     ln_value_stays_within(&p->plan->uses[up->out[LN_OUT]], 1) &&
                     ln_value_stays_within(&p->plan->uses[down->out[LN_OUT]], 1);
-    size_t bytes = work_bytes(kind, ops);
-    if (!is_chain || n_hidden > LN_DECODE_HANDOFF_FLOATS ||
-        ln_decode_stages_beside(kind, bytes) < LN_DECODE_MIN_STAGES)
+    return is_chain ? NULL : "others read what experts give, or it is not aligned";
+}
+
+/* Why operations from a route on are not one kernel, or NULL. */
+static const char *refuses(const ln_planner *p, const ln_op *ops, size_t n_ops) {
+    const ln_op *group = &ops[LN_MIXTURE_GROUP];
+    const ln_op *up = &ops[LN_MIXTURE_UP], *down = &ops[LN_MIXTURE_DOWN];
+    if (p->step->fused_workspace == NULL || !p->target->has_sm90a)
+        return "no fused kernels run here";
+    if (p->step->batch.n_tokens != 1)
+        return "more than one token has no fused mixture";
+    if (n_ops < LN_MIXTURE_OPS || !is_whole_choice(ops, group))
+        return "a part of the experts, or too many, have no fused mixture";
+    if (!is_of_experts(up, group) || !is_of_experts(down, group))
+        return "experts have adapters, or weights without tiles";
+    if (!is_sum(&ops[LN_MIXTURE_COMBINE], ops, down))
+        return "something else follows than the sum of the experts";
+    return refuses_linears(p, up, down);
+}
+
+size_t ln_plan_mixture(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *ops = &p->ops[at];
+    if (ops->kind != LN_OP_ROUTE)
         return 0;
+    launch->apart = refuses(p, ops, p->n_ops - at);
+    if (launch->apart != NULL)
+        return 0;
+    const ln_op_linear *up = &ops[LN_MIXTURE_UP].linear, *down = &ops[LN_MIXTURE_DOWN].linear;
+    const int kind = ln_decode_kind((int)up->weight->layout);
+    const size_t n_hidden = up->n_rows * down->weight->n_cols, bytes = work_bytes(kind, ops);
+    if (n_hidden > LN_DECODE_HANDOFF_FLOATS ||
+        ln_decode_stages_beside(kind, bytes) < LN_DECODE_MIN_STAGES) {
+        launch->apart = "shared memory has no room for so many columns";
+        return 0;
+    }
     launch->kind = LN_CUDA_MIXTURE;
-    launch->apart = NULL;
     launch->work_bytes = bytes;
     launch->n_handoff_floats = n_hidden;
     return LN_MIXTURE_OPS;

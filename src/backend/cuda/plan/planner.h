@@ -45,8 +45,8 @@ bool ln_plan_convert_to(const ln_planner *p, size_t producer, size_t n_rows, siz
 size_t ln_plan_decode(ln_planner *p, size_t at, ln_cuda_launch *launch);
 size_t ln_plan_linear_norm(ln_planner *p, size_t at, ln_cuda_launch *launch);
 
-/* Plans all that one token's experts do from the choice on, if one kernel takes it: its operations,
- * or 0. */
+/* Plans all that one token's experts do from the choice on, if one kernel takes it: its operations;
+ * else 0, and behind a route launch->apart says why. */
 size_t ln_plan_mixture(ln_planner *p, size_t at, ln_cuda_launch *launch);
 
 #endif

@@ -411,6 +411,23 @@ static void linear_multiplies_long_prompts(void **state) {
                                     .scale = i % 3 ? 1.0f : 0.5f});
 }
 
+/* Results of 16 MiB and more leave past the caches of a CPU; those of their last rows alone do not.
+ */
+static void linear_writes_large_results(void **state) {
+    (void)state;
+    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        check_linear(&(linear_case){.dtype = types[i],
+                                    .gate_dtype = types[i],
+                                    .n_rows = 520,
+                                    .n_in = types[i] == LN_DTYPE_Q4_K ? 256 : 64,
+                                    .n_out = 8192,
+                                    .has_gate = i == 1,
+                                    .has_bias = i == 1,
+                                    .activation = i == 1 ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 1.0f});
+}
+
 /* A gate and what it weighs, then another matrix; in one run, or `apart`. */
 static float *run_gated(side *s, const matrix *m, size_t n_rows, const float *x, bool apart) {
     ln_weight up = put_weight(s, &m[0], NULL), gate = put_weight(s, &m[1], NULL);
@@ -550,6 +567,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_tall_tiles),
     cmocka_unit_test(linear_multiplies_tall_gates),
     cmocka_unit_test(linear_multiplies_long_prompts),
+    cmocka_unit_test(linear_writes_large_results),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),
     cmocka_unit_test(linear_multiplies_layer_after_layer),
 };

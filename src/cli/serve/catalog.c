@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json/load.h"
+#include "base/siphash.h"
 #include "cli/hub/environment.h"
 #include "cli/hub/resolve.h"
 #include "cli/options.h"
@@ -57,11 +58,8 @@ static void measure_file(const struct stat *info, file_sums *sums) {
     int64_t changed_ns = info->st_ctim.tv_sec * INT64_C(1000000000) + info->st_ctim.tv_nsec;
     const uint64_t parts[] = {info->st_dev, info->st_ino, (uint64_t)info->st_size,
                               (uint64_t)info->st_mtim.tv_sec, (uint64_t)info->st_mtim.tv_nsec};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    const unsigned char *bytes = (const unsigned char *)parts;
-    for (size_t i = 0; i < sizeof parts; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    sums->identity += hash;
+    static const uint64_t key[2];
+    sums->identity += ln_siphash(key, parts, sizeof parts);
     sums->n_bytes += (size_t)info->st_size;
     sums->modified_s = info->st_mtime > sums->modified_s ? info->st_mtime : sums->modified_s;
     sums->changed_ns = changed_ns > sums->changed_ns ? changed_ns : sums->changed_ns;

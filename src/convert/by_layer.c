@@ -105,9 +105,78 @@ static void put_listed(list *l) {
                       windowed, spec->n_layers);
 }
 
+/* The first layer of a kind, or NULL. */
+static const ln_attention_spec *kind_of(const ln_spec *spec, bool windowed) {
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if ((spec->layers[i].attention.window > 0) == windowed)
+            return &spec->layers[i].attention;
+    return NULL;
+}
+
+const char *ln_convert_unknown_latents(const ln_spec *spec) {
+    const ln_attention_spec *full = kind_of(spec, false), *local = kind_of(spec, true);
+    if (full == NULL || local == NULL)
+        return "layers that all see alike";
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_latent_spec *l = &spec->layers[i].attention.latent;
+        const ln_latent_spec *like =
+            spec->layers[i].attention.window > 0 ? &local->latent : &full->latent;
+        if (l->n_rope != full->latent.n_rope || l->q_latent != full->latent.q_latent)
+            return "windowed layers whose queries have latents, or rotations, of their own size";
+        if (l->n_latent != like->n_latent || l->n_plain != like->n_plain || l->v_dim != like->v_dim)
+            return "latents of more sizes";
+        if (spec->layers[i].attention.indexer.shared)
+            return "indexers that layers share";
+        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
+        if (moe->n_experts > 0 && moe->shared_hidden % moe->n_hidden != 0)
+            return "a shared expert of this width";
+    }
+    return NULL;
+}
+
+/* Latents by what a layer sees. */
+static void put_latents(list *l) {
+    const ln_spec *spec = l->plan->spec;
+    const ln_attention_spec *full = kind_of(spec, false), *local = kind_of(spec, true);
+    uint32_t heads[LN_MAX_LAYERS];
+    bool windowed[LN_MAX_LAYERS];
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        heads[i] = (uint32_t)spec->layers[i].attention.n_heads;
+        windowed[i] = spec->layers[i].attention.window > 0;
+    }
+    ln_gguf_put_array(l->writer, name_key(l, "attention.head_count"), LN_GGUF_I32, heads,
+                      spec->n_layers);
+    ln_gguf_put_array(l->writer, name_key(l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
+                      windowed, spec->n_layers);
+    put_number(l, "attention.head_count_kv", 1);
+    put_number(l, "feed_forward_length", ln_convert_ffn(spec)->n_hidden);
+    put_number(l, "attention.q_lora_rank", full->latent.q_latent);
+    put_number(l, "attention.sliding_window", local->window);
+    for (size_t i = 0; i < 2; i++) {
+        const ln_attention_spec *a = i == 0 ? full : local;
+        const struct {
+            const char *name;
+            size_t value;
+        } sizes[] = {{"kv_lora_rank", a->latent.n_latent},
+                     {"key_length", a->k_dim},
+                     {"value_length", a->v_dim},
+                     {"key_length_mla", a->latent.n_plain + a->latent.n_rope},
+                     {"value_length_mla", a->latent.v_dim}};
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+            char name[64];
+            snprintf(name, sizeof name, "attention.%s%s", sizes[j].name, i == 0 ? "" : "_swa");
+            put_number(l, name, sizes[j].value);
+        }
+    }
+}
+
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const ln_spec *spec = plan->spec;
     list l = {plan, writer, ""};
+    if (plan->target->latents_by_kind) {
+        put_latents(&l);
+        return;
+    }
     if (plan->target->lists_alone || plan->target->gguf_lists) {
         put_listed(&l);
         return;

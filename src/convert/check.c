@@ -118,7 +118,8 @@ static ln_status check_attention(const ln_convert_plan *plan) {
         if (a->clip > 0 && !plan->target->gguf_clips)
             return refuse(plan, "limits of queries, keys and values");
         bool is_listed = ln_convert_has_lists(plan);
-        bool lists_heads = plan->target->lists_alone || plan->target->gguf_lists;
+        bool lists_heads =
+            plan->target->lists_alone || plan->target->gguf_lists || plan->target->latents_by_kind;
         if ((a->n_heads != first->n_heads && !lists_heads) ||
             (a->n_kv_heads != first->n_kv_heads && !is_listed))
             return refuse(plan, "heads that differ from layer to layer");
@@ -189,6 +190,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     const char *unknown = ln_convert_unknown_blocks(plan);
     if (unknown == NULL)
         unknown = ln_convert_unknown_ngrams(spec);
+    if (unknown == NULL && plan->target->latents_by_kind)
+        unknown = ln_convert_unknown_latents(spec);
     if (unknown != NULL)
         return refuse(plan, unknown);
     if (spec->n_streams > 0 && !spec->scales_stream)

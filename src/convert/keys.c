@@ -84,9 +84,12 @@ static void put_indexer(const putter *p) {
     put_size(p, "attention.indexer.key_length", indexer->head_dim);
     size_t n_tokens = indexer->run_tokens > 0 ? indexer->run_tokens : 1; /* of each choice */
     put_size(p, "attention.indexer.top_k", indexer->top_k * n_tokens);
+    bool by_kind = p->plan->target->latents_by_kind; /* windowed layers have none */
     for (size_t i = 0; i < spec->n_layers; i++)
-        full[i] = !spec->layers[i].attention.indexer.shared;
-    if (is(p, "glm-dsa") || p->plan->target->index_runs || p->plan->target->index_turns_last)
+        full[i] = !spec->layers[i].attention.indexer.shared &&
+                  !(by_kind && spec->layers[i].attention.window > 0);
+    if (is(p, "glm-dsa") || p->plan->target->index_runs || p->plan->target->index_turns_last ||
+        by_kind)
         ln_gguf_put_array(p->writer, key_of(p, "attention.indexer.types").text, LN_GGUF_BOOL, full,
                           spec->n_layers);
     if (!p->plan->target->index_runs)
@@ -127,7 +130,7 @@ static void put_heads(const putter *p, const ln_attention_spec *a) {
 }
 
 static void put_latent(const putter *p, const ln_latent_spec *latent) {
-    if (latent->n_latent == 0)
+    if (latent->n_latent == 0 || p->plan->target->latents_by_kind) /* lists have them */
         return;
     if (latent->q_latent > 0)
         put_size(p, "attention.q_lora_rank", latent->q_latent);
@@ -144,7 +147,9 @@ static void put_attention(const putter *p) {
     const ln_latent_spec *latent = &a->latent;
     size_t window = 0, chunk = 0;
     bool has_lists = ln_convert_has_lists(p->plan);
-    if (!has_lists || !(p->plan->target->lists_alone || p->plan->target->gguf_lists))
+    bool lists_heads = p->plan->target->lists_alone || p->plan->target->gguf_lists ||
+                       p->plan->target->latents_by_kind;
+    if (!has_lists || !lists_heads)
         put_size(p, "attention.head_count", a->n_heads);
     if (!has_lists && a->n_heads > 0)
         put_heads(p, a);

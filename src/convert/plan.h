@@ -98,6 +98,8 @@ bool ln_convert_lists_kv_heads(const ln_convert_plan *plan);
 bool ln_convert_has_lists(const ln_convert_plan *plan);
 /* Limits of what gates and up-projections give, where layers have them. */
 void ln_convert_put_limits(const ln_convert_plan *plan, ln_gguf_writer *writer);
+/* What readers do not know of latents by what a layer sees, or NULL. */
+const char *ln_convert_unknown_latents(const ln_spec *spec);
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
 /* tensors.c */

@@ -1,5 +1,6 @@
 #include "convert/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +42,22 @@ static ln_status norm_by_head(ln_convert_plan *plan, ln_tensor_id id, size_t n_h
     }
     return LINNET_OK;
 }
+/* A norm of a latent, in whose weights files have a scale of it. */
+static ln_status latent_norm(ln_convert_plan *plan, ln_tensor_id id, size_t n) {
+    ln_weight_request request;
+    ln_convert_part part = {.scale = (float)sqrt((double)plan->spec->dim / (double)n)};
+    if (!plan->spec->family->scales_latents)
+        return ln_convert_norm(plan, id, n);
+    LN_TRY(ln_source_vector(plan->checkpoint, plan->spec, id, n, &request, plan->err));
+    return ln_convert_request(plan, id, 1, &request, part, true);
+}
+
 static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attention_spec *a) {
     const ln_latent_spec *l = &a->latent;
     size_t dim = plan->spec->dim, q_rows = a->n_heads * (l->n_plain + l->n_rope);
     if (l->q_latent > 0) {
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_Q_A), l->q_latent, dim));
-        LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_Q_A_NORM), l->q_latent));
+        LN_TRY(latent_norm(plan, ln_id_as(id, LN_ROLE_Q_A_NORM), l->q_latent));
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_Q_B), q_rows, l->q_latent));
     } else {
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_Q), q_rows, dim));
@@ -65,7 +76,9 @@ static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attenti
                                  index->head_dim));
     }
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_KV_A), l->n_latent + l->n_rope, dim));
-    LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_KV_A_NORM), l->n_latent));
+    LN_TRY(latent_norm(plan, ln_id_as(id, LN_ROLE_KV_A_NORM), l->n_latent));
+    if (l->k_norm)
+        LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_K_ROPE_NORM), l->n_rope));
     if (ln_convert_joins_kv_b(plan)) {
         LN_TRY(joined_kv_b(plan, ln_id_as(id, LN_ROLE_V_B), a));
     } else {

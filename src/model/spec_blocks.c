@@ -84,7 +84,7 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
     n_shared = family->n_shared_experts;
     LN_TRY(ln_config_size(config, key, 0, MAX_EXPERTS, &n_shared, err));
     moe->n_shared = family->weighs_shared ? n_shared : 0;
-    if (family->latents_by_kind) { /* a size of each */
+    if (family->latents_by_kind && !config->is_gguf) { /* a size of each */
         size_t each = 1536;
         LN_TRY(ln_config_size(config,
                               (ln_key){"moe_shared_expert_intermediate_size|"

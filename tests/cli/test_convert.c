@@ -41,7 +41,7 @@ static const struct {
     {"deepseek_v4", "runs of other lengths"},
     {"deepseek_v4_fp4", "runs of other lengths"},
     {"diffllama", "diffllama"},
-    {"dots3_note", "dots3_note"},
+    {"dots3_note", "a shared expert of this width"},
     {"falcon_rw", "blocks one after the other"},
     {"flex_olmo", "flex_olmo"},
     {"flint", "flint"},

@@ -26,9 +26,10 @@ enum { N_NARROW = sizeof narrow / sizeof *narrow };
  * whatever is rounded; gemma3_vision has heads of 8 dimensions; of the others an expert changes, or
  * a position that an indexer chooses. */
 static const char *const sensitive[] = {
-    "bailing_moe",   "deepseek_v32", "glm_moe_dsa", "deepseek_v3_fp8", "ernie4_5_moe",
-    "gemma3_vision", "kimi_k25",     "llama4",      "mimo_v2_flash",   "minimax_m2",
-    "olmoe",         "phimoe",       "t5_gated",    "inkling2_memory", "longcat_flash_memory"};
+    "bailing_moe",    "deepseek_v32", "glm_moe_dsa", "deepseek_v3_fp8", "ernie4_5_moe",
+    "gemma3_vision",  "kimi_k25",     "llama4",      "mimo_v2_flash",   "minimax_m2",
+    "olmoe",          "phimoe",       "t5_gated",    "inkling2_memory", "longcat_flash_memory",
+    "dots3_note_even"};
 static double min_gap = 1e-3; /* below it, at least, either of two tokens is right */
 
 /* Replaces the engine by one with such a cache; all else is exact. */

@@ -433,6 +433,15 @@ VARIANTS = {
         shared_experts_intermediate_size=24, swa_num_attention_heads=2, swa_num_key_value_heads=2,
         swa_q_lora_rank=24, swa_kv_lora_rank=24, swa_head_dim=12, swa_qk_nope_head_dim=8,
         swa_v_head_dim=16),
+    # the same as GGUF has it: latents of queries, and what rotates, are as wide in all layers
+    "dots3_note_even": lambda: hf.AutoConfig.for_model(
+        "dots3_note_text", **dict(LATENT_MOE, vocab_size=40, hidden_size=32, intermediate_size=24,
+                                  num_hidden_layers=3, moe_intermediate_size=16, qk_nope_head_dim=8,
+                                  n_routed_experts=4, v_head_dim=12, q_lora_rank=16),
+        head_dim=16, index_topk=24, index_n_heads=12, index_head_dim=16, sliding_window=16,
+        shared_experts_intermediate_size=16, swa_num_attention_heads=2, swa_num_key_value_heads=2,
+        swa_q_lora_rank=16, swa_kv_lora_rank=24, swa_head_dim=20, swa_qk_nope_head_dim=12,
+        swa_v_head_dim=16),
     # a dense layer, and mixtures; the third does not rotate, the second shares what the first chose
     "mistral_large4": lambda: hf.AutoConfig.for_model(
         "mistral_large4",

@@ -85,7 +85,8 @@ static ln_status borrowing_attention(ln_loader *l, size_t i, const ln_attention_
 }
 
 static ln_status latent_norm(ln_loader *l, ln_role role, size_t i, size_t dim, ln_norm *out) {
-    if (!l->spec->family->scales_latents)
+    bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF;
+    if (!l->spec->family->scales_latents || is_gguf) /* there the weights have it */
         return ln_load_norm(l, role, i, dim, out);
     float factor = (float)sqrt((double)l->spec->dim / (double)dim);
     return ln_load_scaled_norm(l, role, i, dim, factor, out);

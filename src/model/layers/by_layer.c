@@ -129,12 +129,27 @@ static ln_status read_window_latents(const ln_config *config, ln_attention_spec 
     return LINNET_OK;
 }
 
+/* The same in GGUF, where queries have latents of one size. */
+static ln_status read_window_lengths(const ln_config *config, ln_attention_spec *a, ln_error *err) {
+    static const ln_key latent_key = {"", "attention.kv_lora_rank_swa"};
+    static const ln_key head_key = {"", "attention.key_length_mla_swa"};
+    static const ln_key value_key = {"", "attention.value_length_mla_swa"};
+    ln_latent_spec *latent = &a->latent;
+    size_t head_dim;
+    LN_TRY(ln_config_need_size(config, latent_key, 1, LN_MAX_DIM, &latent->n_latent, err));
+    LN_TRY(ln_config_need_size(config, value_key, 1, LN_MAX_DIM, &latent->v_dim, err));
+    LN_TRY(ln_config_need_size(config, head_key, latent->n_rope + 1, LN_MAX_DIM, &head_dim, err));
+    latent->n_plain = head_dim - latent->n_rope;
+    return LINNET_OK;
+}
+
 /* Latents by what a layer sees. */
 static ln_status read_latents(const ln_config *config, bool windowed, ln_attention_spec *a,
                               ln_error *err) {
     ln_latent_spec *latent = &a->latent;
     if (windowed)
-        LN_TRY(read_window_latents(config, a, err));
+        LN_TRY(config->is_gguf ? read_window_lengths(config, a, err)
+                               : read_window_latents(config, a, err));
     latent->k_norm = true;
     if (latent->q_latent == 0 || latent->n_latent == 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s is missing",

@@ -284,27 +284,35 @@ const ln_family ln_family_hy_v4_vl = {
 
 /* Dots 3 Note: latents of another size in layers that see a window, an indexer in the others; the
  * latents are scaled, the key that rotates has a norm, and attention's output a gate for each head.
- */
+ * Files have the scales in weights of norms, and indexers whose heads rotate halves. */
 static const ln_binding dots3_note_bindings[] = {
     {.role = LN_ROLE_K_ROPE,
      .hf = "model.layers.%d.self_attn.kv_a_proj_with_mqa",
-     .hf_part = LN_PART_KV_ROPE},
-    {.role = LN_ROLE_K_ROPE_NORM, .hf = "model.layers.%d.self_attn.k_rope_only_layernorm"},
-    {.role = LN_ROLE_ATTENTION_GATE, .hf = "model.layers.%d.self_attn.g_proj"},
+     .gguf = "blk.%d.attn_kv_a_mqa",
+     .hf_part = LN_PART_KV_ROPE,
+     .gguf_part = LN_PART_KV_ROPE},
+    {.role = LN_ROLE_K_ROPE_NORM,
+     .hf = "model.layers.%d.self_attn.k_rope_only_layernorm",
+     .gguf = "blk.%d.attn_k_norm"},
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.g_proj",
+     .gguf = "blk.%d.attn_gate"},
     INDEXED,
 };
 
 const ln_family ln_family_dots3_note = {
     .name = "dots3_note",
+    .gguf = "dots3note",
     .hf_types = "dots3_note|dots3_note_text",
     .defaults = "first_k_dense_replace=1 unless mlp_layer_types|"
                 "sliding_window=512 unless sliding_window_size",
     .refused = "rope_scaling",
-    .hf_rope = LN_ROPE_INTERLEAVED,
+    LN_INTERLEAVED_ROPE,
     .local_rope = true,
     .local_theta = 50000.0,
     .window = LN_WINDOW_AFTER_TWO,
     .window_period = 4,
+    .gguf_dense_first = true,
     .chunk_key = "sliding_window|sliding_window_size",
     LN_SIGMOID_ROUTER,
     .output_gate = LN_GATE_BY_HEAD,

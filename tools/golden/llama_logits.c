@@ -1,5 +1,6 @@
 /* Writes the logits that llama.cpp gives for each token of a list, for llama_cpp.py. The file needs
  * no tokenizer. Keys and values are float32, so that only the order of sums differs from linnet's.
+ * The context is no longer than the model's, by which llama.cpp chooses factors of LongRoPE.
  *
  *     cc -I LLAMA/include -I LLAMA/ggml/include llama_logits.c -L BUILD/bin -lllama -lggml-base
  */
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 512 };
+enum { MAX_TOKENS = 512, MAX_CONTEXT = 1024 };
 
 static void show_errors(enum ggml_log_level level, const char *text, void *unused) {
     (void)unused;
@@ -26,7 +27,8 @@ static struct llama_context *open_context(const char *path) {
     if (model == NULL)
         return NULL;
     struct llama_context_params params = llama_context_default_params();
-    params.n_ctx = 2 * MAX_TOKENS;
+    int32_t n_trained = llama_model_n_ctx_train(model);
+    params.n_ctx = n_trained < MAX_CONTEXT ? (uint32_t)n_trained : MAX_CONTEXT;
     params.n_batch = params.n_ubatch = params.n_outputs_max = MAX_TOKENS;
     params.type_k = params.type_v = GGML_TYPE_F32;
     params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;

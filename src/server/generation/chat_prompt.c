@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json/load.h"
+#include "base/siphash.h"
 #include "model/model.h"
 #include "text/chat/reasoning.h"
 
@@ -67,13 +68,12 @@ static bool is_short_id(const char *id) {
 /* The same id for the same text. False: it is as it should be. */
 static bool shorten_id(json_t *object, const char *key) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    static const uint64_t no_secret[2];
     const char *id = json_string_value(json_object_get(object, key));
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
     char text[10] = {0};
     if (id == NULL || is_short_id(id))
         return false;
-    for (; *id != '\0'; id++)
-        hash = (hash ^ (unsigned char)*id) * 0x100000001b3u;
+    uint64_t hash = ln_siphash(no_secret, id, strlen(id));
     for (size_t i = 0; i < sizeof text - 1; i++, hash /= 36)
         text[i] = digits[hash % 36];
     return json_object_set_new(object, key, json_string(text)) == 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/siphash.h"
 #include "base/utf8.h"
 #include "grammar/sources.h"
 
@@ -54,10 +55,8 @@ static void skip_space(gbnf_parser *p, bool newlines) {
 
 /* The rule of a name; one that is not known yet is added without a body. */
 static uint32_t find_rule(gbnf_parser *p, const char *name, size_t n_bytes) {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < n_bytes; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    uint32_t *bucket = &p->buckets[(hash ^ hash >> 16) % N_BUCKETS];
+    static const uint64_t no_secret[2];
+    uint32_t *bucket = &p->buckets[ln_siphash(no_secret, name, n_bytes) % N_BUCKETS];
     for (uint32_t at = *bucket; at != 0; at = p->chains[at - 1])
         if (p->name_bytes[at - 1] == n_bytes && memcmp(p->names[at - 1], name, n_bytes) == 0)
             return at - 1;

@@ -548,6 +548,35 @@ static void takes_what_replaces(void **state) {
     server_stop(&server);
 }
 
+/* A model whose file is missing for a moment, as between two commands that replace it, stays. */
+static void stays_while_replaced(void **state) {
+    (void)state;
+    char inner[64], file[96], aside[96], body[256];
+    snprintf(inner, sizeof inner, "%s/moment", folder);
+    snprintf(file, sizeof file, "%s/m.gguf", inner);
+    snprintf(aside, sizeof aside, "%s/aside", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
+    test_server server =
+        SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", inner, "--keep-alive=-1");
+    snprintf(body, sizeof body,
+             "{\"model\":\"m\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}", prompts[3]);
+    expect_alone(post(&server, "/v1/completions", body), 2, 3);
+    assert_int_equal(rename(file, aside), 0);
+    sleep_ms(1050); /* files are looked at once in a second */
+    expect_alone(post(&server, "/v1/completions", body), 2, 3);
+    assert_int_equal(rename(aside, file), 0);
+    sleep_ms(1050);
+    expect_alone(post(&server, "/v1/completions", body), 2, 3);
+    assert_string_equal(state_of(&server, "m"), "loaded");
+    run((const char *const[]){"/bin/cp", file_of("q5"), aside, NULL});
+    assert_int_equal(remove(file), 0);
+    assert_int_equal(rename(aside, file), 0);
+    sleep_ms(1050);
+    expect_alone(post(&server, "/v1/completions", body), 1, 3);
+    server_stop(&server);
+}
+
 /* A commit of the cache's model o/m, of one file, which is the main branch's from now on. */
 static void put_commit(const char *cache, char digit, const char *file) {
     char path[256], commit[41];
@@ -619,6 +648,7 @@ int main(void) {
         cmocka_unit_test(sees_what_comes_behind_a_name_twice),
         cmocka_unit_test(misses_what_goes),
         cmocka_unit_test(takes_what_replaces),
+        cmocka_unit_test(stays_while_replaced),
         cmocka_unit_test(follows_the_cache),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

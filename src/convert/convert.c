@@ -45,7 +45,9 @@ static ln_dtype folder_type(const ln_convert_plan *plan, const ln_convert_tensor
         return tensor->packed == LN_PACKED_MXFP4 ? LN_DTYPE_MXFP4 : LN_DTYPE_F32;
     ln_dtype type = LN_DTYPE_F32;
     for (size_t i = 0; i < tensor->n_parts; i++) {
-        ln_dtype dtype = ln_weight_source_dtype(&plan->parts[tensor->first_part + i].source);
+        const ln_convert_part *part = &plan->parts[tensor->first_part + i];
+        ln_dtype dtype =
+            part->values != NULL ? LN_DTYPE_F32 : ln_weight_source_dtype(&part->source);
         bool is_half = dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
         if (!is_half || (i > 0 && dtype != type))
             return LN_DTYPE_F32;
@@ -70,15 +72,17 @@ static ln_write_tensor *list_tensors(const ln_convert_plan *plan, const ln_mix_c
         const ln_convert_tensor *from = &plan->tensors[i];
         list[i] = (ln_write_tensor){.name = from->name, .n_dims = from->n_dims, .source = from};
         memcpy(list[i].dims, from->dims, sizeof from->dims);
-        list[i].dtype = ln_mix_choose(choice, from->name, from->n_dims, from->dims);
-        if (from->whole && ln_dtype_block_elems(list[i].dtype) == 1)
-            list[i].dtype = LN_DTYPE_F32;
-        if (is_natural && list[i].dtype != LN_DTYPE_F32 && !has_rule(choice, from))
-            list[i].dtype = folder_type(plan, from);
         if (from->numbers != NULL) {
             list[i].dtype = LN_DTYPE_I32;
             list[i].raw = (const uint8_t *)from->numbers;
+            continue;
         }
+        ln_dtype own = folder_type(plan, from);
+        list[i].dtype = ln_mix_choose(choice, from->name, from->n_dims, from->dims, own);
+        if (from->whole && ln_dtype_block_elems(list[i].dtype) == 1)
+            list[i].dtype = LN_DTYPE_F32;
+        if (is_natural && list[i].dtype != LN_DTYPE_F32 && !has_rule(choice, from))
+            list[i].dtype = own;
     }
     return list;
 }

@@ -93,7 +93,7 @@ static ln_status plan_tensor(const ln_mix_choice *choice, const ln_tensor *from,
     memcpy(to->dims, from->dims, sizeof to->dims);
     to->source = from;
     if (!holds_integers(from->dtype))
-        to->dtype = ln_mix_choose(choice, from->name, from->n_dims, from->dims);
+        to->dtype = ln_mix_choose(choice, from->name, from->n_dims, from->dims, from->dtype);
     if (to->dtype == from->dtype)
         to->raw = from->data;
     else if (!ln_can_dequantize(from->dtype))

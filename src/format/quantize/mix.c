@@ -105,8 +105,15 @@ static bool has(const char *name, const char *part) {
     return strstr(name, part) != NULL;
 }
 
+static bool has_any(const char *name, const char *const *parts, size_t n_parts) {
+    for (size_t i = 0; i < n_parts; i++)
+        if (has(name, parts[i]))
+            return true;
+    return false;
+}
+
 /* Whether a tensor is a matrix that may lose precision; one row alone is none. */
-static bool is_quantised(const char *name, int n_dims, const uint64_t *dims) {
+static bool is_matrix(const char *name, int n_dims, const uint64_t *dims) {
     static const char *const whole[] = {"_norm.weight",
                                         "ffn_gate_inp.weight",
                                         "attn_rel_b.weight",
@@ -121,12 +128,17 @@ static bool is_quantised(const char *name, int n_dims, const uint64_t *dims) {
     size_t length = strlen(name);
     for (int i = 0; n_dims > 1 && dims[i] == 1; i++)
         n_dims--;
-    if (n_dims < 2 || length < 7 || strcmp(name + length - 7, ".weight") != 0)
-        return false;
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        if (has(name, whole[i]))
-            return false;
-    return true;
+    return n_dims >= 2 && length >= 7 && strcmp(name + length - 7, ".weight") == 0 &&
+           !has_any(name, whole, sizeof whole / sizeof *whole);
+}
+
+/* Matrices that are small beside the others, and whose errors reach all streams or all layers:
+ * Gemma 3n's AltUp and Laurel, the projection of embeddings by layer, indexers of MiniMax M3 and
+ * Qwen 4. */
+static bool is_kept(const char *name) {
+    static const char *const kept[] = {"altup_", "laurel_", "per_layer_model_proj.weight",
+                                       "indexer.q_proj.weight", "indexer.k_proj.weight"};
+    return has_any(name, kept, sizeof kept / sizeof *kept);
 }
 
 /* The number in "blk.N."; 0 where there is none. */
@@ -258,15 +270,17 @@ static ln_dtype fit_row(ln_dtype dtype, uint64_t n_cols) {
 }
 
 ln_dtype ln_mix_choose(const ln_mix_choice *choice, const char *name, int n_dims,
-                       const uint64_t *dims) {
+                       const uint64_t *dims, ln_dtype from) {
     uint64_t n_cols = n_dims > 0 ? dims[n_dims - 1] : 0;
     for (size_t i = 0; i < choice->n_rules; i++)
         if (ln_keep_rule_matches(&choice->rules[i], name, n_dims))
             return fit_row(choice->rules[i].dtype, n_cols);
-    if (!is_quantised(name, n_dims, dims))
+    if (!is_matrix(name, n_dims, dims))
         return LN_DTYPE_F32;
     ln_dtype base = choice->mix->base;
     if (ln_dtype_block_elems(base) == 1)
         return base;
+    if (is_kept(name))
+        return from;
     return fit_row(choose_quantised(choice, name, n_dims, n_cols), n_cols);
 }

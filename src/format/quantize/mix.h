@@ -52,9 +52,10 @@ typedef struct ln_mix_choice {
     ln_mix_model model;
 } ln_mix_choice;
 
-/* The type of a tensor under its GGUF name, dims outermost first. Rows that are no whole number of
- * blocks get the next wider type that fits. */
+/* The type of a tensor under its GGUF name, dims outermost first; `from`: the type that it has, in
+ * which quantised mixes keep what they don't quantise. Rows that are no whole number of blocks get
+ * the next wider type that fits. */
 ln_dtype ln_mix_choose(const ln_mix_choice *choice, const char *name, int n_dims,
-                       const uint64_t *dims);
+                       const uint64_t *dims, ln_dtype from);
 
 #endif

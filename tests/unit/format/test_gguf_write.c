@@ -239,6 +239,11 @@ static const planned model[] = {
     {"blk.5.ffn_gate_inp.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
     {"blk.15.attn_q.bias", 1, {256}, LN_DTYPE_F32, LN_DTYPE_F32},
     {"blk.7.attn_output.weight", 2, {8, 256}, LN_DTYPE_Q4_K, LN_DTYPE_Q3_K},
+    {"altup_proj.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"blk.3.altup_router.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"blk.3.laurel_r.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"per_layer_model_proj.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"blk.3.indexer.k_proj.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
 };
 enum { N_MODEL = sizeof model / sizeof *model };
 
@@ -325,6 +330,24 @@ static void mixes_choose_types(void **state) {
     empty_folder();
 }
 
+/* What quantised mixes leave alone keeps the type that it has. */
+static void small_matrices_keep_their_types(void **state) {
+    (void)state;
+    write_model(path_of("in.gguf"));
+    assert_int_equal(quantise(path_of("in.gguf"), path_of("a.gguf"), "BF16", NULL, NULL), 0);
+    assert_int_equal(quantise(path_of("a.gguf"), path_of("b.gguf"), "Q4_0", NULL, NULL), 0);
+    ln_checkpoint *c = open_file(path_of("b.gguf"));
+    assert_int_equal(ln_checkpoint_find(c, "altup_proj.weight")->dtype, LN_DTYPE_BF16);
+    assert_int_equal(ln_checkpoint_find(c, "blk.3.altup_router.weight")->dtype, LN_DTYPE_BF16);
+    assert_int_equal(ln_checkpoint_find(c, "blk.0.attn_v.weight")->dtype, LN_DTYPE_Q4_0);
+    ln_checkpoint_close(c);
+    assert_int_equal(quantise(path_of("a.gguf"), path_of("b.gguf"), "Q4_0", "altup=Q8_0", NULL), 0);
+    c = open_file(path_of("b.gguf"));
+    assert_int_equal(ln_checkpoint_find(c, "altup_proj.weight")->dtype, LN_DTYPE_Q8_0);
+    ln_checkpoint_close(c);
+    empty_folder();
+}
+
 static void rules_keep_types(void **state) {
     (void)state;
     ln_keep_rule rule;
@@ -387,10 +410,14 @@ static void values_must_be_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_read_back),         cmocka_unit_test(failures_leave_nothing),
-        cmocka_unit_test(bad_tensors_are_refused), cmocka_unit_test(mixes_choose_types),
-        cmocka_unit_test(rules_keep_types),        cmocka_unit_test(interruptions_leave_nothing),
+        cmocka_unit_test(files_read_back),
+        cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(bad_tensors_are_refused),
+        cmocka_unit_test(mixes_choose_types),
+        cmocka_unit_test(rules_keep_types),
+        cmocka_unit_test(interruptions_leave_nothing),
         cmocka_unit_test(values_must_be_finite),
+        cmocka_unit_test(small_matrices_keep_their_types),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

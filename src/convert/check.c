@@ -111,7 +111,7 @@ static ln_status check_attention(const ln_convert_plan *plan) {
         if (a->n_heads == 0)
             continue;
         if (a->v_scale != 1.0f && !plan->target->gguf_folds_scales &&
-            strcmp(plan->architecture, "mimo2") != 0)
+            !plan->target->gguf_value_scale)
             return refuse(plan, "a scale of values");
         if (a->qk_norm == LN_QK_NORM_OWN && spec->ropes[0].style != plan->target->gguf_rope)
             return refuse(plan, "norms of heads that rotate halves");

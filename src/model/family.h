@@ -583,6 +583,7 @@ struct ln_family {
                                       a text has none of; GGUF: tokens 4 to 8195 */
     size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
     bool gguf_clips;          /* GGUF has keys for limits of q, k and v, and for ALiBi's */
+    bool gguf_value_scale;    /* GGUF has a key for what values are multiplied with */
     size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
     const char *head_stem;  /* folders: where the layer of the head is, or NULL: behind the last */
     bool head_hidden_first; /* the head's input is the hidden state, then the embedding */

@@ -30,6 +30,7 @@ const ln_family ln_family_mimo_v2_flash = {
     .window_kv_factor = 2,
     LN_SIGMOID_ROUTER,
     .gguf_lists = true,
+    .gguf_value_scale = true,
     .gguf_dense_first = true,
     .gguf_dense_by_router = true,
     LN_BINDINGS(bindings),

@@ -22,9 +22,31 @@ static int begin(const test_server *server, unsigned max_tokens, const char *str
     return fd;
 }
 
+/* Says a request that the answer of which is heard later. */
+static int say_post(const test_server *server, const char *path, const char *body) {
+    char head[512];
+    int fd = dial(server);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", path,
+             strlen(body), body);
+    say_text(fd, head);
+    return fd;
+}
+
 /* So many prompts, of a token each, have been submitted since the start. */
 static void wait_for_submitted(const test_server *server, unsigned count) {
     wait_for_metric(server, "prompt_tokens_total", NULL, count);
+}
+
+/* A prompt has been submitted since there were so many tokens of prompts; returns how many now. */
+static double wait_for_more(const test_server *server, double before) {
+    double now = before;
+    for (int times = 0; times < 3000 && now <= before; times++) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        now = metric(server, "prompt_tokens_total", NULL);
+    }
+    assert_true(now > before);
+    return now;
 }
 
 static void expect_status(http_response heard, int status) {
@@ -173,6 +195,56 @@ static void tells_of_an_engine_that_fails(void **state) {
     server_stop(&server);
 }
 
+/* Each API has an event for errors, with which a stream ends; nothing says before that all went
+ * well. */
+static void streams_end_with_their_error(void **state) {
+    (void)state;
+#define MESSAGES "\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]"
+#define OPENAI   "data: {\"error\":{\"message\":\"the step failed\",\"type\":\"server_error\""
+    static const struct {
+        const char *path, *body, *error, *end, *never;
+    } apis[] = {
+        {"/v1/chat/completions", MESSAGES ",\"stream\":true", OPENAI, "data: [DONE]\n\n",
+         "_reason\":\""},
+        {"/v1/completions", "\"prompt\":[5],\"stream\":true", OPENAI, "data: [DONE]\n\n",
+         "_reason\":\""},
+        {"/v1/responses", "\"input\":\"a\",\"stream\":true", "event: response.failed\n", "}}\n\n",
+         "\"completed\""},
+        {"/v1/messages", MESSAGES ",\"stream\":true", "event: error\ndata: {\"type\":\"error\"",
+         "\"message\":\"the step failed\"}}\n\n", "message_stop"},
+        {"/api/chat", MESSAGES, "{\"error\":", "\n{\"error\":\"the step failed\"}\n",
+         "\"done\":true"},
+        {"/api/generate", "\"prompt\":\"a\"", "{\"error\":", "\n{\"error\":\"the step failed\"}\n",
+         "\"done\":true"},
+        {"/completion", "\"prompt\":[5],\"stream\":true", OPENAI, "}}\n\n", "\"stop\":true"},
+    };
+    enum { N_APIS = sizeof apis / sizeof *apis };
+    test_server server = modelled_start(8, 8, NEVER_MS, NEVER_MS);
+    int fds[N_APIS];
+    double n_tokens = 0;
+    for (size_t i = 0; i < N_APIS; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "{%s}", apis[i].body);
+        fds[i] = say_post(&server, apis[i].path, body);
+        n_tokens = wait_for_more(&server, n_tokens);
+    }
+    assert_int_equal(modelled_step(&server).n_running, N_APIS);
+    wait_for_metric(&server, "generation_tokens_total", NULL, N_APIS);
+    assert_int_equal(modelled_fail(&server).n_failed, N_APIS);
+    for (size_t i = 0; i < N_APIS; i++) {
+        http_response heard = hear(fds[i], false);
+        size_t n = strlen(heard.body), n_end = strlen(apis[i].end);
+        if (heard.status != 200 || heard.is_cut || count_of(heard.body, apis[i].error) != 1 ||
+            strstr(heard.body, "the step failed") == NULL || n < n_end ||
+            strcmp(heard.body + n - n_end, apis[i].end) != 0 ||
+            strstr(heard.body, apis[i].never) != NULL)
+            fail_msg("%s: %d: %s", apis[i].path, heard.status, heard.body);
+        response_free(&heard);
+        hang_up(fds[i]);
+    }
+    server_stop(&server);
+}
+
 /* Each stream ends with an error, and the server with a status. */
 static void ends_when_the_gpu_is_lost(void **state) {
     (void)state;
@@ -209,17 +281,6 @@ static void ends_when_the_gpu_hangs(void **state) {
 }
 
 /* ---- health of several models ------------------------------------------------------------ */
-
-/* Says a request that the answer of which is heard later. */
-static int say_post(const test_server *server, const char *path, const char *body) {
-    char head[256];
-    int fd = dial(server);
-    snprintf(head, sizeof head,
-             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", path,
-             strlen(body), body);
-    say_text(fd, head);
-    return fd;
-}
 
 /* Asks until the answer has the status and the text. */
 static void wait_for(const test_server *server, const char *path, const char *body, int status,
@@ -506,6 +567,7 @@ int main(void) {
         cmocka_unit_test(cancels_within_a_step),
         cmocka_unit_test(tells_of_an_engine_that_hangs),
         cmocka_unit_test(tells_of_an_engine_that_fails),
+        cmocka_unit_test(streams_end_with_their_error),
         cmocka_unit_test(ends_when_the_gpu_is_lost),
         cmocka_unit_test(ends_when_the_gpu_hangs),
         cmocka_unit_test(tells_which_model_hangs),

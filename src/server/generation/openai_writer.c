@@ -143,9 +143,11 @@ static void put_head(const ln_answer_writer *writer, const char *object, ln_strb
     ln_strbuf_puts(out, ",\"choices\":[");
 }
 
+/* NULL: it is not over, or an error follows. */
 static const char *finish_text(linnet_finish finish) {
     switch (finish) {
-    case LINNET_FINISH_NONE: return NULL;
+    case LINNET_FINISH_NONE:
+    case LINNET_FINISH_ERROR: return NULL;
     case LINNET_FINISH_LENGTH: return "length";
     case LINNET_FINISH_TIMEOUT: return "timeout";
     case LINNET_FINISH_CANCELLED: return "abort";
@@ -251,7 +253,7 @@ static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *ou
     if (!choice->has_begun && writer->request->kind == LN_API_CHAT)
         put_event(writer, choice, true, out);
     choice->is_dirty = false;
-    if (choice->text.len == 0 && choice->n_logprobs == 0 && choice->finish == LINNET_FINISH_NONE &&
+    if (choice->text.len == 0 && choice->n_logprobs == 0 && finish_text(choice->finish) == NULL &&
         choice->token_ids.len == 0 && !ln_chat_answer_is_pending(&choice->answer)) {
         choice->has_begun = choice->has_begun || writer->request->kind == LN_API_CHAT;
         return;

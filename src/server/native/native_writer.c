@@ -68,7 +68,8 @@ static void put_last(const ln_answer_writer *writer, const ln_choice *choice, ln
 
 static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *out) {
     choice->is_dirty = false;
-    if (choice->finish != LINNET_FINISH_NONE || choice->text.len == 0)
+    bool has_last = choice->finish != LINNET_FINISH_NONE && choice->finish != LINNET_FINISH_ERROR;
+    if (has_last || choice->text.len == 0)
         return; /* the last chunk comes at the end */
     ln_strbuf_puts(out, "data: ");
     put_begin(choice, false, out);
@@ -81,7 +82,7 @@ static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *ou
 static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
                 const ln_api_error *error, ln_strbuf *out) {
     if (error->status != 0) {
-        ln_strbuf_puts(out, "error: ");
+        ln_strbuf_puts(out, "data: ");
         ln_reply_put_error(out, error);
         ln_strbuf_puts(out, "\n\n");
         return;

@@ -12,7 +12,8 @@ const char *ln_response_status(const ln_choice *choice) {
     switch (choice->finish) {
     case LINNET_FINISH_NONE: return "in_progress";
     case LINNET_FINISH_LENGTH:
-    case LINNET_FINISH_TIMEOUT: return "incomplete";
+    case LINNET_FINISH_TIMEOUT:
+    case LINNET_FINISH_ERROR: return "incomplete"; /* what there is, of a response that failed */
     default: return "completed";
     }
 }

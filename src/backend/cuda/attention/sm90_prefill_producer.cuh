@@ -198,107 +198,65 @@ static __device__ __forceinline__ void dequantize_tile(const char *from, char *t
         }
 }
 
-/* produce_dequantized up to head dim 128: K and V of a tile together. */
-template <int D, int QUANT>
-static __device__ __forceinline__ void
-produce_whole(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
-              char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
-    typedef quant_tile<D> shape;
-    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
-    constexpr unsigned STAGES = prefill_shape<D, true>::STAGES;
-    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
-             quant_stage = 0;
-    for (unsigned tile = 0; tile < QUANT_STAGES + w.n_tiles; tile++) {
-        char *own = bytes + quant_stage * shape::TILE_BYTES;
-        unsigned n = tile - QUANT_STAGES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
-        if (tile >= QUANT_STAGES) {
-            char *keys = tiles + 2 * stage * TILE_BYTES;
-            ln_cp_async_wait<QUANT_STAGES - 1>();
-            float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
-            ln_mbarrier_wait(&empty[2 * stage], parity);
-            ln_mbarrier_wait(&empty[2 * stage + 1], parity);
-            scales[stage * WARPGROUP + thread] = LN_KV_DEQUANT_SCALE(QUANT) * scale;
-            dequantize_tile<D, QUANT, true>(own, keys);
-            dequantize_tile<D, QUANT, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
-        }
-        if (tile < w.n_tiles) {
-            unsigned first = w.first + tile * LN_KV_TILE;
-            asm volatile("" ::: "memory"); /* what was there has been read */
-            copy_quant_tile<D, true, true>(p, w, kv_head, first, block, own);
-            block = find_block(p, w, table, first + LN_KV_TILE);
-        }
-        ln_cp_async_commit();
-        if (tile >= QUANT_STAGES) {
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            ln_mbarrier_arrive(&full[2 * stage]);
-            __syncwarp();
-            if (threadIdx.x % LN_WARP == 0)
-                ln_mbarrier_arrive(&full[2 * stage + 1]);
-        }
-        quant_stage = quant_stage + 1 == QUANT_STAGES ? 0 : quant_stage + 1;
-    }
-}
-
-/* produce_dequantized of head dim 256: K, then V of each tile by itself. While consumers multiply
- * by K of a tile and V of the one before, V of the former and K of the next one are made. */
-template <int D, int QUANT>
-static __device__ __forceinline__ void
-produce_halves(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
-               char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
-    typedef quant_tile<D> shape;
-    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
-    constexpr unsigned STAGES = prefill_shape<D, true>::STAGES;
-    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
-             quant_stage = 0, n_arrays = 2 * w.n_tiles;
-    for (unsigned array = 0; array < QUANT_STAGES + n_arrays; array++) {
-        char *own = bytes + quant_stage * shape::TILE_BYTES;
-        unsigned n = array - QUANT_STAGES, stage = n / 2 % STAGES;
-        unsigned at = 2 * stage + n % 2; /* of K or V of the stage */
-        bool is_made = array >= QUANT_STAGES, is_value = n % 2 == 1;
-        if (is_made) {
-            ln_cp_async_wait<QUANT_STAGES - 1>();
-            ln_mbarrier_wait(&empty[at], (n / 2 / STAGES & 1) ^ 1);
-        }
-        if (is_made && is_value)
-            dequantize_tile<D, QUANT, false>(own, tiles + at * TILE_BYTES);
-        else if (is_made) {
-            float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
-            scales[stage * WARPGROUP + thread] = LN_KV_DEQUANT_SCALE(QUANT) * scale;
-            dequantize_tile<D, QUANT, true>(own, tiles + at * TILE_BYTES);
-        }
-        if (array < n_arrays) {
-            unsigned first = w.first + array / 2 * LN_KV_TILE;
-            asm volatile("" ::: "memory"); /* what was there has been read */
-            if (array % 2 == 0) {
-                copy_quant_tile<D, true, false>(p, w, kv_head, first, block, own);
-            } else {
-                copy_quant_tile<D, false, true>(p, w, kv_head, first, block, own);
-                block = find_block(p, w, table, first + LN_KV_TILE);
-            }
-        }
-        ln_cp_async_commit();
-        if (is_made) {
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            __syncwarp();
-            if (!is_value || threadIdx.x % LN_WARP == 0)
-                ln_mbarrier_arrive(&full[at]);
-        }
-        quant_stage = quant_stage + 1 == QUANT_STAGES ? 0 : quant_stage + 1;
-    }
-}
-
 /* A warpgroup fetches and dequantises all tiles. tiles, full, empty: those of stage 0; scales
- * [STAGES][K, V][LN_KV_TILE] arrive with K; bytes: QUANT_STAGES quant_tile. */
+ * [STAGES][K, V][LN_KV_TILE] arrive with K; bytes: QUANT_STAGES quant_tile. A turn makes K and V of
+ * a tile together, with head dim 256 K or V by itself: while consumers multiply by K of a tile and
+ * V of the one before, V of the former and K of the next one are made. */
 template <int D, int QUANT>
 static __device__ __forceinline__ void
 produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
                     char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
-    if constexpr (quant_tile<D>::IS_HALF)
-        produce_halves<D, QUANT>(p, w, seq, kv_head, tiles, bytes, scales, full, empty);
-    else
-        produce_whole<D, QUANT>(p, w, seq, kv_head, tiles, bytes, scales, full, empty);
+    typedef quant_tile<D> shape;
+    enum { TILE_BYTES = D / LN_SWIZZLE_COLS * LN_SWIZZLE_TILE_BYTES };
+    constexpr bool IS_HALF = shape::IS_HALF;
+    constexpr unsigned STAGES = prefill_shape<D, true>::STAGES, TURNS = IS_HALF ? 2 : 1;
+    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
+    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first),
+             quant_stage = 0, n_turns = TURNS * w.n_tiles;
+    for (unsigned turn = 0; turn < QUANT_STAGES + n_turns; turn++) {
+        char *own = bytes + quant_stage * shape::TILE_BYTES;
+        unsigned n = turn - QUANT_STAGES, stage = n / TURNS % STAGES;
+        unsigned parity = (n / TURNS / STAGES & 1) ^ 1, keys = 2 * stage, values = keys + 1;
+        bool is_made = turn >= QUANT_STAGES;
+        bool has_keys = !IS_HALF || n % 2 == 0, has_values = !IS_HALF || n % 2 == 1;
+        if (is_made)
+            ln_cp_async_wait<QUANT_STAGES - 1>();
+        if (is_made && has_keys) {
+            float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
+            ln_mbarrier_wait(&empty[keys], parity);
+            if (has_values)
+                ln_mbarrier_wait(&empty[values], parity);
+            scales[stage * WARPGROUP + thread] = LN_KV_DEQUANT_SCALE(QUANT) * scale;
+            dequantize_tile<D, QUANT, true>(own, tiles + keys * TILE_BYTES);
+        } else if (is_made) {
+            ln_mbarrier_wait(&empty[values], parity);
+        }
+        if (is_made && has_values)
+            dequantize_tile<D, QUANT, false>(own + (IS_HALF ? 0 : shape::ARRAY_BYTES),
+                                             tiles + values * TILE_BYTES);
+        if (turn < n_turns) {
+            unsigned first = w.first + turn / TURNS * LN_KV_TILE;
+            asm volatile("" ::: "memory"); /* what was there has been read */
+            if (!IS_HALF)
+                copy_quant_tile<D, true, true>(p, w, kv_head, first, block, own);
+            else if (turn % 2 == 0)
+                copy_quant_tile<D, true, false>(p, w, kv_head, first, block, own);
+            else
+                copy_quant_tile<D, false, true>(p, w, kv_head, first, block, own);
+            if (!IS_HALF || turn % 2 == 1)
+                block = find_block(p, w, table, first + LN_KV_TILE);
+        }
+        ln_cp_async_commit();
+        if (is_made) {
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            if (has_keys)
+                ln_mbarrier_arrive(&full[keys]);
+            __syncwarp();
+            if (has_values && threadIdx.x % LN_WARP == 0)
+                ln_mbarrier_arrive(&full[values]);
+        }
+        quant_stage = quant_stage + 1 == QUANT_STAGES ? 0 : quant_stage + 1;
+    }
 }
 
 #endif

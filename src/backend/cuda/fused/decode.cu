@@ -189,7 +189,7 @@ static void set_norm(const handoff_memory &m, const ln_op *op, const ln_cuda_ste
     l->rows = ln_cuda_norm_rows(op, step);
     l->normed = plain_of(m, op->out[LN_OUT], p->out);
     l->normed_handoff = handoff_of(m, op->out[LN_OUT]);
-    l->x = source_of(m, op->in[LN_IN_X], p->x, &l->x_is_handed_off);
+    l->x.at = source_of(m, op->in[LN_IN_X], p->x, &l->x.is_handed_off);
 }
 
 static ln_decode_linear make_linear(const handoff_memory &m, const ln_cuda_task &task,
@@ -199,10 +199,11 @@ static ln_decode_linear make_linear(const handoff_memory &m, const ln_cuda_task 
     int kind = ln_decode_kind((int)p->weight->layout);
     ln_decode_linear l = {};
     l.n_parts = task.n_linears;
-    l.n_cols = (unsigned)p->weight->n_cols;
-    l.stride = p->x_stride > 0 ? (unsigned)p->x_stride : l.n_cols;
-    l.k_tiles = (unsigned)(ln_weight_tile_padded_cols(kind, l.n_cols) / ln_weight_tile_cols(kind));
-    l.x_cols = (unsigned)ln_decode_x_cols(kind, l.n_cols);
+    const unsigned n_cols = (unsigned)p->weight->n_cols;
+    l.x.n_cols = n_cols;
+    l.x.stride = p->x_stride > 0 ? (unsigned)p->x_stride : n_cols;
+    l.k_tiles = (unsigned)(ln_weight_tile_padded_cols(kind, n_cols) / ln_weight_tile_cols(kind));
+    l.x_cols = (unsigned)ln_decode_x_cols(kind, n_cols);
     l.has_gate = p->gate != NULL;
     for (unsigned i = 0; i < l.n_parts; i++) {
         ln_gemm_part &part = l.parts[i];
@@ -219,7 +220,7 @@ static ln_decode_linear make_linear(const handoff_memory &m, const ln_cuda_task 
     if (task.has_norm)
         set_norm(m, &ops[task.first], step, &l);
     else
-        l.x = source_of(m, first->in[LN_IN_X], p->x, &l.x_is_handed_off);
+        l.x.at = source_of(m, first->in[LN_IN_X], p->x, &l.x.is_handed_off);
     return l;
 }
 

@@ -167,19 +167,19 @@ static __device__ __forceinline__ float ln_decode_absmax(const float4 &v) {
  * twice. shared [LN_MAX_WARPS] */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_decode_convert_row_scaled(const ln_decode_linear &l, unsigned n_rows, const ln_act_view &to,
+ln_decode_convert_row_scaled(const ln_decode_rows &from, unsigned n_rows, const ln_act_view &to,
                              unsigned padded, float *shared) {
     enum { AT_ONCE = 8, REGISTER_COLS = AT_ONCE * LN_DECODE_COL_STRIDE };
-    const float *x = l.x;
-    const unsigned n_cols = l.n_cols, stride = l.stride, last = (padded - 1) / REGISTER_COLS;
+    const float *x = from.at;
+    const unsigned n_cols = from.n_cols, stride = from.stride, last = (padded - 1) / REGISTER_COLS;
     const unsigned per_part = AT_ONCE * ln_decode_act_stride<KIND>(to);
     for (unsigned row = 0; row < n_rows; row++, x += stride) {
         ln_decode_act_offset place = ln_decode_find_act<KIND>(to, row);
         float4 held[AT_ONCE];
         float largest = 0.0f;
         for (unsigned part = 0; part <= last; part++) {
-            ln_decode_load_row(x, l.x_is_handed_off, n_cols, part * REGISTER_COLS + threadIdx.x * 4,
-                               held);
+            ln_decode_load_row(x, from.is_handed_off, n_cols,
+                               part * REGISTER_COLS + threadIdx.x * 4, held);
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 if (part * REGISTER_COLS + i * LN_DECODE_COL_STRIDE >= padded) /* for all threads */
@@ -208,17 +208,18 @@ ln_decode_convert_row_scaled(const ln_decode_linear &l, unsigned n_rows, const l
 
 /* Rows as they are, filled up with zeros to `padded` columns. */
 template <int KIND>
-static __device__ __forceinline__ void ln_decode_convert(const ln_decode_linear &l, unsigned n_rows,
-                                                         const ln_act_view &to, unsigned padded) {
+static __device__ __forceinline__ void ln_decode_convert(const ln_decode_rows &from,
+                                                         unsigned n_rows, const ln_act_view &to,
+                                                         unsigned padded) {
     enum { AT_ONCE = 8 };
-    const float *x = l.x;
-    const unsigned n_cols = l.n_cols, stride = l.stride;
+    const float *x = from.at;
+    const unsigned n_cols = from.n_cols, stride = from.stride;
     for (unsigned row = 0; row < n_rows; row++, x += stride) {
         ln_decode_act_offset place = ln_decode_find_act<KIND>(to, row);
         for (unsigned first = 0; first < padded; first += AT_ONCE * LN_DECODE_COL_STRIDE) {
             unsigned col = first + threadIdx.x * 4;
             float4 held[AT_ONCE];
-            ln_decode_load_row(x, l.x_is_handed_off, n_cols, col, held);
+            ln_decode_load_row(x, from.is_handed_off, n_cols, col, held);
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 if (first + i * LN_DECODE_COL_STRIDE >= padded) /* for all threads */
@@ -309,7 +310,7 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
                     const ln_decode_linear &l, unsigned n_rows, const ln_act_view &to,
                     float *shared, ln_decode_pipeline *r) {
     const ln_norm norm = l.norm;
-    const float *const x = l.x;
+    const float *const x = l.x.at;
     const int32_t *const rows = l.rows;
     float *const normed = l.normed, *const handoff = l.normed_handoff;
     const unsigned n_writers = min(gridDim.x, l.n_output_tiles), dim = (unsigned)norm.dim;
@@ -331,7 +332,7 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
             if (adds)
                 bias[h] = ln_decode_load_four(norm.bias, first + h * LN_DECODE_COL_STRIDE, dim);
         }
-        ln_decode_load_row(from, l.x_is_handed_off, dim, first, held);
+        ln_decode_load_row(from, l.x.is_handed_off, dim, first, held);
         if (FOURS <= 2 && row + 1 == n_rows) /* else registers would not do */
             ln_decode_fill_free_stage<KIND>(p, weights, r);
         ln_decode_norm_statistics<FOURS>(norm, dim, held, shared + sums_at, &mean, &inverse);
@@ -395,10 +396,10 @@ static __device__ __forceinline__ ln_act_view ln_decode_make_act(
     else if (held > 2)
         ln_decode_normalize<KIND, LN_NORM_MAX_FOURS>(p, weights, l, n_rows, x, shared, r);
     else if constexpr (ln_weight_tile_has_act_row_scales(KIND))
-        ln_decode_convert_row_scaled<KIND>(l, n_rows, x,
+        ln_decode_convert_row_scaled<KIND>(l.x, n_rows, x,
                                            l.k_tiles * (unsigned)ln_weight_tile_cols(KIND), shared);
     else
-        ln_decode_convert<KIND>(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND));
+        ln_decode_convert<KIND>(l.x, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND));
     if (KIND == LN_LAYOUT_F8_ROW)
         ln_fence_proxy_async();
     ln_decode_fill_free_stage<KIND>(p, weights, r);

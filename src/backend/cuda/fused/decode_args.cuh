@@ -52,21 +52,25 @@ static __device__ __forceinline__ ln_decode_tile_copy ln_decode_find_tile_copy(u
         return ln_decode_tile_copy_of(KIND);
 }
 
+/* What linears read. */
+typedef struct ln_decode_rows {
+    const float *at;
+    unsigned stride, n_cols; /* floats from row to row, and of a row */
+    bool is_handed_off;      /* by blocks of this kernel */
+} ln_decode_rows;
+
 /* Linears that share activations: rows of x, or their norms, which are stored to `normed`, too. */
 typedef struct ln_decode_linear {
     ln_gemm_part parts[LN_GEMM_MAX_PARTS];
     unsigned n_parts, k_tiles; /* k_tiles: weight tiles along K */
     unsigned n_output_tiles;   /* of all parts */
     unsigned x_cols;           /* of a row of x in shared memory */
-    bool has_gate, precise;
-    const float *x;
-    unsigned stride, n_cols; /* floats from row to row of x, and of a row */
-    bool normalizes;
+    bool has_gate, precise, normalizes;
+    ln_decode_rows x;
     ln_norm norm;
     const int32_t *rows;               /* that norms gather, or NULL */
     float *normed;                     /* or NULL */
-    bool x_is_handed_off;              /* by blocks of this kernel */
-    bool residual_is_handed_off;       /* likewise */
+    bool residual_is_handed_off;       /* by blocks of this kernel */
     float *handoff[LN_GEMM_MAX_PARTS]; /* where results are handed off, as in `out`, or NULL */
     float *normed_handoff;
 } ln_decode_linear;

@@ -291,14 +291,12 @@ static __device__ __forceinline__ ln_act_view place_act(const mixture_linear &l,
 template <int KIND>
 static __device__ __forceinline__ void convert_x(const mixture_args &p, const ln_act_view &x,
                                                  float *shared) {
-    ln_decode_linear l = {};
-    l.x = p.x;
-    l.n_cols = l.stride = p.up.n_cols;
+    const ln_decode_rows row = {p.x, p.up.n_cols, p.up.n_cols, false};
     const unsigned padded = p.up.k_tiles * (unsigned)ln_weight_tile_cols(KIND);
     if constexpr (ln_weight_tile_has_act_row_scales(KIND))
-        ln_decode_convert_row_scaled<KIND>(l, 1, x, padded, shared);
+        ln_decode_convert_row_scaled<KIND>(row, 1, x, padded, shared);
     else
-        ln_decode_convert<KIND>(l, 1, x, padded);
+        ln_decode_convert<KIND>(row, 1, x, padded);
 }
 
 enum { HIDDEN_AT_ONCE = 8 }; /* of four columns, that a lane loads */

@@ -211,9 +211,11 @@ static const struct argp_option engine_options[] = {
      "twice then, multiplies them faster in steps of 256 rows and more (on)",
      0},
     {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", RARE,
-     "Tokens in one step (512; of models of vectors on a GPU up to 32768)", 0},
+     "Tokens in one step (512; on a GPU serve: up to 4096, models of vectors: up to 32768)", 0},
     {"kv-tokens", KEY_KV_TOKENS, "N", RARE,
-     "Tokens that the KV cache holds (sequences in a step times the longest)", 0},
+     "Tokens that the KV cache holds (sequences in a step times the longest; serve: what suits "
+     "the memory)",
+     0},
     {"prefix-cache", KEY_PREFIX_CACHE, "on|off", RARE,
      "Keep the KV cache of what has ended for what begins alike (on)", 0},
     {"swap-bytes", KEY_SWAP_BYTES, "N", RARE,

@@ -173,8 +173,9 @@ static void embed(ln_completion *c, const ln_chunk *chunk) {
     ln_sequence *sequence = chunk->sequence;
     if (sequence->n_cached < sequence->n_tokens)
         return;
-    ln_pooler_finish(c->pooler, sequence->group->request);
-    end_sequence(c, sequence, LINNET_FINISH_STOP, NULL);
+    ln_error err = {0};
+    ln_status status = ln_pooler_finish(c->pooler, sequence->group->request, &err);
+    end_sequence(c, sequence, status == LINNET_OK ? LINNET_FINISH_STOP : LINNET_FINISH_ERROR, &err);
 }
 
 /* The last row of all gives the next token. */

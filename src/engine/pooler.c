@@ -1,5 +1,6 @@
 #include "engine/pooler.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/request/request.h"
@@ -86,7 +87,7 @@ void ln_pooler_take(const ln_pooler *pooler, const ln_scheduler *scheduler, cons
     }
 }
 
-void ln_pooler_finish(const ln_pooler *pooler, linnet_request *request) {
+ln_status ln_pooler_finish(const ln_pooler *pooler, linnet_request *request, ln_error *err) {
     const linnet_request_options *options = &request->options;
     float *x = request->embedding;
     bool classifies = options->head == LINNET_HEAD_CLASSES;
@@ -100,5 +101,9 @@ void ln_pooler_finish(const ln_pooler *pooler, linnet_request *request) {
         ln_head_run(classifies ? &pooler->classes : &pooler->dense, x, pooler->scratch);
     if (normalizes)
         ln_head_normalize(x, request->n_embedding);
+    for (size_t i = 0; i < request->n_embedding; i++)
+        if (!isfinite(x[i]))
+            return ln_fail(err, LINNET_ERR_COMPUTE, "number %zu of the vector is not finite", i);
     request->has_embedding = true;
+    return LINNET_OK;
 }

@@ -27,8 +27,9 @@ size_t ln_pooler_rows(const ln_chunk *chunk, bool *first);
 /* Takes a step's hidden states [n][dim], in the order of its chunks, before they are committed. */
 void ln_pooler_take(const ln_pooler *pooler, const ln_scheduler *scheduler, const float *hidden);
 
-/* All of a request's text has been read: its vector is there. */
-void ln_pooler_finish(const ln_pooler *pooler, linnet_request *request);
+/* All of a request's text has been read: its vector is there. Errors: COMPUTE when a number of it
+ * is not finite. */
+ln_status ln_pooler_finish(const ln_pooler *pooler, linnet_request *request, ln_error *err);
 
 /* Floats that a request's vector needs room for, and that it has in the end. */
 size_t ln_pooler_room(const linnet_model *model);

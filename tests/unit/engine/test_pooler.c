@@ -31,8 +31,23 @@ static void pool(linnet_pooling pooling, size_t chunk_tokens, float out[DIM]) {
         size_t at = sequence.n_cached + (first ? 0 : chunk.n_tokens - n);
         ln_pooler_take(&pooler, &scheduler, n > 0 ? hidden[at] : NULL);
     }
-    ln_pooler_finish(&pooler, &request);
+    assert_int_equal(ln_pooler_finish(&pooler, &request, NULL), LINNET_OK);
     assert_true(request.has_embedding);
+}
+
+static void numbers_that_are_none_are_an_error(void **state) {
+    (void)state;
+    float x[2][2] = {{1, NAN}, {INFINITY, 1}};
+    for (size_t i = 0; i < 2; i++) {
+        linnet_request request = {.embedding = x[i], .n_embedding = 2};
+        ln_embedding embedding = {0};
+        ln_pooler pooler = {.embedding = &embedding, .dim = 2, .dense = {&embedding.dense, {{0}}}};
+        ln_error err = {0};
+        assert_int_equal(ln_pooler_finish(&pooler, &request, &err), LINNET_ERR_COMPUTE);
+        assert_string_equal(err.message, i == 0 ? "number 1 of the vector is not finite"
+                                                : "number 0 of the vector is not finite");
+        assert_false(request.has_embedding);
+    }
 }
 
 static void chunks_change_no_bit(void **state) {
@@ -98,6 +113,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_change_no_bit),
         cmocka_unit_test(each_pooling_takes_its_rows),
+        cmocka_unit_test(numbers_that_are_none_are_an_error),
         cmocka_unit_test(heads_compute_what_they_say),
         cmocka_unit_test(length_becomes_one),
     };

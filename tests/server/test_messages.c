@@ -281,6 +281,10 @@ static void errors_have_its_shape(void **state) {
                       "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
                       "\"image\",\"source\":{}}]}]}"),
                  400, type, "messages[0].content[0]");
+    expect_error(post(&shared, path,
+                      "{\"max_tokens\":1,\"messages\":[" SUM "],\"tool_choice\":{\"type\":\"auto\","
+                      "\"disable_parallel_tool_use\":1}}"),
+                 400, type, "tool_choice.disable_parallel_tool_use");
     test_server keyed = SERVER("--threads=1", "--max-seqs=1", "--api-key=secret");
     static const char body[] = "{\"max_tokens\":1,\"messages\":[" SUM "]}";
     expect_error(ask(&keyed, "POST", path, "x-api-key: other\r\n", body), 401,

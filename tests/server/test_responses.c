@@ -238,6 +238,30 @@ static void holds_formats(void **state) {
     json_decref(response);
 }
 
+/* A strict format has no members but those of its schema, which leaves others open. */
+static void strict_formats_are_closed(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"\"strict\":1", "\"name\":[1]"};
+    static const char format[] = "\"input\":\"A person\",\"text\":{\"format\":{\"type\":"
+                                 "\"json_schema\",\"schema\":{\"type\":\"object\",\"properties\":"
+                                 "{\"ok\":{\"type\":\"boolean\"}}},%s}}";
+    char fields[512], body[600];
+    snprintf(fields, sizeof fields, format, "\"strict\":true");
+    json_t *response = ask_response(&shared, fields);
+    json_t *value = json_loads(output_of(response), 0, NULL);
+    assert_true(json_is_object(value));
+    size_t n_known = json_object_get(value, "ok") != NULL;
+    assert_int_equal(json_object_size(value), n_known);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(fields, sizeof fields, format, wrong[i]);
+        snprintf(body, sizeof body, "{%s}", fields);
+        expect_error(post(&shared, PATH, body), 400,
+                     i == 0 ? "text.format.strict" : "text.format.name");
+    }
+    json_decref(value);
+    json_decref(response);
+}
+
 /* A response goes on where another ended: the prompt holds both. */
 static void goes_on(void **state) {
     (void)state;
@@ -466,17 +490,12 @@ static void runs_in_the_background(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers),
-        cmocka_unit_test(takes_items),
-        cmocka_unit_test(streams),
-        cmocka_unit_test(calls_tools),
-        cmocka_unit_test(holds_formats),
-        cmocka_unit_test(goes_on),
-        cmocka_unit_test(stores),
-        cmocka_unit_test(lists_input_items),
-        cmocka_unit_test(biases_tokens),
-        cmocka_unit_test(keeps_the_newest),
-        cmocka_unit_test(runs_in_the_background),
+        cmocka_unit_test(answers),           cmocka_unit_test(takes_items),
+        cmocka_unit_test(streams),           cmocka_unit_test(calls_tools),
+        cmocka_unit_test(holds_formats),     cmocka_unit_test(strict_formats_are_closed),
+        cmocka_unit_test(goes_on),           cmocka_unit_test(stores),
+        cmocka_unit_test(lists_input_items), cmocka_unit_test(biases_tokens),
+        cmocka_unit_test(keeps_the_newest),  cmocka_unit_test(runs_in_the_background),
         cmocka_unit_test(counts_tokens),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -120,8 +120,8 @@ void ln_chat_builder_add_custom(ln_chat_builder *builder, const json_t *custom) 
                            json_pack("{s:s, s:O}", "type", "custom", "custom", custom));
 }
 
-void ln_chat_builder_set_schema(ln_chat_builder *builder, const json_t *schema) {
+void ln_chat_builder_set_schema(ln_chat_builder *builder, const json_t *schema, bool is_strict) {
     ln_chat_builder_put(builder, builder->body, "response_format",
-                        json_pack("{s:s, s:{s:s, s:O}}", "type", "json_schema", "json_schema",
-                                  "name", "answer", "schema", schema));
+                        json_pack("{s:s, s:{s:s, s:b, s:O}}", "type", "json_schema", "json_schema",
+                                  "name", "answer", "strict", is_strict, "schema", schema));
 }

@@ -39,7 +39,8 @@ void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
                               const json_t *description, const json_t *parameters);
 /* A tool of type custom, whose name, description and format stand in `custom`, borrowed. */
 void ln_chat_builder_add_custom(ln_chat_builder *builder, const json_t *custom);
-/* The answer must be JSON that satisfies the schema, borrowed. */
-void ln_chat_builder_set_schema(ln_chat_builder *builder, const json_t *schema);
+/* The answer must be JSON that satisfies the schema, borrowed; a strict one has the members in the
+ * order of the schema, and no others. */
+void ln_chat_builder_set_schema(ln_chat_builder *builder, const json_t *schema, bool is_strict);
 
 #endif

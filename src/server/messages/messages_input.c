@@ -211,7 +211,11 @@ static bool add_tool_choice(ln_chat_builder *builder, const ln_fields *fields) {
     const char *type = type_of(choice);
     if (choice == NULL)
         return true;
-    if (json_is_true(json_object_get(choice, "disable_parallel_tool_use")))
+    const ln_fields inner = {choice, "tool_choice.", fields->error, NULL};
+    bool is_single = false;
+    if (!ln_fields_bool(&inner, "disable_parallel_tool_use", &is_single))
+        return false;
+    if (is_single)
         ln_chat_builder_put(builder, builder->body, "parallel_tool_calls", json_false());
     json_t *value = NULL;
     if (strcmp(type, "auto") == 0 || strcmp(type, "none") == 0)
@@ -264,7 +268,7 @@ static bool add_output_config(ln_chat_builder *builder, const ln_fields *fields)
     if (strcmp(type_of(format), "json_schema") != 0 || !json_is_object(schema))
         return ln_api_fail(fields->error, 400, param, "%s is not of type json_schema with a schema",
                            param);
-    ln_chat_builder_set_schema(builder, schema);
+    ln_chat_builder_set_schema(builder, schema, false);
     return true;
 }
 

@@ -103,12 +103,9 @@ static bool add_format(ln_chat_builder *builder, const ln_fields *fields) {
     const json_t *format = ln_fields_get(fields, "format");
     if (format == NULL || (json_is_string(format) && json_string_length(format) == 0))
         return true;
-    if (json_is_object(format)) { /* Ollama's answers have no other members than the schema's */
-        ln_chat_builder_set_schema(builder, format);
-        json_t *named =
-            json_object_get(json_object_get(builder->body, "response_format"), "json_schema");
-        ln_chat_builder_put(builder, named, "strict", json_true());
-    } else if (json_is_string(format) && strcmp(json_string_value(format), "json") == 0)
+    if (json_is_object(format)) /* Ollama's answers have no other members than the schema's */
+        ln_chat_builder_set_schema(builder, format, true);
+    else if (json_is_string(format) && strcmp(json_string_value(format), "json") == 0)
         ln_chat_builder_put(builder, builder->body, "response_format",
                             json_pack("{s:s}", "type", "json_object"));
     else

@@ -205,9 +205,13 @@ static bool add_text(ln_chat_builder *builder, const ln_fields *fields) {
         ln_chat_builder_put(builder, builder->body, "verbosity", json_incref(verbosity));
     if (format == NULL || json_is_null(format))
         return true;
-    const char *type = text_of(format, "type");
+    const char *type = text_of(format, "type"), *name = NULL;
+    const ln_fields inner = {format, "text.format.", fields->error, NULL};
+    bool is_strict = false;
+    if (!ln_fields_text(&inner, "name", &name) || !ln_fields_bool(&inner, "strict", &is_strict))
+        return false;
     if (strcmp(type, "json_schema") == 0 && json_is_object(schema))
-        ln_chat_builder_set_schema(builder, schema);
+        ln_chat_builder_set_schema(builder, schema, is_strict);
     else if (strcmp(type, "json_object") == 0)
         ln_chat_builder_put(builder, builder->body, "response_format",
                             json_pack("{s:s}", "type", "json_object"));

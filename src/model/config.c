@@ -232,6 +232,15 @@ ln_status ln_config_flag(const ln_config *config, ln_key key, bool *out, ln_erro
     return LINNET_OK;
 }
 
+ln_status ln_config_list(const ln_config *config, ln_key key, ln_meta_value *list, bool *is_there,
+                         ln_error *err) {
+    char name[NAME_BYTES];
+    *is_there = ln_config_find(config, key, list, name);
+    if (*is_there && list->kind != LN_META_ARRAY)
+        return wrong(config, name, "is no list", err);
+    return LINNET_OK;
+}
+
 bool ln_config_is(const ln_config *config, ln_key key, const char *text) {
     ln_meta_value value;
     return ln_config_find(config, key, &value, NULL) && value.kind == LN_META_STRING &&

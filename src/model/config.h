@@ -46,6 +46,10 @@ ln_status ln_config_flag(const ln_config *config, ln_key key, bool *out, ln_erro
 ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, size_t max,
                               size_t *out, ln_error *err);
 
+/* Finds a key that must hold a list; *is_there false when it is absent. */
+ln_status ln_config_list(const ln_config *config, ln_key key, ln_meta_value *list, bool *is_there,
+                         ln_error *err);
+
 /* Entry number `index` of a list; or, of a default, of words separated by commas, which go on from
  * their beginning where they end. */
 bool ln_config_entry(const ln_meta_value *list, size_t index, ln_meta_value *entry);

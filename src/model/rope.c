@@ -261,7 +261,15 @@ static bool is_local_unnested(const rope_reader *r) {
 
 /* Parameters are looked for inside; a value of another kind would hide them all. */
 static ln_status check_kinds(const ln_config *config, ln_error *err) {
-    static const char *const keys[] = {"rope_parameters", "rope_scaling"};
+    static const char *const keys[] = {"rope_parameters",
+                                       "rope_scaling",
+                                       "rope_parameters.full_attention",
+                                       "rope_parameters.sliding_attention",
+                                       "rope_parameters.indexed_attention",
+                                       "rope_parameters.compress",
+                                       "rope_parameters.main",
+                                       "rope_parameters.hybrid",
+                                       "rope_parameters.hybrid_sliding"};
     ln_meta_value value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !config->is_gguf; i++)
         if (ln_config_find(config, (ln_key){keys[i], ""}, &value, NULL) &&

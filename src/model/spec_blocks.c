@@ -353,8 +353,9 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
     if (ln_config_find(config, (ln_key){"moe_layer_end_index", ""}, &last, NULL) &&
         last.kind == LN_META_INT)
         *dense |= (int64_t)layer > (last.integer == -1 ? (int64_t)n_layers - 1 : last.integer);
-    if (ln_config_find(config, (ln_key){"mlp_only_layers", ""}, &list, NULL))
-        *dense |= lists_layer(&list, layer);
+    bool is_listed;
+    LN_TRY(ln_config_list(config, (ln_key){"mlp_only_layers", ""}, &list, &is_listed, err));
+    *dense |= is_listed && lists_layer(&list, layer);
     if (ln_config_find(config, (ln_key){"moe_layers", ""}, &list, NULL))
         *dense = !lists_layer(&list, layer);
     if (ln_config_find(config, (ln_key){"moe_layers_enum", ""}, &list, NULL))
@@ -412,34 +413,36 @@ ln_status ln_spec_read_latent(const ln_config *config, const ln_family *family,
     return LINNET_OK;
 }
 
-/* By a list of "full" and "shared", by a word of F and S, or every Nth layer; GGUF lists
- * which are full, and those that say nothing have one in every layer. */
+/* A layer's entry of a list of "full" and "shared", of flags that say which are full, or of a word
+ * of F and S, past whose end all are full; false: it is none of these. */
+static bool read_sharing(const ln_meta_value *list, size_t layer, bool *shared) {
+    ln_meta_value item = {.kind = LN_META_STRING, .string = {"F", 1}};
+    if (list->kind == LN_META_STRING && layer < list->string.bytes)
+        item.string.data = list->string.data + layer;
+    else if (list->kind != LN_META_STRING && !ln_meta_item(list, layer, &item))
+        return false;
+    if (item.kind == LN_META_STRING) {
+        *shared = ln_list_has("shared|S", item.string.data, item.string.bytes);
+        return *shared || ln_list_has("full|F", item.string.data, item.string.bytes);
+    }
+    *shared = item.kind == LN_META_BOOL ? !item.boolean : item.integer == 0;
+    return item.kind == LN_META_BOOL || item.kind == LN_META_INT;
+}
+
+/* By an entry for each layer, or every Nth layer; GGUF files that say nothing have an indexer in
+ * every layer. */
 static ln_status indexer_is_shared(const ln_config *config, size_t layer, bool *shared,
                                    ln_error *err) {
-    static const ln_key types = {"indexer_types", "attention.indexer.types"};
-    static const ln_key pattern = {"index_topk_pattern", ""};
+    static const ln_key key = {"indexer_types|index_topk_pattern", "attention.indexer.types"};
     size_t period = 1, offset = 2;
-    ln_meta_value list, item;
+    ln_meta_value list;
     char name[128];
     *shared = false;
-    bool is_listed = ln_config_find(config, types, &list, name);
-    if (!is_listed && ln_config_find(config, pattern, &list, name)) {
-        if (list.kind == LN_META_STRING) {
-            *shared = layer < list.string.bytes && list.string.data[layer] == 'S';
-            return LINNET_OK;
-        }
-        is_listed = true;
-    }
-    if (is_listed && !ln_meta_item(&list, layer, &item))
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
-                       ln_checkpoint_path(config->checkpoint), name, layer);
-    if (is_listed) {
-        *shared = item.kind == LN_META_STRING
-                      ? ln_list_has("shared|S", item.string.data, item.string.bytes)
-                      : (item.kind == LN_META_INT && item.integer == 0) ||
-                            (item.kind == LN_META_BOOL && !item.boolean);
-        return LINNET_OK;
-    }
+    if (ln_config_find(config, key, &list, name))
+        return read_sharing(&list, layer, shared)
+                   ? LINNET_OK
+                   : ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no known kind for layer %zu",
+                             ln_checkpoint_path(config->checkpoint), name, layer);
     LN_TRY(ln_config_size(config, (ln_key){"index_topk_freq", ""}, 0, LN_MAX_LAYERS, &period, err));
     LN_TRY(ln_config_size(config, (ln_key){"index_skip_topk_offset", ""}, 0, LN_MAX_LAYERS, &offset,
                           err));

@@ -72,7 +72,7 @@ static ln_status read_layout(const ln_config *config, const char *key, size_t la
 ln_status ln_spec_layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
                              size_t window, bool windowed, int *rope, ln_error *err) {
     bool rotates = spec->positions == LN_POSITIONS_ROPE;
-    ln_meta_value list, item;
+    ln_meta_value list;
     char name[128];
     if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS ||
         spec->family->rope_rule == LN_ROPE_WINDOWED_OR_DENSE ||
@@ -85,14 +85,9 @@ ln_status ln_spec_layer_rope(const ln_config *config, const ln_spec *spec, size_
         LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
                               &interval, err));
         rotates = (layer + 1) % interval != 0;
-        bool is_listed = ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name) &&
-                         ln_meta_item(&list, 0, &item); /* an empty list says nothing */
-        if (is_listed) {
-            if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
-                return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
-                               ln_checkpoint_path(config->checkpoint), name, layer);
-            rotates = item.integer != 0; /* the list names the layers that do rotate */
-        }
+        LN_TRY(ln_config_list(config, (ln_key){"no_rope_layers", ""}, &list, &is_laid_out, err));
+        if (is_laid_out && list.array.count > 0) /* an empty list says nothing */
+            LN_TRY(read_layout(config, "no_rope_layers", layer, &is_laid_out, &rotates, err));
     }
     if (spec->family->rope_rule == LN_ROPE_LISTED && config->is_gguf)
         rotates = rotates && windowed;

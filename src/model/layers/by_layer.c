@@ -72,12 +72,15 @@ static ln_status read_listed_heads(const ln_config *config, bool windowed, ln_at
                    ln_checkpoint_path(config->checkpoint), a->n_heads, a->n_kv_heads);
 }
 
-/* This layer's entry of a list of limits; null and 0 are none. */
+/* This layer's entry of a list of limits, or the one that counts for all; null and 0 are none. */
 static ln_status read_limit(const ln_config *config, ln_key key, float *limit, ln_error *err) {
     ln_meta_value list, item;
     char name[128];
-    if (!ln_config_find(config, key, &list, name) || !ln_meta_item(&list, config->layer, &item) ||
-        item.kind == LN_META_NULL)
+    if (!ln_config_find(config, key, &list, name))
+        return LINNET_OK;
+    if (list.kind != LN_META_ARRAY)
+        item = list;
+    else if (!ln_meta_item(&list, config->layer, &item) || item.kind == LN_META_NULL)
         return LINNET_OK;
     double value = item.kind == LN_META_INT     ? (double)item.integer
                    : item.kind == LN_META_FLOAT ? item.real

@@ -53,9 +53,11 @@ static ln_status read_lists(const ln_config *config, ln_spec *spec, size_t n_hea
 ln_status ln_spec_read_ngrams(const ln_config *config, ln_spec *spec, ln_error *err) {
     size_t n_taps = 4, n_tokens = 3, n_heads = 8, width = spec->dim, base = 20000000, divisor = 128;
     size_t seed = 1234, n_parts = 512;
-    ln_meta_value list, item;
-    if (!spec->family->ngrams || !ln_config_find(config, layers_key, &list, NULL) ||
-        !ln_meta_item(&list, 0, &item))
+    ln_meta_value list;
+    bool is_listed = false;
+    if (spec->family->ngrams)
+        LN_TRY(ln_config_list(config, layers_key, &list, &is_listed, err));
+    if (!is_listed || list.array.count == 0)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, (ln_key){"ple_conv_kernel_size", "ple.conv_kernel"}, 1, MAX_TAPS,
                           &n_taps, err));

@@ -189,7 +189,7 @@ static ln_status read_delta_gate(const ln_config *config, const ln_spec *spec, l
     mixer->sigmoid_gate = ln_config_is(config, key, "sigmoid") ||
                           (config->is_gguf && spec->family->gguf_sigmoid_gates);
     if (mixer->sigmoid_gate || !ln_config_find(config, key, &value, name) ||
-        value.kind != LN_META_STRING || ln_config_is(config, key, "silu"))
+        ln_config_is(config, key, "silu"))
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s is neither silu nor sigmoid",
                    ln_checkpoint_path(config->checkpoint), name);
@@ -391,7 +391,10 @@ static ln_status is_in_cycle(const ln_config *config, const ln_family *family, s
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: key block_types has no word for layer %zu",
                        ln_checkpoint_path(config->checkpoint), layer);
     *listed = ln_list_has(family->mixer_word, item.string.data, item.string.bytes);
-    return LINNET_OK;
+    if (*listed || ln_list_has("attention", item.string.data, item.string.bytes))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: key block_types has no known kind for layer %zu",
+                   ln_checkpoint_path(config->checkpoint), layer);
 }
 
 /* Whether config.json's list of layers, counted from `first` on, has this one. */

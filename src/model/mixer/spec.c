@@ -252,7 +252,7 @@ static ln_status read_multipliers(const ln_config *config, ln_mixer_spec *mixer,
     if (!ln_config_find(config, (ln_key){"ssm_multipliers", ""}, &list, NULL))
         return LINNET_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (!ln_meta_item(&list, i, &item))
+        if (!ln_meta_item(&list, i, &item) || !isfinite(number_of(&item, NAN)))
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: key ssm_multipliers has not 5 numbers",
                            ln_checkpoint_path(config->checkpoint));
         *parts[i] = number_of(&item, 1.0f);
@@ -265,18 +265,22 @@ static ln_status read_step_limits(const ln_config *config, const ln_family *fami
     ln_meta_value limits, item;
     const ln_key key = {"mamba_time_step_limit|time_step_limit", "ssm.time_step_limit"};
     double least = 0;
+    char name[128];
     if (family->least_time_step && !config->is_gguf) {
         LN_TRY(ln_config_real(config, (ln_key){"mamba_dt_min|time_step_min", ""}, 0, 1e9, &least,
                               err));
         mixer->dt_min = (float)least;
         return LINNET_OK;
     }
-    if (!ln_config_find(config, key, &limits, NULL) || !ln_meta_item(&limits, 0, &item))
+    if (!ln_config_find(config, key, &limits, name))
         return LINNET_OK;
-    mixer->dt_min = number_of(&item, 0);
+    mixer->dt_min = ln_meta_item(&limits, 0, &item) ? number_of(&item, 0) : NAN;
     if (ln_meta_item(&limits, 1, &item))
         mixer->dt_max = number_of(&item, INFINITY);
-    return LINNET_OK;
+    if (mixer->dt_min <= mixer->dt_max && mixer->dt_max > 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no limits of time steps",
+                   ln_checkpoint_path(config->checkpoint), name);
 }
 
 /* Mamba 2's own: limits of its time steps, and parts of the norm. */

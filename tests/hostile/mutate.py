@@ -2,6 +2,7 @@
 
 Each function returns (operation, result): the operation groups what is accepted."""
 import json
+import math
 import random
 import struct
 
@@ -195,7 +196,8 @@ def pack(kind, value):
         return struct.pack("<IQ", value[0], len(value[1])) + b"".join(pack(value[0], v) for v in value[1])
     code = SCALARS[kind]
     if code in "fd":
-        return struct.pack("<" + code, float(value))
+        is_past = code == "f" and abs(value) > 3.4e38 # which pack refuses
+        return struct.pack("<" + code, math.copysign(math.inf, value) if is_past else float(value))
     size = struct.calcsize("<" + code)
     return (int(value) % 2**(8 * size)).to_bytes(size, "little")
 

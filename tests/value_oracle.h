@@ -91,6 +91,7 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
                          : mixes                           ? squared
                                                            : n_all;
         size_t per_y = p->function == LN_ROWWISE_MATCH ? p->n_streams : 1;
+        size_t of_x = p->function == LN_ROWWISE_PRODUCT_KEYS ? 2 * p->n_keys : p->dim;
         size_t of_y = mixes ? p->n_streams : p->dim;
         size_t of_out = p->function == LN_ROWWISE_SINKHORN      ? squared
                         : p->function == LN_ROWWISE_SIGNED_ROOT ? 1
@@ -99,7 +100,7 @@ static inline oracle_spans oracle_recurrent_spans(const ln_op *op, size_t n_toke
         oracle_span written = streams;
         if (p->function == LN_ROWWISE_STREAM_ATTENTION)
             written = (oracle_span){NULL, 0};
-        return (oracle_spans){.in = {oracle_rows(p->x, n, p->dim, p->dim),
+        return (oracle_spans){.in = {oracle_rows(p->x, n, of_x, of_x),
                                      oracle_rows(p->y, n / per_y, of_y, of_y),
                                      oracle_rows(p->coefs, n, n_coefs, n_coefs), streams},
                               .out = {oracle_rows(p->out, n, of_out, of_out), written}};

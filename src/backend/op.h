@@ -529,12 +529,19 @@ typedef enum ln_rowwise {
      * of query . n / sqrt(dim) (block attention residuals) */
     LN_ROWWISE_STREAM_ATTENTION,
     /* One number to out: the root of |x . y| / sqrt(dim), at least 1e-3, with the sign of x . y */
-    LN_ROWWISE_SIGNED_ROOT
+    LN_ROWWISE_SIGNED_ROOT,
+    /* Weights by product keys (Lample et al., 2019) of y, which has an element for each pair (i, j)
+     * of n_keys: the n_used pairs of the greatest sums x[i] + x[n_keys + j] have a softmax of these
+     * as weights, all others 0: out[i n_keys + j] = weight y[i n_keys + j]. Elements behind the
+     * pairs are 0. Of equal sums that of the greater x[i] counts first, then x[n_keys + j]; of
+     * equal numbers the first. */
+    LN_ROWWISE_PRODUCT_KEYS
 } ln_rowwise;
 
 #define LN_ROWWISE_LEAST_SQUARE 1e-5f
 #define LN_ROWWISE_LEAST_DOT    1e-6f
 enum { LN_MAX_STREAMS = 7 /* beside the first */, LN_MAX_MIXED = 16 };
+enum { LN_MAX_PRODUCT_KEYS = 512, LN_MAX_PRODUCT_USED = 512 };
 
 /* Functions of whole rows. */
 typedef struct ln_op_rowwise {
@@ -546,7 +553,8 @@ typedef struct ln_op_rowwise {
     float eps; /* with n_rounds: LN_ROWWISE_SINKHORN, whose x has dim floats in a row */
     size_t n_rounds;
     float limit;        /* LN_ROWWISE_CLIP_NORM */
-    size_t n_used;      /* LN_ROWWISE_STREAM_ATTENTION, less than LN_MAX_MIXED */
+    size_t n_used;      /* LN_ROWWISE_STREAM_ATTENTION, less than LN_MAX_MIXED; or product keys: */
+    size_t n_keys;      /* x is [n_rows][2 n_keys] */
     const float *query; /* [dim], a weight: LN_ROWWISE_STREAM_ATTENTION */
     const float *x;     /* [n_rows][dim] */
     const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */

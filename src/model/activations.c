@@ -103,6 +103,12 @@ static void grow_heads(widths *w, const ln_attention_spec *a) {
     grow(&w->biased_queries, a->has_key_bias ? a->n_heads : 0);
 }
 
+/* Experts of one row. */
+static void grow_retrieved(widths *w, const ln_ffn_spec *ffn) {
+    grow(&w->sparse, ffn->retrieved.n_experts);
+    grow(&w->n_experts, 2 * ffn->retrieved.n_keys);
+}
+
 static widths widths_of(const ln_spec *spec) {
     widths w = {.rows = 1, .logits = has_logits(spec) ? spec->n_vocab : 0};
     for (size_t i = 0; i < count_layers(spec); i++) {
@@ -137,6 +143,7 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.gated, layer->shared.is_there ? layer->ffn.n_hidden : 0);
         grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
+        grow_retrieved(&w, &layer->ffn);
         if (layer->ffn.limit > 0)
             grow(moe->limits_before ? &w.sparse : &w.gated,
                  moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
@@ -705,6 +712,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, attention->latent.n_plain);
         grow(&limits.max_width, attention->latent.n_latent);
         grow(&limits.max_width, layer->ffn.n_hidden);
+        grow(&limits.max_width, layer->ffn.retrieved.n_experts);
         grow(&limits.max_width, moe->n_hidden);
         grow(&limits.max_width, moe->n_latent);
         grow(&limits.max_width, moe->shared_hidden);

@@ -28,7 +28,7 @@ typedef struct ln_activations {
     float *index_turned; /* [max_tokens][n_heads * head_dim], where the last dimensions rotate */
     int32_t *indices;
     /* mixture of experts; a row is a token and one of its choices */
-    float *router; /* [max_tokens][n_experts] */
+    float *router; /* [max_tokens][n_experts], or both keys' scores of pairs */
     /* of a router that is a feed-forward, [max_tokens][router_hidden]: what the next layer's reads,
      * too, and what it goes through */
     float *router_state, *router_normed, *router_hidden;
@@ -66,8 +66,9 @@ typedef struct ln_activations {
     float *cycle_high, *cycle_low; /* [max_tokens][dim] what the stacks of cycles gave last */
     float *embedded, *block;       /* [max_tokens][dim] of a model whose layers share blocks */
     float *block_low;              /* [max_tokens][shared_rank] */
-    float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers, and of shared
-                                      experts whose gates are limited first */
+    float *sparse_gate;            /* [max_tokens][max n_hidden] of sparse layers, of shared
+                                      experts whose gates are limited first, and of experts that
+                                      are rows, [max_tokens][n_experts] */
     float *gathered;               /* [max_tokens][widest weight], if spec.has_order */
     float *relative_queries;       /* [max_tokens][n_heads * relative_dim] of relative logits */
     float *shared_weights;         /* [max_tokens][n_shared] that the router gives */

@@ -102,6 +102,8 @@ typedef enum ln_role {
     LN_ROLE_EXPERT_GATE, /* one per expert, or packed [expert][rows][columns] */
     LN_ROLE_EXPERT_UP,
     LN_ROLE_EXPERT_DOWN,
+    LN_ROLE_RETRIEVED_DOWN,   /* rows that are chosen by product keys: [n_experts][dim] */
+    LN_ROLE_RETRIEVED_UP,     /* [dim][n_experts] */
     LN_ROLE_EXPERTS_BIAS,     /* [dim] of what experts give together */
     LN_ROLE_EXPERT_LATENT_IN, /* around experts that work in fewer dimensions */
     LN_ROLE_EXPERT_LATENT_OUT,
@@ -469,7 +471,9 @@ struct ln_family {
     const char *unpadded_key; /* of config.json: how many of the vocabulary are tokens; or NULL */
     const char *added_key; /* of config.json: how many rows behind the vocabulary an embedding may
                               have for what is no text; or NULL */
-    const char *experts_flag;      /* of config.json, without which there are none, or NULL */
+    const char *experts_flag; /* of config.json, without which there are none, or NULL */
+    bool retrieves; /* such experts are pairs of rows beside a dense feed-forward, which the router
+                       chooses by product keys (Doge) */
     const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
     const char *dense_hidden_key;  /* the same of a model without experts */
     const char *first_hidden_key;  /* the same of dense layers among mixtures, or NULL */

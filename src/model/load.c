@@ -34,6 +34,16 @@ static ln_status xielu(ln_loader *l, size_t layer, ln_xielu *out) {
     return LINNET_OK;
 }
 
+/* Experts that are rows of tables, and what chooses them. */
+static ln_status retrieved(ln_loader *l, const ln_ffn_spec *ffn, size_t i, ln_layer_weights *w) {
+    size_t dim = l->spec->dim, n = ffn->retrieved.n_experts, n_keys = ffn->retrieved.n_keys;
+    if (n == 0)
+        return LINNET_OK;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, 2 * n_keys, dim, &w->router));
+    LN_TRY(ln_load_numbered(l, LN_ROLE_RETRIEVED_DOWN, i, 0, n, dim, &w->retrieved_down));
+    return ln_load_numbered(l, LN_ROLE_RETRIEVED_UP, i, 0, dim, n, &w->retrieved_up);
+}
+
 static ln_status feed_forward(ln_loader *l, const ln_layer_spec *layer, size_t i,
                               ln_layer_weights *w) {
     const ln_ffn_spec *ffn = &layer->ffn;
@@ -49,6 +59,7 @@ static ln_status feed_forward(ln_loader *l, const ln_layer_spec *layer, size_t i
     if (ffn->gated)
         LN_TRY(ln_load_matrix(l, LN_ROLE_GATE, i, ffn->n_hidden, dim, &w->gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_UP, i, ffn->n_hidden, dim, &w->up));
+    LN_TRY(retrieved(l, ffn, i, w));
     return ln_load_matrix(l, LN_ROLE_DOWN, i, dim, ffn->n_hidden, &w->down);
 }
 

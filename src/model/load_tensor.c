@@ -230,8 +230,9 @@ static bool magnifies_errors(const ln_spec *spec, const ln_layer_spec *layers, s
     bool any = false;
     for (size_t i = 0; i < n; i++) {
         const ln_layer_spec *layer = &layers[i];
-        any |= layer->ffn.moe.n_experts > 0 || layer->mixer.kind != LN_MIXER_NONE ||
-               layer->attention.latent.n_latent > 0 || may_magnify_scores(spec, &layer->attention);
+        any |= layer->ffn.moe.n_experts > 0 || layer->ffn.retrieved.n_experts > 0 ||
+               layer->mixer.kind != LN_MIXER_NONE || layer->attention.latent.n_latent > 0 ||
+               may_magnify_scores(spec, &layer->attention);
     }
     return any;
 }

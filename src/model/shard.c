@@ -150,8 +150,8 @@ static void divide_feed_forward(const divider *d, ln_layer_spec *layer, size_t i
         experts = divide_hidden(d, LN_ROLE_EXPERT_DOWN, i, encoder, moe->n_experts, moe->n_hidden);
     if (has_shared)
         shared = divide_hidden(d, LN_ROLE_SHARED_DOWN, i, encoder, 1, moe->shared_hidden);
-    if (ffn->is_sparse || ffn->out_norm || layer->shared.is_there || moe->n_latent > 0 ||
-        (has_dense && hidden.n == 0) || (has_experts && experts.n == 0) ||
+    if (ffn->is_sparse || ffn->out_norm || ffn->retrieved.n_experts > 0 || layer->shared.is_there ||
+        moe->n_latent > 0 || (has_dense && hidden.n == 0) || (has_experts && experts.n == 0) ||
         (has_shared && shared.n == 0))
         return;
     layer->part.hidden = hidden;

@@ -248,6 +248,9 @@ typedef struct ln_ffn_spec {
     float deviations;
     ln_activation activation;
     ln_moe_spec moe;
+    struct { /* experts of one row in and out beside it, chosen by pairs of n_keys (Doge) */
+        size_t n_experts, n_keys, n_used; /* n_experts 0: there are none */
+    } retrieved;
 } ln_ffn_spec;
 
 /* Items [begin, begin + n) of `of`, which a rank has; n 0: they are not divided. */

@@ -213,7 +213,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     bool is_on = true;
     if (family->experts_flag != NULL)
         LN_TRY(ln_config_flag(config, (ln_key){family->experts_flag, ""}, &is_on, err));
-    if (!is_on)
+    if (!is_on || family->retrieves)
         return LINNET_OK;
     LN_TRY(ln_config_size(config,
                           (ln_key){"num_local_experts|num_experts|n_routed_experts|moe_num_experts|"

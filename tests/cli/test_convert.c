@@ -51,6 +51,7 @@ static const struct {
     {"gpt_neox_japanese", "gpt_neox_japanese"},
     {"gpt_neox_sequential", "activation"},
     {"doge", "doge"},
+    {"doge_moe", "doge"},
     {"doge_window", "doge"},
     {"dory", "dory"},
     {"dory_published", "dory"},

@@ -122,6 +122,7 @@ int main(int argc, char **argv) {
     failed |= run_group("recurrent", recurrent_tests, n_recurrent_tests);
     failed |= run_group("chain", chain_tests, n_chain_tests);
     failed |= run_group("adapters", adapter_tests, n_adapter_tests);
+    failed |= run_group("keys", key_tests, n_key_tests);
     if (record != NULL && !bits_write(bits_path(record, &options)))
         failed = 1;
     if (recorded != NULL && !bits_compare(bits_path(recorded, &options)))

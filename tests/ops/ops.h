@@ -81,8 +81,8 @@ ln_weight put_weight(side *s, const matrix *m, const float *bias);
 void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights);
 
 extern const struct CMUnitTest linear_tests[], grouped_tests[], row_tests[], attention_tests[],
-    index_tests[], entry_tests[], recurrent_tests[], chain_tests[], adapter_tests[];
+    index_tests[], entry_tests[], recurrent_tests[], chain_tests[], adapter_tests[], key_tests[];
 extern const size_t n_linear_tests, n_grouped_tests, n_row_tests, n_attention_tests, n_index_tests,
-    n_entry_tests, n_recurrent_tests, n_chain_tests, n_adapter_tests;
+    n_entry_tests, n_recurrent_tests, n_chain_tests, n_adapter_tests, n_key_tests;
 
 #endif

@@ -195,6 +195,16 @@ def generate(model, prompt: list[int]) -> list[int]:
     return out[0, 1:].tolist()
 
 
+def one_by_one(model, tokens: list[int]) -> torch.Tensor:
+    """Logits of tokens that are read one after the other."""
+    rows, cache = [], None
+    for token in tokens:
+        out = model(input_ids=torch.tensor([[token]]), past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        rows.append(out.logits[0])
+    return torch.cat(rows)
+
+
 def answer(model, prompt: list[int], encoder_decoder: bool):
     """Greedy ids, their gaps, and the logits rows of the golden layout."""
     ids, gaps = [], []
@@ -203,6 +213,8 @@ def answer(model, prompt: list[int], encoder_decoder: bool):
     with torch.no_grad():
         def run(tokens):
             t = torch.tensor([tokens])
+            if getattr(model.config, "is_moe", False):  # Doge mixes the scores of a pass's tokens
+                return one_by_one(model, tokens)
             if encoder_decoder:
                 return model(input_ids=source, decoder_input_ids=t, use_cache=False).logits[0]
             return model(input_ids=t, use_cache=False).logits[0]

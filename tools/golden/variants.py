@@ -595,6 +595,10 @@ VARIANTS = {
     "doge_window": lambda: hf.AutoConfig.for_model(
         "doge", **dict(TINY, num_attention_heads=3, num_key_value_heads=1, hidden_size=30),
         sliding_window=16, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    # experts of one row, of which pairs of keys choose some; not all are pairs
+    "doge_moe": lambda: hf.AutoConfig.for_model(
+        "doge", **dict(TINY, vocab_size=96), is_moe=True, num_experts=40, num_experts_per_tok=5,
+        norm_topk_prob=True, mlp_bias=True),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
     "bitnet": lambda: hf.AutoConfig.for_model("bitnet", **TINY, hidden_act="silu"),
     "laguna": lambda: hf.AutoConfig.for_model(

@@ -433,6 +433,24 @@ void ln_record_shortcut(recorder *r) {
     };
 }
 
+/* Experts of one row each, beside a dense feed-forward of x: all are computed, and those that
+ * product keys choose join the stream. */
+static void retrieve(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                     const float *x) {
+    const ln_activations *a = r->a;
+    precise_linear(r, &w->router, x, a->router);
+    linear(r, &w->retrieved_down, x, a->sparse_gate)->activation = spec->activation;
+    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_PRODUCT_KEYS,
+                                                      .n_rows = r->batch->n_tokens,
+                                                      .dim = spec->retrieved.n_experts,
+                                                      .n_keys = spec->retrieved.n_keys,
+                                                      .n_used = spec->retrieved.n_used,
+                                                      .x = a->router,
+                                                      .y = a->sparse_gate,
+                                                      .out = a->sparse_gate};
+    linear_to_stream(r, &w->retrieved_up, NULL, a->sparse_gate);
+}
+
 void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                             const float *x) {
     if (spec->moe.n_experts > 0 && spec->moe.beside) {
@@ -469,4 +487,6 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
     else
         scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
                                 ranks);
+    if (spec->retrieved.n_experts > 0)
+        retrieve(r, spec, w, x);
 }

@@ -228,6 +228,32 @@ static ln_status read_unit_gate(const ln_config *config, ln_ffn_spec *ffn, ln_er
                    ln_checkpoint_path(config->checkpoint));
 }
 
+/* Experts of one row each, as many as pairs of keys. */
+static ln_status read_retrieved(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
+                                ln_error *err) {
+    size_t n_experts, n_keys = 1, n_used;
+    bool is_on = false;
+    if (!family->retrieves)
+        return LINNET_OK;
+    LN_TRY(ln_config_flag(config, (ln_key){family->experts_flag, ""}, &is_on, err));
+    if (!is_on)
+        return LINNET_OK;
+    LN_TRY(
+        ln_config_need_size(config, (ln_key){"num_experts", ""}, 1, LN_MAX_DIM, &n_experts, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"num_experts_per_tok", ""}, 1, LN_MAX_DIM, &n_used,
+                               err));
+    while ((n_keys + 1) * (n_keys + 1) <= n_experts)
+        n_keys++;
+    if (n_keys > LN_MAX_PRODUCT_KEYS || n_used > LN_MAX_PRODUCT_USED || n_used > n_keys * n_keys)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: %zu of %zu experts by product keys are not supported",
+                       ln_checkpoint_path(config->checkpoint), n_used, n_experts);
+    ffn->retrieved.n_experts = n_experts;
+    ffn->retrieved.n_keys = n_keys;
+    ffn->retrieved.n_used = n_used;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool encoder,
                            ln_ffn_spec *ffn, ln_error *err) {
     const ln_family *family = spec->family;
@@ -236,6 +262,7 @@ ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool en
     LN_TRY(read_ffn_scales(config, ffn, err));
     LN_TRY(read_hidden(config, spec, encoder, ffn, err));
     LN_TRY(ln_spec_read_moe(config, family, ffn->n_hidden, &ffn->moe, err));
+    LN_TRY(read_retrieved(config, family, ffn, err));
     if (ffn->slope > 0)
         ffn->moe.limit = ffn->limit;
     if (family->limits_before)

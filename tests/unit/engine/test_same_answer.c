@@ -194,6 +194,7 @@ static void biases_of_keys(void **state) {
     (void)state;
     check_by("doge", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
     check_by("doge_window", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
+    check_by("doge_moe", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
 }
 
 static void short_convolutions(void **state) {

@@ -1,6 +1,8 @@
 /* Functions of whole rows: AltUp's streams, rows brought to the size of others, gates of which few
- * elements stay, and products of two rows. A worker takes a range of rows; sums are of double. */
+ * elements stay, products of two rows, and weights by product keys. A worker takes a range of rows;
+ * sums are of double. */
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/scalar/scalar.h"
 
@@ -161,13 +163,64 @@ static void signed_root(const ln_op_rowwise *p, size_t row) {
     p->out[row] = dot == 0.0f ? 0.0f : copysignf(root, dot);
 }
 
+/* The places of n numbers, the greatest first. */
+static void sort_keys(const float *x, size_t n, uint16_t *places) {
+    memset(places, 0, n * sizeof *places); /* of numbers that are none, too */
+    for (size_t i = 0; i < n; i++) {
+        size_t rank = 0;
+        for (size_t j = 0; j < n; j++)
+            rank += x[j] > x[i] || (x[j] == x[i] && j < i);
+        places[rank] = (uint16_t)i;
+    }
+}
+
+/* The best pairs of a row's keys x, and weights that sum to the result. Of first keys in their
+ * order each has met second ones up to its place among these: the next best pair is one of theirs.
+ */
+static double choose_pairs(const ln_op_rowwise *p, const float *x, uint32_t *pairs,
+                           float *weights) {
+    size_t n = p->n_keys, n_first = n < p->n_used ? n : p->n_used;
+    uint16_t first[LN_MAX_PRODUCT_KEYS], second[LN_MAX_PRODUCT_KEYS];
+    uint16_t next[LN_MAX_PRODUCT_KEYS] = {0};
+    float largest = 0.0f;
+    double total = 0;
+    sort_keys(x, n, first);
+    sort_keys(x + n, n, second);
+    for (size_t k = 0; k < p->n_used; k++) {
+        size_t best = n_first;
+        float sum = 0.0f;
+        for (size_t i = 0; i < n_first; i++) {
+            float own = next[i] < n ? x[first[i]] + x[n + second[next[i]]] : 0.0f;
+            if (next[i] < n && (best == n_first || own > sum))
+                sum = own, best = i;
+        }
+        pairs[k] = (uint32_t)(first[best] * n + second[next[best]++]);
+        largest = k == 0 ? sum : largest;
+        weights[k] = expf(sum - largest);
+        total += (double)weights[k];
+    }
+    return total;
+}
+
+static void weigh_pairs(const ln_op_rowwise *p, size_t row) {
+    const float *y = p->y + row * p->dim;
+    float *out = p->out + row * p->dim, weights[LN_MAX_PRODUCT_USED];
+    uint32_t pairs[LN_MAX_PRODUCT_USED];
+    double total = choose_pairs(p, p->x + row * 2 * p->n_keys, pairs, weights);
+    for (size_t k = 0; k < p->n_used; k++) /* out may be y */
+        weights[k] *= y[pairs[k]];
+    memset(out, 0, p->dim * sizeof *out);
+    for (size_t k = 0; k < p->n_used; k++)
+        out[pairs[k]] = (float)((double)weights[k] / total);
+}
+
 void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker) {
     static void (*const functions[])(const ln_op_rowwise *p, size_t row) = {
         [LN_ROWWISE_SPARSE_GATE] = gate_sparsely, [LN_ROWWISE_MATCH] = match_size,
         [LN_ROWWISE_PREDICT] = predict,           [LN_ROWWISE_CORRECT] = correct,
         [LN_ROWWISE_SINKHORN] = balance,          [LN_ROWWISE_MIX] = mix,
         [LN_ROWWISE_CLIP_NORM] = clip_norm,       [LN_ROWWISE_STREAM_ATTENTION] = attend_to_streams,
-        [LN_ROWWISE_SIGNED_ROOT] = signed_root};
+        [LN_ROWWISE_SIGNED_ROOT] = signed_root,   [LN_ROWWISE_PRODUCT_KEYS] = weigh_pairs};
     const ln_op_rowwise *p = &op->rowwise;
     size_t begin, end;
     ln_cpu_share(worker, p->n_rows, &begin, &end);

@@ -1,7 +1,8 @@
 /* LN_OP_ROWWISE: AltUp's streams, streams that mix and their coefficients, rows brought to the size
- * of others, gates of which few elements stay, and products of two rows. Grid n_rows, block 256: a
- * block has a row. Bytes moved: rows with sums are read twice, others once; one is written, or one
- * for each stream. */
+ * of others, gates of which few elements stay, products of two rows, and weights by product keys,
+ * of which a warp chooses a row's. Grid n_rows, block 256: a block has a row. Bytes moved: rows
+ * with sums are read twice, others once; one is written, or one for each stream. Of product keys,
+ * what they weigh is read where it is chosen alone. */
 #include "backend/cuda/activations/function.cuh"
 #include "backend/cuda/ops.h"
 #include "backend/cuda/ptx/reduce.cuh"
@@ -154,6 +155,93 @@ static __device__ void signed_root(const ln_op_rowwise &p, size_t row, float *sh
         p.out[row] = dot == 0.0f ? 0.0f : copysignf(root, dot);
 }
 
+/* The places of n numbers, the greatest first; those of numbers that are none stay 0. */
+static __device__ void sort_keys(const float *x, size_t n, uint16_t *places) {
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x)
+        places[i] = 0;
+    __syncthreads();
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+        size_t rank = 0;
+        for (size_t j = 0; j < n; j++)
+            rank += x[j] > x[i] || (x[j] == x[i] && j < i);
+        places[rank] = (uint16_t)i;
+    }
+}
+
+typedef struct key_pairs {
+    float x[2 * LN_MAX_PRODUCT_KEYS], values[LN_MAX_PRODUCT_USED];
+    uint16_t first[LN_MAX_PRODUCT_KEYS], second[LN_MAX_PRODUCT_KEYS], next[LN_MAX_PRODUCT_KEYS];
+    uint32_t pairs[LN_MAX_PRODUCT_USED];
+} key_pairs;
+
+/* The next pair, by a warp: of first keys in their order each has met second ones up to its place
+ * among these. A lane without any has the index n_first. */
+static __device__ float take_pair(const ln_op_rowwise &p, key_pairs &m, size_t k) {
+    unsigned n = (unsigned)p.n_keys, n_first = n < p.n_used ? n : (unsigned)p.n_used;
+    unsigned best = n_first;
+    float sum = 0.0f;
+    for (unsigned i = threadIdx.x; i < n_first; i += LN_WARP) {
+        float own = m.next[i] < n ? m.x[m.first[i]] + m.x[n + m.second[m.next[i]]] : 0.0f;
+        if (m.next[i] < n && (best == n_first || own > sum))
+            sum = own, best = i;
+    }
+    for (unsigned offset = LN_WARP / 2; offset > 0; offset /= 2) {
+        float other = __shfl_xor_sync(0xffffffff, sum, offset);
+        unsigned index = __shfl_xor_sync(0xffffffff, best, offset);
+        bool is_better = best == n_first || other > sum || (other == sum && index < best);
+        if (index < n_first && is_better)
+            sum = other, best = index;
+    }
+    /* lanes may differ where sums are no numbers */
+    sum = __shfl_sync(0xffffffff, sum, 0);
+    best = __shfl_sync(0xffffffff, best, 0);
+    if (threadIdx.x == 0) {
+        m.pairs[k] = m.first[best] * n + m.second[m.next[best]];
+        m.next[best]++;
+    }
+    __syncwarp();
+    return sum;
+}
+
+/* Shared memory: a row's keys, their orders, and what is chosen (11 KiB). */
+static __global__ void weigh_pairs(const __grid_constant__ ln_op_rowwise p) {
+    __shared__ key_pairs m;
+    __shared__ float total;
+    ln_pdl_launch_and_wait();
+    const float *x = p.x + (size_t)blockIdx.x * 2 * p.n_keys, *y = p.y + blockIdx.x * p.dim;
+    float *out = p.out + blockIdx.x * p.dim;
+    for (size_t i = threadIdx.x; i < 2 * p.n_keys; i += blockDim.x)
+        m.x[i] = x[i];
+    for (size_t i = threadIdx.x; i < p.n_keys; i += blockDim.x)
+        m.next[i] = 0;
+    __syncthreads();
+    sort_keys(m.x, p.n_keys, m.first);
+    sort_keys(m.x + p.n_keys, p.n_keys, m.second);
+    __syncthreads();
+    if (threadIdx.x < LN_WARP) {
+        float largest = 0.0f, sum = 0.0f;
+        for (size_t k = 0; k < p.n_used; k++) {
+            float own = take_pair(p, m, k);
+            largest = k == 0 ? own : largest;
+            own = expf(own - largest);
+            sum += own;
+            if (threadIdx.x == 0)
+                m.values[k] = own;
+        }
+        if (threadIdx.x == 0)
+            total = sum;
+    }
+    __syncthreads();
+    for (size_t k = threadIdx.x; k < p.n_used; k += blockDim.x)
+        m.values[k] *= y[m.pairs[k]];
+    __syncthreads();
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        out[i] = 0.0f;
+    __syncthreads();
+    for (size_t k = threadIdx.x; k < p.n_used; k += blockDim.x)
+        out[m.pairs[k]] = m.values[k] / total;
+}
+
 static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     __shared__ float shared[ROWWISE_THREADS]; /* of sums, or coefficients */
     ln_pdl_launch_and_wait();
@@ -168,11 +256,14 @@ static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
     case LN_ROWWISE_CLIP_NORM: clip_norm(p, row, shared); return;
     case LN_ROWWISE_STREAM_ATTENTION: attend_to_streams(p, row, shared); return;
     case LN_ROWWISE_SIGNED_ROOT: signed_root(p, row, shared); return;
+    case LN_ROWWISE_PRODUCT_KEYS: return; /* a kernel of its own */
     }
 }
 
 int ln_cuda_rowwise(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     (void)step;
-    return ln_pdl_launch(rowwise, dim3((unsigned)op->rowwise.n_rows), ROWWISE_THREADS, 0, stream,
+    void (*kernel)(ln_op_rowwise) =
+        op->rowwise.function == LN_ROWWISE_PRODUCT_KEYS ? weigh_pairs : rowwise;
+    return ln_pdl_launch(kernel, dim3((unsigned)op->rowwise.n_rows), ROWWISE_THREADS, 0, stream,
                          op->rowwise);
 }

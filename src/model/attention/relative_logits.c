@@ -11,6 +11,10 @@ ln_status ln_spec_read_relative_logits(const ln_config *config, size_t window,
     LN_TRY(ln_config_need_size(config, (ln_key){"d_rel", ""}, 1, MAX_DIM, &attention->relative_dim,
                                err));
     attention->n_distances = window;
+    if (window > MAX_DISTANCES)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: relative logits in a window of %zu tokens; at most %d are supported",
+                       ln_checkpoint_path(config->checkpoint), window, MAX_DISTANCES);
     if (window > 0)
         return LINNET_OK;
     return ln_config_need_size(config, (ln_key){"rel_extent", ""}, 1, MAX_DISTANCES,

@@ -421,6 +421,8 @@ static const struct {
      "are no whole blocks of 4"},
     {"inkling2_loop", "\"loop_num_passes\": 3", "\"loop_num_passes\": 65",
      "key text_config.loop_num_passes is 65"},
+    {"inkling2_loop", "\"sliding_window_size\": 16", "\"sliding_window_size\": 2147483647",
+     "relative logits in a window of 2147483647 tokens"},
     {"dory", "\"per_loop\"", "\"last_loop\"", "key recurrent_kv_cache_mode"},
     {"dory", "\"n_input_layers\": 2", "\"n_input_layers\": 1", "key n_input_layers: 1 blocks"},
     {"dory", "\"n_output_layers\": 2", "\"n_output_layers\": 6", "do not leave 4"},

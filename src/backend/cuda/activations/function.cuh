@@ -4,9 +4,18 @@
 
 #include "backend/op.h"
 
+/* x / (1 + exp(-x)), 2 + 1.2 |x| units off. Subnormal numbers become zeros on the way, which saves
+ * half of the instructions: the bits are those of __fdividef(x, 1 + __expf(-x)). */
+static __device__ __forceinline__ float ln_silu(float x) {
+    float power, inverse;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+    return x * inverse;
+}
+
 static __device__ __forceinline__ float ln_activate(ln_activation activation, float x) {
     switch (activation) {
-    case LN_ACT_SILU: return __fdividef(x, 1.0f + __expf(-x)); /* 2 + 1.2 |x| units off */
+    case LN_ACT_SILU: return ln_silu(x);
     case LN_ACT_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
     case LN_ACT_GELU_TANH:
         return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * (x + 0.044715f * x * x * x)));

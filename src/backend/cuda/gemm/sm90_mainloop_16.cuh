@@ -43,12 +43,12 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
 
 /* Issues a K step of 16 columns; accumulates: else the accumulators are overwritten. */
 template <int LAYOUT, int N>
-static __device__ __forceinline__ void multiply_step(float (&acc)[N], const uint4 &a, const char *x,
+static __device__ __forceinline__ void multiply_step(float (&acc)[N], const uint4 &a, uint64_t x,
                                                      bool accumulates = true) {
     if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT))
-        ln_wgmma_f16(acc, a, ln_wgmma_desc_swizzle128(x), accumulates);
+        ln_wgmma_f16(acc, a, x, accumulates);
     else
-        ln_wgmma_bf16(acc, a, ln_wgmma_desc_swizzle128(x), accumulates);
+        ln_wgmma_bf16(acc, a, x, accumulates);
 }
 
 /* The order of two consumer warpgroups, like that of a ping-pong schedule: the second begins an
@@ -184,8 +184,10 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
     float4 *spill = find_spill<CONFIG>(stages);
+    uint64_t x0 = ln_wgmma_desc_uniform(ln_wgmma_desc_swizzle128(stages));
     float acc[N];
     uint4 a[4];
+    at.index = __shfl_sync(0xffffffffu, at.index, 0);
     clear(total, acc);
     wait_for_lead<CONFIG>(own, pipeline, number);
     ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
@@ -194,11 +196,11 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
         unsigned end = min(begin + per_split, own.end), last = 0;
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
-            const char *x = stages + at.index * shape::BYTES;
+            uint64_t x = ln_wgmma_desc_advance(x0, at.index * shape::BYTES);
             const char *w = weights + at.index * shape::BYTES;
             ln_wgmma_fence();
             multiply_step<CONFIG::LAYOUT>(acc, a[0], x, tile > begin);
-            multiply_step<CONFIG::LAYOUT>(acc, a[1], x + 32);
+            multiply_step<CONFIG::LAYOUT>(acc, a[1], ln_wgmma_desc_advance(x, 32));
             ln_wgmma_commit();
             ln_wgmma_wait<1>(); /* the second half of the tile before */
             ln_wgmma_keep(a[2]);
@@ -208,12 +210,13 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
             release_lead<CONFIG>(own, pipeline, tile);
             load_half<CONFIG::LAYOUT>(w, 1, lane, a + 2);
             ln_wgmma_fence();
-            multiply_step<CONFIG::LAYOUT>(acc, a[2], x + 64);
-            multiply_step<CONFIG::LAYOUT>(acc, a[3], x + 96);
+            multiply_step<CONFIG::LAYOUT>(acc, a[2], ln_wgmma_desc_advance(x, 64));
+            multiply_step<CONFIG::LAYOUT>(acc, a[3], ln_wgmma_desc_advance(x, 96));
             if constexpr (IS_PRECISE) {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    multiply_step<CONFIG::LAYOUT>(acc, a[i], x + shape::ACT_BYTES + i * 32);
+                    multiply_step<CONFIG::LAYOUT>(
+                        acc, a[i], ln_wgmma_desc_advance(x, shape::ACT_BYTES + i * 32));
                 ln_wgmma_commit();
                 ln_wgmma_wait<0>();
             } else {
@@ -256,21 +259,24 @@ mainloop_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *st
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + group * 4 * shape::TILE_BYTES;
     float4 *spill = find_spill<CONFIG>(stages);
+    uint64_t x0 = ln_wgmma_desc_uniform(ln_wgmma_desc_swizzle128(stages));
+    uint64_t w0 = ln_wgmma_desc_uniform(ln_wgmma_desc_no_swizzle(weights, 128, 1024));
     float acc[N];
+    at.index = __shfl_sync(0xffffffffu, at.index, 0);
     clear(total, acc);
     wait_for_lead<CONFIG>(own, pipeline, number);
     for (unsigned begin = own.begin; begin < own.end; begin += per_split) {
         unsigned end = min(begin + per_split, own.end);
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
-            const char *x = stages + at.index * shape::BYTES;
-            const char *w = weights + at.index * shape::BYTES;
+            uint64_t x = ln_wgmma_desc_advance(x0, at.index * shape::BYTES);
+            uint64_t w = ln_wgmma_desc_advance(w0, at.index * shape::BYTES);
             ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
             ln_wgmma_fence();
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                ln_wgmma_fp8(acc, ln_wgmma_desc_no_swizzle(w + i * 256, 128, 1024),
-                             ln_wgmma_desc_swizzle128(x + i * 32), i > 0 || tile > begin);
+                ln_wgmma_fp8(acc, ln_wgmma_desc_advance(w, i * 256),
+                             ln_wgmma_desc_advance(x, i * 32), i > 0 || tile > begin);
             ln_wgmma_commit();
             ln_wgmma_wait<1>();
             if (tile > begin)

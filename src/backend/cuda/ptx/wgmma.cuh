@@ -22,6 +22,17 @@ static __device__ __forceinline__ uint64_t ln_wgmma_desc_no_swizzle(const void *
            (uint64_t)(down >> 4) << 32;
 }
 
+/* A descriptor `bytes` further, which are a multiple of 16. */
+static __device__ __forceinline__ uint64_t ln_wgmma_desc_advance(uint64_t desc, unsigned bytes) {
+    return (desc & 0xffffffff00000000u) | ((uint32_t)desc + bytes / 16);
+}
+
+/* The same descriptor, of which the compiler knows that a warp's lanes have one value: it stays in
+ * uniform registers, where WGMMAs take it from. */
+static __device__ __forceinline__ uint64_t ln_wgmma_desc_uniform(uint64_t desc) {
+    return (desc & 0xffffffff00000000u) | __shfl_sync(0xffffffffu, (uint32_t)desc, 0);
+}
+
 /* wgmma.fence: before the first WGMMA, and after registers of its operands were written. */
 static __device__ __forceinline__ void ln_wgmma_fence(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

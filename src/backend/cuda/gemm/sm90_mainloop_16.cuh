@@ -187,7 +187,7 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
     uint64_t x0 = ln_wgmma_desc_uniform(ln_wgmma_desc_swizzle128(stages));
     float acc[N];
     uint4 a[4];
-    at.index = __shfl_sync(0xffffffffu, at.index, 0);
+    at.index = __shfl_sync(0xffffffffu, at.index, 0); /* as for ln_wgmma_desc_uniform */
     clear(total, acc);
     wait_for_lead<CONFIG>(own, pipeline, number);
     ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
@@ -262,7 +262,7 @@ mainloop_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *st
     uint64_t x0 = ln_wgmma_desc_uniform(ln_wgmma_desc_swizzle128(stages));
     uint64_t w0 = ln_wgmma_desc_uniform(ln_wgmma_desc_no_swizzle(weights, 128, 1024));
     float acc[N];
-    at.index = __shfl_sync(0xffffffffu, at.index, 0);
+    at.index = __shfl_sync(0xffffffffu, at.index, 0); /* as for ln_wgmma_desc_uniform */
     clear(total, acc);
     wait_for_lead<CONFIG>(own, pipeline, number);
     for (unsigned begin = own.begin; begin < own.end; begin += per_split) {

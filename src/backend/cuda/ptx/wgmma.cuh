@@ -27,8 +27,8 @@ static __device__ __forceinline__ uint64_t ln_wgmma_desc_advance(uint64_t desc, 
     return (desc & 0xffffffff00000000u) | ((uint32_t)desc + bytes / 16);
 }
 
-/* The same descriptor, of which the compiler knows that a warp's lanes have one value: it stays in
- * uniform registers, where WGMMAs take it from. */
+/* The same descriptor, of which the compiler knows that a warp's lanes have one value, as WGMMAs
+ * take it from uniform registers: fewer instructions come between them. */
 static __device__ __forceinline__ uint64_t ln_wgmma_desc_uniform(uint64_t desc) {
     return (desc & 0xffffffff00000000u) | __shfl_sync(0xffffffffu, (uint32_t)desc, 0);
 }

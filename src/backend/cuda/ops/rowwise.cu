@@ -219,17 +219,17 @@ static __global__ void weigh_pairs(const __grid_constant__ ln_op_rowwise p) {
     sort_keys(m.x + p.n_keys, p.n_keys, m.second);
     __syncthreads();
     if (threadIdx.x < LN_WARP) {
-        float largest = 0.0f, sum = 0.0f;
+        double largest = 0, sum = 0; /* a float32 difference would be off by its size */
         for (size_t k = 0; k < p.n_used; k++) {
-            float own = take_pair(p, m, k);
+            double own = (double)take_pair(p, m, k);
             largest = k == 0 ? own : largest;
-            own = expf(own - largest);
+            own = exp(own - largest);
             sum += own;
             if (threadIdx.x == 0)
-                m.values[k] = own;
+                m.values[k] = (float)own;
         }
         if (threadIdx.x == 0)
-            total = sum;
+            total = (float)sum;
     }
     __syncthreads();
     for (size_t k = threadIdx.x; k < p.n_used; k += blockDim.x)

@@ -352,6 +352,20 @@ static void linear_multiplies_narrow_tiles(void **state) {
     }
 }
 
+/* The same of E4M3, with K splits that are empty, then without. */
+static void linear_multiplies_narrow_tiles_of_bytes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        check_linear(&(linear_case){.byte_dtype = LN_DTYPE_F8_E4M3,
+                                    .n_rows = 250,
+                                    .n_in = i % 2 ? 992 : 3008,
+                                    .n_out = 4000 / LESS,
+                                    .has_bias = i / 2,
+                                    .has_residual = i / 2 == 0,
+                                    .activation = i == 3 ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 0.5f});
+}
+
 /* So many rows and columns that a GPU takes 256 rows at a time, then so few columns and so much of
  * K that blocks share such tiles. */
 static void linear_multiplies_tall_tiles(void **state) {
@@ -564,6 +578,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_shared_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_narrow_tiles),
+    cmocka_unit_test(linear_multiplies_narrow_tiles_of_bytes),
     cmocka_unit_test(linear_multiplies_tall_tiles),
     cmocka_unit_test(linear_multiplies_tall_gates),
     cmocka_unit_test(linear_multiplies_long_prompts),

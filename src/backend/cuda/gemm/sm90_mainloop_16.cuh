@@ -171,6 +171,15 @@ template <int N> static __device__ __forceinline__ void drain(float (&acc)[N], u
     ln_wgmma_keep(a[3]);
 }
 
+/* Issues a weight tile's four steps with the residual of bf16 rounding. */
+template <int LAYOUT, int N>
+static __device__ __forceinline__ void multiply_residual(float (&acc)[N], const uint4 (&a)[4],
+                                                         uint64_t x) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        multiply_step<LAYOUT>(acc, a[i], ln_wgmma_desc_advance(x, i * 32));
+}
+
 /* Accumulates an output tile: the K loop. A weight tile is two groups of WGMMAs; while one is
  * executed the A operand of the next is loaded and dequantised. IS_PRECISE: the lo part of the
  * activations is multiplied, too. CONFIG::SPLIT: the sums of K splits go to global memory, and
@@ -212,17 +221,11 @@ mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *
             ln_wgmma_fence();
             multiply_step<CONFIG::LAYOUT>(acc, a[2], ln_wgmma_desc_advance(x, 64));
             multiply_step<CONFIG::LAYOUT>(acc, a[3], ln_wgmma_desc_advance(x, 96));
-            if constexpr (IS_PRECISE) {
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    multiply_step<CONFIG::LAYOUT>(
-                        acc, a[i], ln_wgmma_desc_advance(x, shape::ACT_BYTES + i * 32));
-                ln_wgmma_commit();
-                ln_wgmma_wait<0>();
-            } else {
-                ln_wgmma_commit();
-                ln_wgmma_wait<1>();
-            }
+            if constexpr (IS_PRECISE)
+                multiply_residual<CONFIG::LAYOUT>(acc, a,
+                                                  ln_wgmma_desc_advance(x, shape::ACT_BYTES));
+            ln_wgmma_commit();
+            ln_wgmma_wait<IS_PRECISE ? 0 : 1>();
             ln_wgmma_keep(a[0]);
             ln_wgmma_keep(a[1]);
             last = at.index;

@@ -356,7 +356,8 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
     bool is_listed;
     LN_TRY(ln_config_list(config, (ln_key){"mlp_only_layers", ""}, &list, &is_listed, err));
     *dense |= is_listed && lists_layer(&list, layer);
-    if (ln_config_find(config, (ln_key){"moe_layers", ""}, &list, NULL))
+    LN_TRY(ln_config_list(config, (ln_key){"moe_layers", ""}, &list, &is_listed, err));
+    if (is_listed)
         *dense = !lists_layer(&list, layer);
     if (ln_config_find(config, (ln_key){"moe_layers_enum", ""}, &list, NULL))
         *dense = list.kind == LN_META_STRING ? !text_lists_layer(&list, layer)

@@ -274,7 +274,7 @@ static ln_status read_step_limits(const ln_config *config, const ln_family *fami
     }
     if (!ln_config_find(config, key, &limits, name))
         return LINNET_OK;
-    mixer->dt_min = ln_meta_item(&limits, 0, &item) ? number_of(&item, 0) : NAN;
+    mixer->dt_min = ln_meta_item(&limits, 0, &item) ? number_of(&item, NAN) : NAN;
     if (ln_meta_item(&limits, 1, &item))
         mixer->dt_max = number_of(&item, INFINITY);
     if (mixer->dt_min <= mixer->dt_max && mixer->dt_max > 0)

@@ -552,11 +552,13 @@ typedef struct ln_op_rowwise {
     float deviations;
     float eps; /* with n_rounds: LN_ROWWISE_SINKHORN, whose x has dim floats in a row */
     size_t n_rounds;
-    float limit;        /* LN_ROWWISE_CLIP_NORM */
-    size_t n_used;      /* LN_ROWWISE_STREAM_ATTENTION, less than LN_MAX_MIXED; or product keys: */
-    size_t n_keys;      /* x is [n_rows][2 n_keys] */
+    float limit; /* LN_ROWWISE_CLIP_NORM */
+    /* LN_ROWWISE_STREAM_ATTENTION, less than LN_MAX_MIXED; or LN_ROWWISE_PRODUCT_KEYS, at most
+     * n_keys squared and LN_MAX_PRODUCT_USED */
+    size_t n_used;
+    size_t n_keys;      /* with product keys, at most LN_MAX_PRODUCT_KEYS; squared at most dim */
     const float *query; /* [dim], a weight: LN_ROWWISE_STREAM_ATTENTION */
-    const float *x;     /* [n_rows][dim] */
+    const float *x;     /* [n_rows][dim], or [n_rows][2 n_keys] */
     const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */
     const float *coefs; /* [n_rows][n_streams + 1 squared, or not; or n_streams squared] or NULL */
     float *streams;     /* [n_rows][n_streams][dim] or NULL */

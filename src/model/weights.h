@@ -136,9 +136,9 @@ typedef struct ln_layer_weights {
     ln_weight v_delayed;         /* convolved attention: [half of n_kv_heads * v_dim][dim] */
     ln_norm conv_copies[3];      /* of q, k and half of v as they are, */
     ln_weight *head_convs;       /* and a matrix for each unit of the convolutions */
-    ln_weight retrieved_down,
-        retrieved_up; /* [n_experts][dim] and back, beside a router of pairs */
-    ln_weight router; /* mixture of experts: [n_experts][dim or router_hidden] */
+    ln_weight retrieved_down;    /* experts of one row: [n_experts][dim], */
+    ln_weight retrieved_up;      /* and [dim][n_experts]; their router is [2 n_keys][dim] */
+    ln_weight router;            /* mixture of experts: [n_experts][dim or router_hidden] */
     ln_weight router_in, router_first, router_second; /* of a router that is a feed-forward */
     const float *router_carry; /* [router_hidden] or NULL: it is the first one */
     const float *router_bias;  /* [n_experts] or NULL */

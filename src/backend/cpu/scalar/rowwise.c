@@ -163,9 +163,10 @@ static void signed_root(const ln_op_rowwise *p, size_t row) {
     p->out[row] = dot == 0.0f ? 0.0f : copysignf(root, dot);
 }
 
-/* The places of n numbers, the greatest first. */
+/* The places of n numbers, the greatest first. Where some are NaN, places repeat, but all are less
+ * than n. */
 static void sort_keys(const float *x, size_t n, uint16_t *places) {
-    memset(places, 0, n * sizeof *places); /* of numbers that are none, too */
+    memset(places, 0, n * sizeof *places);
     for (size_t i = 0; i < n; i++) {
         size_t rank = 0;
         for (size_t j = 0; j < n; j++)
@@ -174,9 +175,10 @@ static void sort_keys(const float *x, size_t n, uint16_t *places) {
     }
 }
 
-/* The best pairs of a row's keys x, and weights that sum to the result. Of first keys in their
- * order each has met second ones up to its place among these: the next best pair is one of theirs.
- */
+/* The n_used best pairs of a row's keys x [2 n_keys], and their weights, whose sum it returns. Both
+ * halves are sorted, so the best pair of a first key is that with the best second key it has not
+ * had yet, whose place is in `next`; the best of these over all first keys is the next pair. No
+ * pair is of a first key behind the n_used best. */
 static double choose_pairs(const ln_op_rowwise *p, const float *x, uint32_t *pairs,
                            float *weights) {
     size_t n = p->n_keys, n_first = n < p->n_used ? n : p->n_used;

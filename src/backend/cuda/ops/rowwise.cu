@@ -155,7 +155,8 @@ static __device__ void signed_root(const ln_op_rowwise &p, size_t row, float *sh
         p.out[row] = dot == 0.0f ? 0.0f : copysignf(root, dot);
 }
 
-/* The places of n numbers, the greatest first; those of numbers that are none stay 0. */
+/* The places of n numbers, the greatest first. Where some are NaN, places repeat, but all are less
+ * than n. */
 static __device__ void sort_keys(const float *x, size_t n, uint16_t *places) {
     for (size_t i = threadIdx.x; i < n; i += blockDim.x)
         places[i] = 0;
@@ -168,14 +169,17 @@ static __device__ void sort_keys(const float *x, size_t n, uint16_t *places) {
     }
 }
 
+/* A row in shared memory: its keys, their places in order, and what is chosen. */
 typedef struct key_pairs {
     float x[2 * LN_MAX_PRODUCT_KEYS], values[LN_MAX_PRODUCT_USED];
     uint16_t first[LN_MAX_PRODUCT_KEYS], second[LN_MAX_PRODUCT_KEYS], next[LN_MAX_PRODUCT_KEYS];
     uint32_t pairs[LN_MAX_PRODUCT_USED];
 } key_pairs;
 
-/* The next pair, by a warp: of first keys in their order each has met second ones up to its place
- * among these. A lane without any has the index n_first. */
+/* Chooses pair k, by a warp, and returns its sum. Both halves of the keys are sorted, so the best
+ * pair of a first key is that with the best second key it has not had yet, whose place is in
+ * `next`; the best of these over all first keys is the next pair. A lane without any has the index
+ * n_first. */
 static __device__ float take_pair(const ln_op_rowwise &p, key_pairs &m, size_t k) {
     unsigned n = (unsigned)p.n_keys, n_first = n < p.n_used ? n : (unsigned)p.n_used;
     unsigned best = n_first;
@@ -192,7 +196,7 @@ static __device__ float take_pair(const ln_op_rowwise &p, key_pairs &m, size_t k
         if (index < n_first && is_better)
             sum = other, best = index;
     }
-    /* lanes may differ where sums are no numbers */
+    /* lanes may differ where sums are NaN, and `next` must grow for one of them alone */
     sum = __shfl_sync(0xffffffff, sum, 0);
     best = __shfl_sync(0xffffffff, best, 0);
     if (threadIdx.x == 0) {

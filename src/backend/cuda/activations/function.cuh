@@ -4,8 +4,8 @@
 
 #include "backend/op.h"
 
-/* x / (1 + exp(-x)), 2 + 1.2 |x| units off. Subnormal numbers become zeros on the way, which saves
- * half of the instructions: the bits are those of __fdividef(x, 1 + __expf(-x)). */
+/* x / (1 + exp(-x)), 2 + 1.2 |x| ulp off. The bits are those of __fdividef(x, 1 + __expf(-x)), with
+ * half of its instructions: subnormal numbers become zeros on the way. */
 static __device__ __forceinline__ float ln_silu(float x) {
     float power, inverse;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504f));

@@ -22,13 +22,15 @@ static __device__ __forceinline__ uint64_t ln_wgmma_desc_no_swizzle(const void *
            (uint64_t)(down >> 4) << 32;
 }
 
-/* A descriptor `bytes` further, which are a multiple of 16. */
+/* A descriptor `bytes` further, a multiple of 16; both places lie in one CTA's shared memory, so
+ * the address does not leave its 14 bits. */
 static __device__ __forceinline__ uint64_t ln_wgmma_desc_advance(uint64_t desc, unsigned bytes) {
     return (desc & 0xffffffff00000000u) | ((uint32_t)desc + bytes / 16);
 }
 
-/* The same descriptor, of which the compiler knows that a warp's lanes have one value, as WGMMAs
- * take it from uniform registers: fewer instructions come between them. */
+/* The same descriptor, by a shfl.sync of the whole warp, which has the compiler know that all lanes
+ * have one value: WGMMAs take descriptors from uniform registers, and fewer instructions come
+ * between them. The upper half is a constant as it is. */
 static __device__ __forceinline__ uint64_t ln_wgmma_desc_uniform(uint64_t desc) {
     return (desc & 0xffffffff00000000u) | __shfl_sync(0xffffffffu, (uint32_t)desc, 0);
 }

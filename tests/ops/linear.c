@@ -352,7 +352,8 @@ static void linear_multiplies_narrow_tiles(void **state) {
     }
 }
 
-/* The same of E4M3, with K splits that are empty, then without. */
+/* The same of E4M3: three weight tiles of 128 columns in each K split, then one; the last is not
+ * full. */
 static void linear_multiplies_narrow_tiles_of_bytes(void **state) {
     (void)state;
     for (size_t i = 0; i < 4; i++)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "server/responses/response_store.h"
+#include "server/responses/responses_input.h"
 #include "test.h"
 
 #define HEAD(status) "{\"id\":\"a\",\"status\":\"" status "\",\"background\":"
@@ -85,8 +86,32 @@ static void others_keep_running(void **state) {
     unlink(path);
 }
 
+/* A chat that is no list of messages, as in a damaged file, is none to go on with. */
+static void damaged_chats_are_missing(void **state) {
+    (void)state;
+    static const char *const chats[] = {"{}", "[1]", "[", "null", ""};
+    const ln_response_store_limits limits = {10, 1 << 20};
+    ln_response_store *store;
+    assert_int_equal(ln_response_store_open(NULL, &limits, &store, NULL), LINNET_OK);
+    json_t *body = json_pack("{s:s, s:s}", "input", "2+3=", "previous_response_id", "a");
+    for (size_t i = 0; i < sizeof chats / sizeof *chats; i++) {
+        const ln_stored_response stored = {"{}", "[]", chats[i]};
+        ln_api_error error = {0};
+        const ln_fields fields = {body, "", &error, NULL};
+        ln_responses_request kept = {0};
+        assert_true(ln_response_store_put(store, "a", &stored));
+        assert_null(ln_responses_input_translate(&fields, store, &kept));
+        assert_int_equal(error.status, 404);
+        assert_string_equal(error.param, "previous_response_id");
+        ln_responses_request_free(&kept);
+    }
+    json_decref(body);
+    ln_response_store_close(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(running_responses_have_failed),
-                                       cmocka_unit_test(others_keep_running)};
+                                       cmocka_unit_test(others_keep_running),
+                                       cmocka_unit_test(damaged_chats_are_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

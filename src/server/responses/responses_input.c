@@ -34,6 +34,24 @@ static void join_system(ln_chat_builder *builder, const json_t *content) {
     }
 }
 
+/* A stored chat; NULL: none, or what is stored is not a list of messages. */
+static json_t *load_messages(ln_response_store *store, const char *id) {
+    char *stored = ln_response_store_get(store, id, LN_STORED_MESSAGES);
+    json_t *messages =
+        stored != NULL ? ln_json_load_bytes(stored, strlen(stored), JSON_ALLOW_NUL, NULL) : NULL;
+    bool is_chat = json_is_array(messages);
+    size_t index;
+    json_t *message;
+    json_array_foreach(messages, index, message) {
+        is_chat = is_chat && json_is_object(message);
+    }
+    free(stored);
+    if (is_chat)
+        return messages;
+    json_decref(messages);
+    return NULL;
+}
+
 /* The chat that a previous response ends. */
 static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
                          ln_response_store *store) {
@@ -42,10 +60,7 @@ static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
         return false;
     if (id == NULL)
         return true;
-    char *stored = ln_response_store_get(store, id, LN_STORED_MESSAGES);
-    json_t *messages =
-        stored != NULL ? ln_json_load_bytes(stored, strlen(stored), JSON_ALLOW_NUL, NULL) : NULL;
-    free(stored);
+    json_t *messages = load_messages(store, id);
     if (messages == NULL) {
         ln_api_fail(fields->error, 404, "previous_response_id",
                     "Previous response with id '%.128s' not found.", id);

@@ -245,6 +245,31 @@ static void streams_end_with_their_error(void **state) {
     server_stop(&server);
 }
 
+/* What a stream's last event says of a response can be had by its id. */
+static void keeps_a_stream_that_failed(void **state) {
+    (void)state;
+    static const char event[] = "event: response.failed\n", begin_id[] = "\"id\":\"";
+    test_server server = modelled_start(8, 8, NEVER_MS, NEVER_MS);
+    int fd = say_post(&server, "/v1/responses", "{\"input\":\"a\",\"stream\":true}");
+    wait_for_more(&server, 0);
+    assert_int_equal(modelled_fail(&server).n_failed, 1);
+    http_response heard = hear(fd, false);
+    const char *failed = strstr(heard.body, event);
+    const char *id = failed != NULL ? strstr(failed, begin_id) : NULL;
+    assert_non_null(id);
+    char path[128];
+    id += strlen(begin_id);
+    snprintf(path, sizeof path, "/v1/responses/%.*s", (int)strcspn(id, "\""), id);
+    response_free(&heard);
+    hang_up(fd);
+    heard = get(&server, path);
+    if (heard.status != 200 || strstr(heard.body, "\"status\":\"failed\"") == NULL ||
+        strstr(heard.body, "\"message\":\"the step failed\"") == NULL)
+        fail_msg("%s: %d: %s", path, heard.status, heard.body);
+    response_free(&heard);
+    server_stop(&server);
+}
+
 /* Each stream ends with an error, and the server with a status. */
 static void ends_when_the_gpu_is_lost(void **state) {
     (void)state;
@@ -568,6 +593,7 @@ int main(void) {
         cmocka_unit_test(tells_of_an_engine_that_hangs),
         cmocka_unit_test(tells_of_an_engine_that_fails),
         cmocka_unit_test(streams_end_with_their_error),
+        cmocka_unit_test(keeps_a_stream_that_failed),
         cmocka_unit_test(ends_when_the_gpu_is_lost),
         cmocka_unit_test(ends_when_the_gpu_hangs),
         cmocka_unit_test(tells_which_model_hangs),

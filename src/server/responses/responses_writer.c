@@ -14,17 +14,16 @@ static void end_event(ln_strbuf *out) {
     ln_strbuf_puts(out, "}\n\n");
 }
 
-static void put_response_event(ln_answer_writer *writer, const char *type, const char *status,
-                               const ln_choice *choice, const ln_api_error *error, ln_strbuf *out) {
+static void put_progress(ln_answer_writer *writer, const char *type, ln_strbuf *out) {
     put_event(writer, type, out);
     ln_strbuf_puts(out, ",\"response\":");
-    ln_response_put(writer, status, choice, error, out);
+    ln_response_put(writer, "in_progress", NULL, NULL, out);
     end_event(out);
 }
 
 static void begin(ln_answer_writer *writer, ln_strbuf *out) {
-    put_response_event(writer, "response.created", "in_progress", NULL, NULL, out);
-    put_response_event(writer, "response.in_progress", "in_progress", NULL, NULL, out);
+    put_progress(writer, "response.created", out);
+    put_progress(writer, "response.in_progress", out);
 }
 
 /* An event about an item: {..., "output_index": ..., "item": ...} */
@@ -126,22 +125,29 @@ static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *ou
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
+/* Puts the response as it is at its end and keeps it. */
+static void settle(ln_answer_writer *writer, const ln_choice *choices, const ln_api_error *error,
+                   bool is_cancelled, ln_strbuf *out) {
+    bool has_failed = error->status != 0;
+    const char *status = is_cancelled ? "cancelled"
+                         : has_failed ? "failed"
+                                      : ln_response_status(choices);
+    size_t at = out->len;
+    ln_response_put(writer, status, choices, has_failed ? error : NULL, out);
+    if (!out->failed)
+        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
+}
+
 static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
                 const ln_api_error *error, ln_strbuf *out) {
     (void)n_choices; /* one */
-    const char *status = ln_response_status(choices);
-    if (error->status != 0) {
-        put_response_event(writer, "response.failed", "failed", choices, error, out);
-        return;
-    }
     put_event(writer,
-              choices->finish == LINNET_FINISH_STOP ? "response.completed" : "response.incomplete",
+              error->status != 0                      ? "response.failed"
+              : choices->finish == LINNET_FINISH_STOP ? "response.completed"
+                                                      : "response.incomplete",
               out);
     ln_strbuf_puts(out, ",\"response\":");
-    size_t at = out->len;
-    ln_response_put(writer, status, choices, NULL, out);
-    if (!out->failed)
-        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
+    settle(writer, choices, error, false, out);
     end_event(out);
 }
 
@@ -167,18 +173,6 @@ static void accept(ln_answer_writer *writer, ln_strbuf *out) {
 
 static void run(ln_answer_writer *writer, ln_strbuf *out) {
     store_status(writer, "in_progress", out);
-}
-
-static void settle(ln_answer_writer *writer, const ln_choice *choices, const ln_api_error *error,
-                   bool is_cancelled, ln_strbuf *out) {
-    bool has_failed = error->status != 0;
-    const char *status = is_cancelled ? "cancelled"
-                         : has_failed ? "failed"
-                                      : ln_response_status(choices);
-    size_t at = out->len;
-    ln_response_put(writer, status, choices, has_failed ? error : NULL, out);
-    if (!out->failed)
-        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
 }
 
 const ln_answer_format ln_responses_format = {.id_prefix = "resp_",

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "base/locale/number.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -399,6 +400,63 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
 }
 
 const struct argp ln_cli_engine_argp = {.options = engine_options, .parser = parse_engine};
+
+/* ---- one option of the engine, from elsewhere than the command line ---------------------- */
+
+/* Whether "--KEY" or "--KEY=VALUE" is an option that takes such a value. */
+static linnet_status check_engine_option(const char *argument, linnet_error *err) {
+    const char *key = argument + 2;
+    size_t n = strcspn(key, "=");
+    bool has_value = key[n] == '=';
+    const struct argp_option *option = engine_options;
+    while (option->name != NULL && (strncmp(option->name, key, n) != 0 || option->name[n] != '\0'))
+        option++;
+    if (option->name == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%.*s is no option of the engine", (int)n, key);
+    if (has_value && option->arg == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s takes no value, only true", option->name);
+    if (!has_value && option->arg != NULL && (option->flags & OPTION_ARG_OPTIONAL) == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s needs a value: %s", option->name, option->arg);
+    return LINNET_OK;
+}
+
+typedef struct quiet_parse {
+    linnet_engine_options *options;
+    FILE *said; /* what the command line would tell its user */
+} quiet_parse;
+
+static error_t parse_quietly(int key, char *arg, struct argp_state *state) {
+    const quiet_parse *quiet = state->input;
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = quiet->options;
+    state->err_stream = quiet->said;
+    return 0;
+}
+
+linnet_status ln_cli_set_engine_option(char *argument, linnet_engine_options *options,
+                                       linnet_error *err) {
+    static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {.parser = parse_quietly, .children = children};
+    static char program[] = "linnet";
+    char *argv[] = {program, argument, NULL}, *text = NULL;
+    size_t n_bytes = 0;
+    LN_TRY(check_engine_option(argument, err));
+    quiet_parse quiet = {options, open_memstream(&text, &n_bytes)};
+    if (quiet.said == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for an option");
+    error_t error = argp_parse(&argp, 2, argv, ARGP_NO_EXIT | ARGP_NO_HELP, NULL, &quiet);
+    linnet_status status = LINNET_OK;
+    if (fclose(quiet.said) != 0 || error == ENOMEM)
+        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for an option");
+    else if (error != 0 || n_bytes > 0) { /* "linnet: WHY", and where to look for help */
+        const char *why = n_bytes > sizeof program ? text + sizeof program + 1 : argument;
+        status = ln_fail(err, LINNET_ERR_ARGUMENT, "%.*s", (int)strcspn(why, "\n"), why);
+    }
+    free(text);
+    return status;
+}
 
 /* ---- sampling --------------------------------------------------------------------------- */
 

@@ -26,6 +26,12 @@ enum {
 extern const struct argp ln_cli_engine_argp;
 #define LN_CLI_ENGINE_HEADER "Engine (`linnet help engine' lists all of its options):"
 
+/* Sets one option of the engine that does not come from the command line: "--KEY=VALUE", or "--KEY"
+ * for one without a value. Strings in `options` are borrowed from `argument`. Errors: ARGUMENT,
+ * with the option's name; NOMEM. */
+linnet_status ln_cli_set_engine_option(char *argument, linnet_engine_options *options,
+                                       linnet_error *err);
+
 /* A child parser for the sampling options. Its input is a linnet_sampling, which it initialises
  * with the library's defaults and a random seed. */
 extern const struct argp ln_cli_sampling_argp;

@@ -255,23 +255,21 @@ static linnet_status read_options(ln_cli_offer *offer, const char *file, const j
     json_t *value;
     if (options == NULL)
         return LINNET_OK;
-    offer->arguments = calloc(json_object_size(options) + 2, sizeof *offer->arguments);
-    if (offer->arguments == NULL ||
-        asprintf(&offer->arguments[0], "linnet serve: %s: %s", file, offer->name) < 0)
+    offer->arguments = calloc(json_object_size(options) + 1, sizeof *offer->arguments);
+    if (offer->arguments == NULL)
         return fail_memory(err);
-    offer->n_arguments = 1;
     json_object_foreach((json_t *)(uintptr_t)options, key, value) {
+        linnet_error why = {0};
         char *argument = format_argument(key, value);
         if (argument == NULL)
             return ln_fail(err, LINNET_ERR_FORMAT,
                            "%s: options.%s of %s is not a string, a number or true", file, key,
                            offer->name);
         offer->arguments[offer->n_arguments++] = argument;
+        linnet_status status = ln_cli_set_engine_option(argument, &offer->spec.options, &why);
+        if (status != LINNET_OK)
+            return ln_fail(err, status, "%s: options of %s: %s", file, offer->name, why.message);
     }
-    int argc = (int)offer->n_arguments;
-    if (ln_cli_parse(&ln_cli_engine_argp, argc, offer->arguments, &offer->spec.options) != 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: the options of %s are wrong", file,
-                       offer->name);
     if (offer->spec.options.max_adapters > 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: max-adapters of %s: only with a server of one model", file,

@@ -184,6 +184,7 @@ static void errors_have_its_shape(void **state) {
                  "other");
     expect_error(post(&shared, "/api/show", "{\"model\":\"other\"}"), 404, "demo");
     expect_error(post(&shared, "/api/embed", "{\"model\":\"demo\",\"input\":1}"), 400, "input");
+    expect_error(post(&shared, "/api/embed", "{\"input\":\"a\",\"options\":[]}"), 400, "options");
     expect_error(post(&shared, "/api/embeddings", "{}"), 400, "prompt");
     expect_error(get(&shared, "/api/chat"), 405, "GET");
     expect_error(post(&shared, "/api/pull", "{\"model\":\"demo\"}"), 404, "/api/pull");

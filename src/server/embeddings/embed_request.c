@@ -393,6 +393,9 @@ static bool read_ollama(const ln_fields *fields, const char *input, const linnet
         !ln_fields_bool(fields, "truncate", &truncates) || !read_dimensions(&r, fields))
         return false;
     r.max_tokens = truncates ? usual_limit(&r) : 0;
+    const json_t *options = ln_fields_get(fields, "options");
+    if (options != NULL && !json_is_object(options))
+        return ln_api_fail(fields->error, 400, "options", "options is not an object");
     linnet_model_get_prompt(model, NULL, &r.prompt, NULL);
     return read_inputs(&r, fields, input);
 }

@@ -638,6 +638,16 @@ static void errors_name_the_clients_fields(void **state) {
          "\"input\":\"a\",\"text\":{\"format\":{\"type\":\"json_schema\",\"schema\":{\"type\":"
          "\"x\"}}}",
          "text.format.schema"},
+        {"/v1/responses",
+         "\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"name\":\"b\"}],\"tool_choice\":{"
+         "\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"type\":5,\"name\":\"b\"}]}",
+         "tool_choice.tools[0].type"},
+        {"/v1/chat/completions",
+         ASKED
+         "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"b\"}}],\"tool_choice\":{"
+         "\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":"
+         "5,\"function\":{\"name\":\"b\"}}]}}",
+         "tool_choice.allowed_tools.tools[0].type"},
         {"/v1/messages", ASKED "\"max_tokens\":1,\"stop_sequences\":[5]", "stop_sequences"},
         {"/v1/messages",
          ASKED

@@ -66,6 +66,7 @@ static const ln_field_name names[] = {
     {"verbosity", "text.verbosity"},
     {"response_format.json_schema.schema", "text.format.schema"},
     {"response_format", "text.format"},
+    {"tool_choice.allowed_tools", "tool_choice"},
     {NULL, NULL},
 };
 

@@ -87,6 +87,20 @@ static bool read_named(const json_t *choice, ln_api_tools *tools, ln_api_error *
     return true;
 }
 
+static bool check_allowed(const json_t *names, ln_api_error *error) {
+    size_t index;
+    json_t *tool;
+    char path[64];
+    const char *type;
+    json_array_foreach(names, index, tool) {
+        const ln_fields fields = {tool, path, error, NULL};
+        snprintf(path, sizeof path, "tool_choice.allowed_tools.tools[%zu].", index);
+        if (!ln_fields_text(&fields, "type", &type))
+            return false;
+    }
+    return true;
+}
+
 /* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}: the body's other tools
  * are as if they were not there. */
 static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_tools *tools) {
@@ -94,7 +108,10 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
     const json_t *names = json_object_get(allowed, "tools"),
                  *mode = json_object_get(allowed, "mode");
     size_t index;
-    json_t *tool, *list = json_array();
+    json_t *tool;
+    if (!check_allowed(names, fields->error))
+        return false;
+    json_t *list = json_array();
     bool is_whole = list != NULL;
     tools->must_call = is_word(mode, "required");
     json_array_foreach(tools->list, index, tool) {

@@ -178,8 +178,9 @@ static json_t *allowed_tools(const json_t *choice) {
     size_t index;
     json_t *tool, *list = json_array();
     json_array_foreach(json_object_get(choice, "tools"), index, tool) {
-        json_array_append_new(list, json_pack("{s:s, s:{s:s}}", "type", "function", "function",
-                                              "name", text_of(tool, "name")));
+        json_array_append_new(list,
+                              json_pack("{s:O*, s:{s:s}}", "type", json_object_get(tool, "type"),
+                                        "function", "name", text_of(tool, "name")));
     }
     return json_pack("{s:s, s:{s:s, s:o}}", "type", "allowed_tools", "allowed_tools", "mode",
                      text_of(choice, "mode"), "tools", list);

@@ -409,10 +409,12 @@ ln_status ln_grammar_read_structural_tag(ln_grammar_builder *builder, const char
                                          size_t n_bytes) {
     tag_reader t = {.builder = builder};
     json_t *root = ln_grammar_parse_json(builder, text, n_bytes, "the structural tag");
-    const json_t *format = json_object_get(root, "format");
+    const json_t *format = json_object_get(root, "format"), *type = json_object_get(root, "type");
     ln_json_rules_add(builder, &t.rules);
     ln_expr *body = ln_expr_empty(builder);
-    if (format != NULL)
+    if (type != NULL && !json_is_null(type) && !json_is_string(type))
+        body = fail(&t, "type is not a string", "");
+    else if (format != NULL)
         body = read_format(&t, format, NULL);
     else if (json_object_get(root, "triggers") != NULL)
         body = read_triggered(&t, root, NULL); /* the old form: structures and triggers */

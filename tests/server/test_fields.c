@@ -648,6 +648,10 @@ static void errors_name_the_clients_fields(void **state) {
          "\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":"
          "5,\"function\":{\"name\":\"b\"}}]}}",
          "tool_choice.allowed_tools.tools[0].type"},
+        {"/v1/chat/completions",
+         ASKED "\"structured_outputs\":{\"structural_tag\":{\"type\":5,\"format\":{\"type\":"
+               "\"any_text\"}}}",
+         "structured_outputs.structural_tag"},
         {"/v1/messages", ASKED "\"max_tokens\":1,\"stop_sequences\":[5]", "stop_sequences"},
         {"/v1/messages",
          ASKED

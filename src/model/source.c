@@ -26,7 +26,8 @@ static ln_status wrong_shape(const ln_checkpoint *checkpoint, const ln_tensor *t
         snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "%s%llu",
                  i > 0 ? " x " : "", (unsigned long long)dims[i]);
     return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s has shape %s, not %s",
-                   ln_checkpoint_path(checkpoint), tensor->name, found, wanted);
+                   ln_checkpoint_path(checkpoint), tensor->name, tensor->n_dims > 0 ? found : "()",
+                   wanted);
 }
 
 ln_status ln_source_check_vector(const ln_checkpoint *checkpoint, const ln_tensor *tensor, size_t n,

@@ -14,6 +14,7 @@
 #include "model/family.h"
 #include "model/rope.h"
 #include "model/skipped.h"
+#include "model/source.h"
 #include "model/spec.h"
 #include "model/weights.h"
 
@@ -892,6 +893,20 @@ static void outer_dimensions_of_one_do_not_count(void **state) {
     }
 }
 
+/* A tensor without dimensions, which has one element, is no vector. */
+static void a_scalar_is_no_vector(void **state) {
+    (void)state;
+    const ln_tensor scalar = {.name = "output_norm.weight", .n_elems = 1};
+    ln_checkpoint *checkpoint;
+    ln_error err = {0};
+    assert_int_equal(
+        ln_checkpoint_open(TEST_SOURCE_DIR "/tests/golden/models/llama", false, &checkpoint, &err),
+        LINNET_OK);
+    assert_int_equal(ln_source_check_vector(checkpoint, &scalar, 64, &err), LINNET_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "tensor output_norm.weight has shape (), not 64"));
+    ln_checkpoint_close(checkpoint);
+}
+
 /* Of a model that sees, what is skipped and what chunks and windows make of its layers. */
 /* Where config.json lacks a key, what the reference's config class takes counts; a null is none. */
 static void missing_keys_are_those_of_the_reference(void **state) {
@@ -1246,6 +1261,7 @@ int main(void) {
         cmocka_unit_test(original_contexts_are_found),
         cmocka_unit_test(frequencies_are_rounded_as_the_reference_does),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),
+        cmocka_unit_test(a_scalar_is_no_vector),
         cmocka_unit_test(windows_make_groups),
         cmocka_unit_test(missing_keys_are_those_of_the_reference),
         cmocka_unit_test(models_inside_others_are_read),

@@ -25,23 +25,27 @@ _FORMS = 'a prompt is a text, token ids, or a dict with "prompt" or "prompt_toke
 class Prompt:
     """A prompt in any form that generate takes: a text, token ids, or a dict with one of them."""
 
-    def __init__(self, model: Model, prompt: Any) -> None:
-        self.ids: list[int]
+    def __init__(self, model: Model, prompt: Any, embeds: bool = False) -> None:
+        """`embeds`: a vector is wanted of it, so no encoder and decoder divide it."""
+        self.ids: list[int] = []
         self.text: Optional[str] = None
         self.encoder_ids: Optional[list[int]] = None
         if isinstance(prompt, dict) and "encoder_prompt" in prompt:
-            self.encoder_ids = Prompt(model, prompt["encoder_prompt"]).ids
-            prompt = prompt.get("decoder_prompt") or []
-        elif isinstance(prompt, dict):
-            prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt.get("prompt")
-        elif model.info.has_encoder:  # one text is what the encoder reads
-            self.encoder_ids, prompt = Prompt(model, {"prompt": prompt}
-                                              if isinstance(prompt, str) else {"prompt_token_ids": prompt}).ids, []
-        if isinstance(prompt, str):
-            self.text = prompt
-            self.ids = model.encode(prompt)
-        else:
-            self.ids = token_ids(prompt, _FORMS)
+            self.encoder_ids, _ = _ids_and_text(model, prompt["encoder_prompt"])
+            prompt = prompt.get("decoder_prompt") or None
+        elif model.info.has_encoder and not embeds:  # one text is what the encoder reads
+            self.encoder_ids, _ = _ids_and_text(model, prompt)
+            prompt = None
+        if self.encoder_ids is None or prompt is not None:
+            self.ids, self.text = _ids_and_text(model, prompt)
+
+
+def _ids_and_text(model: Model, prompt: Any) -> tuple[list[int], Optional[str]]:
+    if isinstance(prompt, dict):
+        prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt.get("prompt")
+    if isinstance(prompt, str):
+        return model.encode(prompt), prompt
+    return token_ids(prompt, _FORMS), None
 
 
 def is_list(given: Any) -> bool:

@@ -151,7 +151,7 @@ class Base:
         if isinstance(text, str):
             ids, n_first = self._model.encode_pair(text, second, self._text_limit())
             text = {"prompt_token_ids": ids}
-        prompt = Prompt(self._model, text)
+        prompt = Prompt(self._model, text, embeds=True)
         options = embed_options(prompt, params_of(params, PoolingParams), head, n_first)
         return PendingVector(str(next(self._ids)), self._engine, options, queue), prompt.ids
 

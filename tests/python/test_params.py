@@ -65,6 +65,15 @@ class Options(unittest.TestCase):
         o = self.options(guided_decoding=StructuredOutputsParams(json="{}", disable_any_whitespace=True))
         self.assertEqual((o.grammar, o.grammar_bytes, o.json_form), (b"{}", 2, number("JSON_COMPACT")))
 
+    def test_prompts_of_encoders_have_any_form(self):
+        model = mock.Mock(info=mock.Mock(has_encoder=True), encode=lambda text: [len(text)])
+        for form in ("abc", {"prompt": "abc"}, [3], {"prompt_token_ids": [3]}):
+            for prompt in (form, {"encoder_prompt": form}, {"encoder_prompt": form, "decoder_prompt": None}):
+                made = Prompt(model, prompt)
+                self.assertEqual((made.encoder_ids, made.ids), ([3], []))
+            made = Prompt(model, {"encoder_prompt": [7], "decoder_prompt": form})
+            self.assertEqual((made.encoder_ids, made.ids), ([7], [3]))
+
     def test_what_makes_no_sense_is_refused(self):
         for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},
                        {"max_tokens": 0}):

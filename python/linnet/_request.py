@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import random
 from numbers import Integral
 from typing import Any, Optional
@@ -76,7 +77,36 @@ def messages_of(given: Any) -> list[dict]:
     """A conversation."""
     if not is_list(given) or not all(isinstance(message, dict) for message in given):
         raise TypeError("a conversation is a list of messages, which are dicts with role and content")
-    return list(given)
+    return [_message_of(message) for message in given]
+
+
+def _message_of(message: dict) -> dict:
+    """As templates expect it: content that is a text, and the object in arguments of calls."""
+    shaped = dict(message)
+    if is_list(message.get("content")):
+        shaped["content"] = "\n".join(_part_text(part) for part in message["content"])
+    if is_list(message.get("tool_calls")):
+        shaped["tool_calls"] = [_call_of(call) for call in message["tool_calls"]]
+    return shaped
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+        raise ValueError(f"content has parts of type text alone; this is {part!r:.60}")
+    return part["text"]
+
+
+def _call_of(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        arguments = json.loads(function["arguments"] or "{}")
+    except ValueError:
+        raise ValueError(f"the arguments of a call are no JSON: {function['arguments']!r:.60}") from None
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def params_of(given: Any, kind: Any) -> Any:

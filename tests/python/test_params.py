@@ -11,7 +11,7 @@ import support  # noqa: F401  (finds the package)
 from linnet import SamplingParams, StructuredOutputsParams
 from linnet._engine import Model
 from linnet._native import number
-from linnet._request import INT32_MAX, Prompt, generate_options, is_one_prompt
+from linnet._request import INT32_MAX, Prompt, generate_options, is_one_prompt, messages_of
 from linnet.hub import find_model
 
 
@@ -73,6 +73,19 @@ class Options(unittest.TestCase):
                 self.assertEqual((made.encoder_ids, made.ids), ([3], []))
             made = Prompt(model, {"encoder_prompt": [7], "decoder_prompt": form})
             self.assertEqual((made.encoder_ids, made.ids), ([7], [3]))
+
+    def test_messages_are_shaped_for_templates(self):
+        call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+        given = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+                 {"role": "assistant", "content": None, "tool_calls": [call]}]
+        user, assistant = messages_of(given)
+        self.assertEqual(user["content"], "a\nb")
+        self.assertEqual(assistant["tool_calls"][0]["function"], {"name": "f", "arguments": {"a": 1}})
+        self.assertEqual(call["function"]["arguments"], '{"a": 1}')  # the caller's stays as it is
+        for wrong in ({"content": [{"type": "image_url"}]},
+                      {"tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}):
+            with self.assertRaises(ValueError, msg=wrong):
+                messages_of([{"role": "user", **wrong}])
 
     def test_what_makes_no_sense_is_refused(self):
         for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},

@@ -6,11 +6,13 @@ and numbers below with the header.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import ctypes.util
+import operator
 import os
 from ctypes import (
-    POINTER, Structure, c_bool, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64,
+    POINTER, c_bool, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64,
     c_void_p)
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +109,37 @@ def number(name: str) -> int:
 
 
 # ---- structs, in the order of the header ---------------------------------------------------
+
+_BOUNDS = {kind: (lowest * 2**(bits - 1), 2**(bits + lowest) - 1) for kind, lowest, bits in (
+    (c_int, -1, 32), (ctypes.c_uint, 0, 32), (c_size_t, 0, 8 * ctypes.sizeof(c_size_t)), (c_int64, -1, 64),
+    (c_uint64, 0, 64))}
+
+
+def check_range(name: str, value: Any, kind: Any) -> None:
+    """ctypes would cut off the bits of a number that are too many."""
+    if kind not in _BOUNDS:
+        return
+    try:
+        number_given = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {value!r:.60} of type {type(value).__name__}") from None
+    lowest, highest = _BOUNDS[kind]
+    if not lowest <= number_given <= highest:
+        raise ValueError(f"{name} is {number_given}; it must be from {lowest} to {highest}")
+
+
+class Structure(ctypes.Structure):
+    """One whose numbers are what was given."""
+
+    _kinds: dict[str, Any] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_range(name, value, self._kinds.get(name))
+        super().__setattr__(name, value)
+
+    def __init_subclass__(cls) -> None:
+        cls._kinds = {name: kind for name, kind, *_ in cls._fields_}
+
 
 class Error(Structure):
     _fields_ = [("status", c_int), ("message", c_char * 1024)]
@@ -327,7 +360,11 @@ def sized(struct: Any) -> Any:
 
 
 def id_array(ids: Any) -> Any:
-    return (c_int32 * len(ids))(*ids)
+    try:
+        held = array.array("i", iter(ids))
+    except OverflowError:
+        raise ValueError("a token id is a number of 32 bits") from None
+    return (c_int32 * len(held)).from_buffer(held)
 
 
 def take_ids(ids: Any, n: int) -> list[int]:

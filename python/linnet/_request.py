@@ -169,7 +169,8 @@ def _set_lists(options: c.RequestOptions, model: Model, p: SamplingParams) -> No
         options.stop_ids, options.n_stop_ids = c.id_array(p.stop_token_ids), len(p.stop_token_ids)
     if p.logit_bias:
         pairs = [(int(token), bias) for token, bias in p.logit_bias.items()]
-        options.logit_bias, options.n_logit_bias = _array(c.LogitBias, pairs), len(pairs)
+        options.logit_bias = _array(c.LogitBias, [c.LogitBias(*pair) for pair in pairs])
+        options.n_logit_bias = len(pairs)
     if p.bad_words:
         lists = [model.encode(form, add_special=False) for word in p.bad_words
                  for form in dict.fromkeys((word, " " + word.lstrip()))]

@@ -87,6 +87,17 @@ class Options(unittest.TestCase):
             with self.assertRaises(ValueError, msg=wrong):
                 messages_of([{"role": "user", **wrong}])
 
+    def test_numbers_are_not_cut_to_their_fields(self):
+        for params in ({"min_tokens": -1}, {"n": 2**32}, {"max_tokens": 2**64}, {"top_k": 2**31},
+                       {"priority": -2**31 - 1}, {"stop_token_ids": [2**32]}, {"logit_bias": {2**32: 1}},
+                       {"timeout": 2**33}):
+            with self.assertRaises(ValueError, msg=params):
+                self.options(**params)
+        with self.assertRaises(ValueError):
+            generate_options(self.model, Prompt(self.model, [2**32 + 5]), SamplingParams(), random.Random(0))
+        with self.assertRaisesRegex(TypeError, "min_tokens is a whole number, not 1.5 of type float"):
+            self.options(min_tokens=1.5)
+
     def test_what_makes_no_sense_is_refused(self):
         for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},
                        {"max_tokens": 0}):

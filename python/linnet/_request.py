@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import random
 from numbers import Integral
 from typing import Any, Optional
@@ -167,8 +168,11 @@ def _set_lists(options: c.RequestOptions, model: Model, p: SamplingParams) -> No
         options.stop, options.n_stop = (ctypes.c_char_p * len(p.stop))(*[s.encode() for s in p.stop]), len(p.stop)
     if p.stop_token_ids:
         options.stop_ids, options.n_stop_ids = c.id_array(p.stop_token_ids), len(p.stop_token_ids)
-    if p.logit_bias:
-        pairs = [(int(token), bias) for token, bias in p.logit_bias.items()]
+    pairs = [(int(token), bias) for token, bias in (p.logit_bias or {}).items()]
+    if p.allowed_token_ids is not None:
+        allowed = set(token_ids(p.allowed_token_ids))
+        pairs += [(token, -math.inf) for token in range(model.info.n_vocab) if token not in allowed]
+    if pairs:
         options.logit_bias = _array(c.LogitBias, [c.LogitBias(*pair) for pair in pairs])
         options.n_logit_bias = len(pairs)
     if p.bad_words:

@@ -87,6 +87,7 @@ class SamplingParams:
     prompt_logprobs: Optional[int] = None
     skip_special_tokens: bool = True
     logit_bias: Optional[dict[int, float]] = None
+    allowed_token_ids: Optional[list[int]] = None  # of which alone the output is made
     structured_outputs: Optional[StructuredOutputsParams] = None
     guided_decoding: Optional[StructuredOutputsParams] = None  # the same, by vLLM's former name
     output_kind: Optional[RequestOutputKind] = None  # None: DELTA in stream, else CUMULATIVE
@@ -120,6 +121,8 @@ class SamplingParams:
             raise ValueError(f"top_k must be -1 or 0 (off) or more, got {self.top_k}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
+        if self.allowed_token_ids is not None and len(self.allowed_token_ids) == 0:
+            raise ValueError("allowed_token_ids is empty: no token could come")
         if self.structured_outputs is None:
             self.structured_outputs = self.guided_decoding
 

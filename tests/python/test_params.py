@@ -1,5 +1,6 @@
 """SamplingParams on their way to the C API, and what is refused on the way."""
 
+import math
 import os
 import random
 import tempfile
@@ -65,14 +66,24 @@ class Options(unittest.TestCase):
         o = self.options(guided_decoding=StructuredOutputsParams(json="{}", disable_any_whitespace=True))
         self.assertEqual((o.grammar, o.grammar_bytes, o.json_form), (b"{}", 2, number("JSON_COMPACT")))
 
-    def test_prompts_of_encoders_have_any_form(self):
-        model = mock.Mock(info=mock.Mock(has_encoder=True), encode=lambda text: [len(text)])
-        for form in ("abc", {"prompt": "abc"}, [3], {"prompt_token_ids": [3]}):
-            for prompt in (form, {"encoder_prompt": form}, {"encoder_prompt": form, "decoder_prompt": None}):
-                made = Prompt(model, prompt)
-                self.assertEqual((made.encoder_ids, made.ids), ([3], []))
-            made = Prompt(model, {"encoder_prompt": [7], "decoder_prompt": form})
-            self.assertEqual((made.encoder_ids, made.ids), ([7], [3]))
+    def test_allowed_ids_forbid_all_others(self):
+        o = self.options(allowed_token_ids=[5, 9], logit_bias={5: 1.5})
+        biases = [(b.id, b.bias) for b in o.logit_bias[:o.n_logit_bias]]
+        self.assertEqual(biases[0], (5, 1.5))
+        self.assertEqual(biases[1:], [(i, -math.inf) for i in range(self.model.info.n_vocab) if i not in (5, 9)])
+        with self.assertRaises(ValueError):
+            self.options(allowed_token_ids=[])
+
+    def test_numbers_are_not_cut_to_their_fields(self):
+        for params in ({"min_tokens": -1}, {"n": 2**32}, {"max_tokens": 2**64}, {"top_k": 2**31},
+                       {"priority": -2**31 - 1}, {"stop_token_ids": [2**32]}, {"logit_bias": {2**32: 1}},
+                       {"timeout": 2**33}):
+            with self.assertRaises(ValueError, msg=params):
+                self.options(**params)
+        with self.assertRaises(ValueError):
+            generate_options(self.model, Prompt(self.model, [2**32 + 5]), SamplingParams(), random.Random(0))
+        with self.assertRaisesRegex(TypeError, "min_tokens is a whole number, not 1.5 of type float"):
+            self.options(min_tokens=1.5)
 
     def test_messages_are_shaped_for_templates(self):
         call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
@@ -87,16 +98,14 @@ class Options(unittest.TestCase):
             with self.assertRaises(ValueError, msg=wrong):
                 messages_of([{"role": "user", **wrong}])
 
-    def test_numbers_are_not_cut_to_their_fields(self):
-        for params in ({"min_tokens": -1}, {"n": 2**32}, {"max_tokens": 2**64}, {"top_k": 2**31},
-                       {"priority": -2**31 - 1}, {"stop_token_ids": [2**32]}, {"logit_bias": {2**32: 1}},
-                       {"timeout": 2**33}):
-            with self.assertRaises(ValueError, msg=params):
-                self.options(**params)
-        with self.assertRaises(ValueError):
-            generate_options(self.model, Prompt(self.model, [2**32 + 5]), SamplingParams(), random.Random(0))
-        with self.assertRaisesRegex(TypeError, "min_tokens is a whole number, not 1.5 of type float"):
-            self.options(min_tokens=1.5)
+    def test_prompts_of_encoders_have_any_form(self):
+        model = mock.Mock(info=mock.Mock(has_encoder=True), encode=lambda text: [len(text)])
+        for form in ("abc", {"prompt": "abc"}, [3], {"prompt_token_ids": [3]}):
+            for prompt in (form, {"encoder_prompt": form}, {"encoder_prompt": form, "decoder_prompt": None}):
+                made = Prompt(model, prompt)
+                self.assertEqual((made.encoder_ids, made.ids), ([3], []))
+            made = Prompt(model, {"encoder_prompt": [7], "decoder_prompt": form})
+            self.assertEqual((made.encoder_ids, made.ids), ([7], [3]))
 
     def test_what_makes_no_sense_is_refused(self):
         for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},

@@ -331,6 +331,34 @@ static void sleeps_and_wakes(void **state) {
     server_stop(&server);
 }
 
+/* Asks for a change by hand, and expects what the answer says of the model. */
+static void expect_change(const test_server *server, const char *path, const char *value) {
+    char expected[32];
+    http_response heard = post(server, path, "{\"model\":\"q4\"}");
+    snprintf(expected, sizeof expected, "\"value\":\"%s\"", value);
+    assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, expected));
+    response_free(&heard);
+}
+
+/* A model that is about to sleep or to be unloaded may be told again, and otherwise. */
+static void changes_its_mind(void **state) {
+    (void)state;
+    enum { TRIES = 20 };
+    test_server server = start_with((size_t)1 << 30);
+    for (int i = 0; i < TRIES; i++) {
+        expect_change(&server, "/models/load", "loaded");
+        expect_change(&server, "/models/sleep", "sleeping");
+        expect_change(&server, "/models/sleep", "sleeping");
+        expect_change(&server, "/models/unload", "unloaded");
+        expect_change(&server, "/models/unload", "unloaded");
+        expect_change(&server, "/models/sleep", "unloaded");
+        wait_for_state(&server, "q4", "unloaded");
+    }
+    expect_alone(post(&server, "/v1/completions", body_of(2, 2, "")), 2, 2);
+    server_stop(&server);
+}
+
 /* Ollama's keep_alive, tags and ps. */
 static void keeps_as_long_as_asked(void **state) {
     (void)state;
@@ -655,6 +683,7 @@ int main(void) {
         cmocka_unit_test(cancels_while_loading),
         cmocka_unit_test(unloads_when_over),
         cmocka_unit_test(sleeps_and_wakes),
+        cmocka_unit_test(changes_its_mind),
         cmocka_unit_test(keeps_as_long_as_asked),
         cmocka_unit_test(reads_list),
         cmocka_unit_test(refuses_lists),

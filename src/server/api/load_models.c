@@ -54,10 +54,7 @@ static void answer_free(ln_api_task *task, bool sleeps) {
         return;
     }
     ln_strbuf_clear(&task->reply);
-    put_state(&task->reply, entry,
-              entry->leave == LN_LEAVE_SLEEP   ? "sleeping" /* soon */
-              : entry->leave == LN_LEAVE_CLOSE ? "unloaded"
-                                               : ln_model_state_name(entry));
+    put_state(&task->reply, entry, ln_model_next_state_name(entry));
     ln_api_task_reply(task);
 }
 

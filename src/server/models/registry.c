@@ -153,6 +153,15 @@ const char *ln_model_state_name(const ln_model_entry *entry) {
     return "unloaded";
 }
 
+const char *ln_model_next_state_name(const ln_model_entry *entry) {
+    bool is_freed = entry->state == LN_MODEL_FREEING;
+    if (entry->leave == LN_LEAVE_CLOSE)
+        return "unloaded";
+    if (entry->leave == LN_LEAVE_SLEEP || (is_freed && entry->job.kind == LN_LOAD_SLEEP))
+        return "sleeping";
+    return ln_model_state_name(entry);
+}
+
 int64_t ln_model_rest_ms(const ln_model_entry *entry) {
     if (entry->keep_ms < 0)
         return -1;
@@ -590,19 +599,20 @@ void ln_registry_note_hang(ln_registry *registry, ln_model_entry *entry, bool ha
 }
 
 bool ln_registry_free(ln_registry *registry, ln_model_entry *entry, bool sleeps, const char **why) {
-    bool is_moving = entry->state == LN_MODEL_OPENING || entry->state == LN_MODEL_LOADING ||
-                     entry->state == LN_MODEL_FREEING;
+    bool is_loading = entry->state == LN_MODEL_OPENING || entry->state == LN_MODEL_LOADING;
+    bool is_closing = entry->state == LN_MODEL_CLOSED ||
+                      (entry->state == LN_MODEL_FREEING && entry->job.kind == LN_LOAD_CLOSE);
     *why = registry->is_fixed                           ? "the server has this model alone"
            : entry->n_users > 0 || entry->first != NULL ? "requests have the model or wait for it"
            : entry->health.hangs                        ? "the model makes no progress"
-           : is_moving                                  ? "the model is being loaded or unloaded"
+           : is_loading                                 ? "the model is being loaded"
                                                         : NULL;
     if (*why != NULL)
         return false;
     if (entry->state == LN_MODEL_LOADED && sleeps)
         entry->leave = LN_LEAVE_SLEEP;
-    else if (entry->state != LN_MODEL_CLOSED && !sleeps)
-        entry->leave = LN_LEAVE_CLOSE;
+    else if (!is_closing && !sleeps)
+        entry->leave = LN_LEAVE_CLOSE; /* once it sleeps, if it is about to */
     look_soon(registry);
     return true;
 }

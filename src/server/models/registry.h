@@ -125,6 +125,8 @@ void ln_registry_note_hang(ln_registry *registry, ln_model_entry *entry, bool ha
 
 /* "unloaded", "loading", "loaded", "sleeping". */
 const char *ln_model_state_name(const ln_model_entry *entry);
+/* What it will be once it has left, if it is to. */
+const char *ln_model_next_state_name(const ln_model_entry *entry);
 /* Milliseconds until a loaded model leaves for want of requests; negative: it does not. */
 int64_t ln_model_rest_ms(const ln_model_entry *entry);
 /* What all models take now. */

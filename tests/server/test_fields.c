@@ -368,6 +368,33 @@ static void knows_functions(void **state) {
                  "functions");
 }
 
+/* Clients that put a stream together have null where there were thoughts alone, or leave it out. */
+static void takes_answers_without_text(void **state) {
+    (void)state;
+    static const char *const answers[] = {
+        "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"so\"}",
+        "{\"role\":\"assistant\",\"reasoning\":\"so\"}",
+        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[],\"reasoning_content\":\"so\"}",
+    };
+    static const char template[] =
+        "\"chat_template\":\"{% for m in messages %}{{ m.role }}[{{ m.reasoning_content }}]"
+        "{{ '' + m.content }};{% endfor %}\"";
+    char body[512];
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},%s],%s}",
+                 answers[i], template);
+        json_t *root = ask_json("/apply-template", body);
+        assert_string_equal(json_string_value(json_object_get(root, "prompt")),
+                            "user[]a;assistant[so];");
+        json_decref(root);
+    }
+    for (int is_tool = 0; is_tool < 2; is_tool++) {
+        snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"%s\",\"content\":null}],%s}",
+                 is_tool ? "tool" : "user", template);
+        expect_error(post(&shared, "/apply-template", body), 400, "messages[0].content");
+    }
+}
+
 /* ---- predictions ------------------------------------------------------------------------ */
 
 /* The count of such tokens that the answer's usage has; the answer is the text. */
@@ -792,6 +819,7 @@ int main(void) {
         cmocka_unit_test(takes_lists_of_biases),
         cmocka_unit_test(renders),
         cmocka_unit_test(templates_get_calls_as_they_take_them),
+        cmocka_unit_test(takes_answers_without_text),
         cmocka_unit_test(predictions_are_drafted),
         cmocka_unit_test(errors_name_the_clients_fields),
         cmocka_unit_test(seeds_are_wide),

@@ -165,6 +165,16 @@ static bool shape_function(json_t *message, size_t index, size_t *call, ln_api_e
            set(message, "tool_call_id", json_string(id), error);
 }
 
+/* Null stays beside calls; an answer that had thoughts alone, or nothing, is the empty text. */
+static bool shape_missing(json_t *message, const char *param, ln_api_error *error) {
+    const char *role = json_string_value(json_object_get(message, "role"));
+    if (json_array_size(json_object_get(message, "tool_calls")) > 0)
+        return set(message, "content", json_null(), error);
+    if (strcmp(role, "assistant") == 0)
+        return set(message, "content", json_string(""), error);
+    return ln_api_fail(error, 400, param, "%s is missing", param);
+}
+
 static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
     char param[96];
     const json_t *role = json_object_get(message, "role");
@@ -187,10 +197,7 @@ static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
         if (joined == NULL || json_object_set_new(message, "content", joined) != 0)
             return ln_api_fail(error, 503, NULL, "out of memory");
     } else if (content == NULL || json_is_null(content)) {
-        bool has_calls = json_array_size(json_object_get(message, "tool_calls")) > 0;
-        if (!has_calls)
-            return ln_api_fail(error, 400, param, "%s is missing", param);
-        if (!set(message, "content", json_null(), error))
+        if (!shape_missing(message, param, error))
             return false;
     } else if (!json_is_string(content)) {
         return ln_api_fail(error, 400, param, "%s is not a string or a list of parts", param);

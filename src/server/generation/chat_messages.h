@@ -4,7 +4,8 @@
 
 #include "server/json/fields.h"
 
-/* Changes the messages in place. Content that is missing beside calls becomes null. */
+/* Changes the messages in place. Content that is missing beside calls becomes null, and of another
+ * message of the assistant's the empty text. */
 bool ln_api_shape_messages(json_t *messages, ln_api_error *error);
 
 #endif

@@ -34,10 +34,12 @@ all: configure
 	$(ALL_CPUS)
 	$(COMPILE) --target linnet linnet_static linnet_shared >&2
 
+# The prompt reaches the program as it was given, with quotation marks and dollars.
 run: CPU = native
+run: export LINNET_PROMPT = $(value PROMPT)
 run: configure
 	$(COMPILE) --target linnet >&2
-	$(BUILD)/linnet run -p "$(PROMPT)" -n 200
+	$(BUILD)/linnet run -p "$$LINNET_PROMPT" -n 200
 
 # Everything: tests and benchmarks as well.
 tests: setup-test configure

@@ -68,4 +68,12 @@ mv "$usr/lib/liblinnet.so" "$usr/lib/hidden.so"
     -o hello-static
 ./hello-static "$usr/share/linnet/models/demo.gguf" >static.txt
 [ -s shared.txt ] && cmp shared.txt static.txt
+
+# A prefix may be relative and have spaces.
+unset PKG_CONFIG_SYSROOT_DIR
+"$cmake" --install "$binary_dir" --prefix 'of one user' >/dev/null
+grep -qxF "prefix=$root/of one user" 'of one user/lib/pkgconfig/linnet.pc'
+export PKG_CONFIG_PATH="$root/of one user/lib/pkgconfig"
+eval "\"$cc\" -std=c17 \"$source_dir/examples/hello.c\" $(pkg-config --cflags --libs linnet) -o hello-own"
+LD_LIBRARY_PATH="of one user/lib" ./hello-own "$usr/share/linnet/models/demo.gguf" | cmp - shared.txt
 echo 'installed program and libraries work'

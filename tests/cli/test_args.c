@@ -185,6 +185,20 @@ static void test_bad_values(void **state) {
                        "linnet serve: --served-name: ", "the name is empty");
 }
 
+/* Options of `serve' that would change nothing. */
+static void test_options_without_effect(void **state) {
+    (void)state;
+    static const char *const origins[] = {
+        "chat.example",          "https://", "https://chat.example/",   "https://Chat.example",
+        "https://a.b,https://c", "",         "https://a.b https://c.d", "://a.b",
+    };
+    for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
+        assert_usage_error(LINNET("serve", "--cors", origins[i]),
+                           "linnet serve: --cors: ", "as https://chat.example");
+    assert_usage_error(LINNET("serve", "--cors", "https://a.b:8443", "--cors", "null"),
+                       "linnet serve: ", "--cors");
+}
+
 /* What the output must be is read before the model, which is not there. */
 static void test_bad_grammars(void **state) {
     (void)state;
@@ -224,6 +238,7 @@ int main(void) {
         cmocka_unit_test(test_missing_and_surplus_arguments),
         cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_bad_grammars),
+        cmocka_unit_test(test_options_without_effect),
         cmocka_unit_test(test_bad_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

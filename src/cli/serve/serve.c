@@ -20,6 +20,7 @@
 #include "cli/sandbox.h"
 #include "cli/serve/kv_events.h"
 #include "cli/serve/many.h"
+#include "cli/serve/origin.h"
 #include "cli/serve/service.h"
 #include "engine/engine.h"
 #include "server/api/api_keys.h"
@@ -257,6 +258,13 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
     }
 }
 
+static void set_cors(const struct argp_state *state, ln_server_options *server, const char *arg) {
+    ln_cli_refuse_twice(state, "--cors", server->cors_origin != NULL);
+    if (!ln_cli_is_origin(arg))
+        argp_error(state, "--cors: \"%s\" is neither *, null nor as https://chat.example", arg);
+    server->cors_origin = arg;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     serve_args *args = state->input;
     ln_server_options *server = &args->server;
@@ -283,7 +291,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_SERVED_NAME: server->served_name = arg; return 0;
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
     case KEY_CHAT_TEMPLATE_KWARGS: server->template_variables = arg; return 0;
-    case KEY_CORS: server->cors_origin = arg; return 0;
+    case KEY_CORS: set_cors(state, server, arg); return 0;
     case KEY_ALLOWED_HOST:
         if (server->n_allowed_hosts == MAX_HOSTS)
             argp_error(state, "--allowed-host: more than %d names", MAX_HOSTS);

@@ -192,11 +192,19 @@ static void test_options_without_effect(void **state) {
         "chat.example",          "https://", "https://chat.example/",   "https://Chat.example",
         "https://a.b,https://c", "",         "https://a.b https://c.d", "://a.b",
     };
+    static const char *const of_several[][2] = {
+        {"--memory", "4G"}, {"--gpu-memory", "4G"}, {"--keep-alive", "300"}};
     for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
         assert_usage_error(LINNET("serve", "--cors", origins[i]),
                            "linnet serve: --cors: ", "as https://chat.example");
     assert_usage_error(LINNET("serve", "--cors", "https://a.b:8443", "--cors", "null"),
                        "linnet serve: ", "--cors");
+    for (size_t i = 0; i < sizeof of_several / sizeof *of_several; i++) {
+        assert_usage_error(LINNET("serve", "m.gguf", of_several[i][0], of_several[i][1]),
+                           "linnet serve: ", "only with a server of several models");
+        assert_usage_error(LINNET("serve", "-m", "m.gguf", of_several[i][0], of_several[i][1]),
+                           "linnet serve: ", "only with a server of several models");
+    }
 }
 
 /* What the output must be is read before the model, which is not there. */

@@ -27,6 +27,13 @@ linnet_status ln_cli_many_collect(const ln_cli_many *many, const char *first,
     return LINNET_OK;
 }
 
+const char *ln_cli_many_find_option(const ln_cli_many *many) {
+    return many->budget.host_bytes > 0     ? "--memory"
+           : many->budget.device_bytes > 0 ? "--gpu-memory"
+           : many->has_keep_ms             ? "--keep-alive"
+                                           : NULL;
+}
+
 static size_t look(void *user) {
     const ln_cli_many_source *source = user;
     const ln_cli_many *many = source->many;

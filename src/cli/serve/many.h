@@ -16,6 +16,7 @@ typedef struct ln_cli_many {
     size_t n_lists;
     ln_memory_need budget; /* 0: what is free */
     int64_t keep_ms;
+    bool has_keep_ms; /* it was given */
 } ln_cli_many;
 
 /* Adds an argument to a list of the above; ends the program when it is full. */
@@ -25,6 +26,9 @@ void ln_cli_many_add(const struct argp_state *state, const char **list, size_t *
 /* Collects what was named, `first` too; without any name what the hub's cache has. */
 linnet_status ln_cli_many_collect(const ln_cli_many *many, const char *first,
                                   ln_cli_catalog *catalog, linnet_error *err);
+
+/* What was given that says how several models share memory, by the option's name; NULL: nothing. */
+const char *ln_cli_many_find_option(const ln_cli_many *many);
 
 /* The memory that models may take: as was given, or what is free. */
 ln_memory_need ln_cli_many_budget(const ln_cli_many *many);

@@ -194,6 +194,9 @@ static void check(struct argp_state *state, serve_args *args) {
         argp_error(state, "--tls-cert and --tls-key need each other");
     if (args->key_file || args->n_keys > 0)
         check_keys(state, args);
+    const char *shared = ln_cli_many_find_option(&args->many);
+    if (shared && args->model && args->many.n_models == 0 && args->many.n_lists == 0)
+        argp_error(state, "%s: only with a server of several models", shared);
     if (args->kv_events.publisher.endpoint != NULL && !args->engine.prefix_cache)
         argp_error(state, "--kv-events: there are none with --prefix-cache off");
     args->server.allowed_hosts = args->hosts;
@@ -250,6 +253,7 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
         many->budget.device_bytes = ln_cli_parse_bytes(state, "--gpu-memory", arg);
         return 0;
     case KEY_KEEP_ALIVE:
+        many->has_keep_ms = true;
         many->keep_ms = (int64_t)(1000 * ln_cli_parse_number(state, "--keep-alive", arg, -1, 1e9));
         return 0;
     case KEY_DRAIN_TIMEOUT: server->drain_ms = parse_ms(state, "--drain-timeout", arg); return 0;

@@ -207,6 +207,16 @@ static void test_options_without_effect(void **state) {
     }
 }
 
+/* A misspelt path is said at the start, and not to the first client that asks for it. */
+static void test_missing_of_several(void **state) {
+    (void)state;
+    spawn_result result =
+        LINNET("serve", "--port=0", TEST_SOURCE_DIR "/models/demo.gguf", "none.gguf");
+    assert_int_equal(result.status, 1);
+    assert_non_null(strstr(result.err, "cannot open none.gguf: No such file or directory"));
+    spawn_free(&result);
+}
+
 /* What the output must be is read before the model, which is not there. */
 static void test_bad_grammars(void **state) {
     (void)state;
@@ -247,6 +257,7 @@ int main(void) {
         cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_bad_grammars),
         cmocka_unit_test(test_options_without_effect),
+        cmocka_unit_test(test_missing_of_several),
         cmocka_unit_test(test_bad_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,7 +164,11 @@ static linnet_status add_named(ln_cli_catalog *catalog, const char *name, const 
 
 linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *model,
                                        linnet_error *err) {
-    return add_named(catalog, NULL, model, NULL, err);
+    ln_cli_offer *offer;
+    LN_TRY(add_named(catalog, NULL, model, &offer, err));
+    if (!ln_file_exists(offer->path))
+        return ln_fail(err, LINNET_ERR_IO, "cannot open %s: %s", offer->path, strerror(ENOENT));
+    return LINNET_OK;
 }
 
 /* ---- a folder --------------------------------------------------------------------------- */

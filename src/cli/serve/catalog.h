@@ -27,7 +27,7 @@ typedef struct ln_cli_catalog {
 } ln_cli_catalog;
 
 /* Each adds to the catalog what it does not have; errors name what is wrong. */
-/* A path, or a name of the hub's cache, "hf:" and a name as well. */
+/* A path, or a name of the hub's cache, "hf:" and a name as well; it must be there. */
 linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *model,
                                        linnet_error *err);
 /* A folder: its GGUF files, and folders with a config.json; or a file of names and options. */

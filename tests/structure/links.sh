@@ -5,8 +5,13 @@
 set -eu
 cd "$1"
 
+# Folders of builds, whatever their names are, may have an environment of Python with pages of others.
+pages() {
+    find . -type d -exec test -e '{}/CMakeCache.txt' ';' -prune -o -name '*.md' ! -path './build*' -print
+}
+
 dead=$(
-    find . -name '*.md' ! -path './build*' | while read -r page; do
+    pages | while read -r page; do
         {
             grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//'
             grep -oE '(src|srcset)="[^":]+' "$page" | sed 's/^[a-z]*="//'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import operator
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_size_t, c_void_p
@@ -108,7 +109,9 @@ class Engine:
         self.close = weakref.finalize(self, _destroy_engine, handle, model)
         self.memory = c.sized(c.MemoryPlan)
         lib.engine_get_memory(handle, byref(self.memory))
-        self._adapters: set[str] = set()
+        self._max_adapters: int = options.max_adapters
+        self._adapters: dict[str, tuple[str, float]] = {}  # path and scale by name; that used last is the last
+        self._lock = threading.Lock()
 
     @property
     def handle(self) -> c_void_p:
@@ -122,10 +125,32 @@ class Engine:
         return {name: getattr(stats, name) for name, *_ in c.EngineStats._fields_[1:]}
 
     def load_adapter(self, name: str, path: str, scale: float) -> None:
-        if name not in self._adapters:
-            err = c.Error()
-            c.check(lib.engine_load_adapter(self.handle, name.encode(), path.encode(), scale, byref(err)), err)
-            self._adapters.add(name)
+        """Where there is no room, the one that was used the longest ago, of those that no request has, leaves."""
+        with self._lock:
+            if self._adapters.get(name) != (path, scale):
+                if name in self._adapters:
+                    self._unload_adapter(name)
+                elif len(self._adapters) >= self._max_adapters:
+                    self._unload_idle_adapter()
+                err = c.Error()
+                c.check(lib.engine_load_adapter(self.handle, name.encode(), path.encode(), scale, byref(err)), err)
+            self._adapters.pop(name, None)
+            self._adapters[name] = path, scale
+
+    def _unload_adapter(self, name: str) -> None:
+        err = c.Error()
+        c.check(lib.engine_unload_adapter(self.handle, name.encode(), byref(err)), err)
+        del self._adapters[name]
+
+    def _unload_idle_adapter(self) -> None:
+        loaded, idle, i = c.sized(c.Adapter), set(), 0
+        while lib.engine_get_adapter(self.handle, i, byref(loaded)):
+            if loaded.n_requests == 0:
+                idle.add(loaded.name.decode())
+            i += 1
+        name = next((name for name in self._adapters if name in idle), None)
+        if name is not None:
+            self._unload_adapter(name)
 
 
 def _destroy_engine(handle: c_void_p, model: Model) -> None:

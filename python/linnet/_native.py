@@ -258,11 +258,18 @@ class RequestOptions(Structure):
         ("first_output", c_uint32)]
 
 
+class Adapter(Structure):
+    _fields_ = [
+        ("struct_bytes", c_size_t), ("name", c_char * 128), ("scale", c_float), ("rank", c_size_t),
+        ("n_linears", c_size_t), ("n_requests", c_size_t)]
+
+
 STRUCTS = {
     "linnet_error": Error, "linnet_model_info": ModelInfo, "linnet_chat_options": ChatOptions,
     "linnet_engine_options": EngineOptions, "linnet_memory_plan": MemoryPlan, "linnet_engine_stats": EngineStats,
     "linnet_sampling": Sampling, "linnet_logit_bias": LogitBias, "linnet_token_list": TokenList,
-    "linnet_logprob": TokenLogprob, "linnet_event": Event, "linnet_request_options": RequestOptions}
+    "linnet_logprob": TokenLogprob, "linnet_event": Event, "linnet_request_options": RequestOptions,
+    "linnet_adapter": Adapter}
 
 
 # ---- the library ---------------------------------------------------------------------------
@@ -304,6 +311,7 @@ _FUNCTIONS = {  # name: result, arguments
     "engine_get_stats": (None, (c_void_p, POINTER(EngineStats))),
     "engine_load_adapter": (c_int, (c_void_p, c_char_p, c_char_p, c_float, _err)),
     "engine_unload_adapter": (c_int, (c_void_p, c_char_p, _err)),
+    "engine_get_adapter": (c_bool, (c_void_p, c_size_t, POINTER(Adapter))),
     "request_options_init": (None, (c_void_p,)),
     "request_submit": (c_int, (c_void_p, POINTER(RequestOptions), POINTER(c_void_p), _err)),
     "request_next": (c_int, (c_void_p, c_int, POINTER(Event), _err)),

@@ -12,7 +12,7 @@ from linnet import _native as native
 
 # Fields may be added at the end of these, and the package need not know them.
 GROWING = ("linnet_model_info", "linnet_chat_options", "linnet_engine_options", "linnet_memory_plan",
-           "linnet_engine_stats", "linnet_event", "linnet_request_options")
+           "linnet_engine_stats", "linnet_event", "linnet_request_options", "linnet_adapter")
 
 
 def asserts():

@@ -2,16 +2,18 @@
 
 import gc
 import json
+import os
 import re
 import threading
 import time
 import unittest
 
-from support import DEMO, golden, numpy
+from support import DEMO, ROOT, golden, numpy
 
 from linnet import (
-    LLM, ArgumentError, BeamSearchParams, InputOutputError, LimitError, LinnetError, RequestOutputKind, SamplingParams,
-    StateError, StructuredOutputsParams)
+    LLM, ArgumentError, BeamSearchParams, InputOutputError, LimitError, LinnetError, LoRARequest, RequestOutputKind,
+    SamplingParams, StateError, StructuredOutputsParams)
+from linnet._engine import Queue
 
 GREEDY = {"temperature": 0}
 
@@ -224,6 +226,34 @@ class Demo(unittest.TestCase):
         del llm
         gc.collect()
         self.assertEqual(len(vectors[1].outputs.embedding), 256)
+
+
+class Adapters(unittest.TestCase):
+    PROMPT = {"prompt_token_ids": [1, 2, 3]}
+
+    def ids(self, llm, *lora):
+        params = SamplingParams(max_tokens=8, **GREEDY)
+        output, = llm.generate(self.PROMPT, params, lora_request=LoRARequest(*lora) if lora else None)
+        return output.outputs[0].token_ids
+
+    def test_more_adapters_than_places_take_turns(self):
+        folder = os.path.join(ROOT, "tests", "golden")
+        adapter = os.path.join(folder, "adapter")
+        with LLM(os.path.join(folder, "models", "llama"), threads=1, max_num_seqs=1, enable_lora=True,
+                 max_loras=2) as llm:
+            bare, full = self.ids(llm), self.ids(llm, "a", 1, adapter)
+            self.assertNotEqual(bare, full)
+            for name in ("b", "c", "a"):
+                self.assertEqual(self.ids(llm, name, 1, adapter), full)
+            self.assertEqual(self.ids(llm, "a", 1, adapter, 0.0), bare)  # another one of that name
+            self.assertRaises(InputOutputError, self.ids, llm, "a", 1, os.path.join(folder, "none"))
+            self.assertEqual(self.ids(llm, "a", 1, adapter), full)
+            queue, long = Queue(), SamplingParams(max_tokens=400, ignore_eos=True)
+            held = [llm._submit(queue, self.PROMPT, long, LoRARequest(name, 1, adapter)) for name in "ab" * 100]
+            with self.assertRaises(StateError):  # both places are in use, for some seconds
+                llm._submit(queue, self.PROMPT, long, LoRARequest("c", 1, adapter))
+            for pending in held:
+                pending.request.close()
 
 
 class Reference(unittest.TestCase):

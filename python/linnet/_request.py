@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import random
+from functools import partial
 from numbers import Integral
 from typing import Any, Optional
 
@@ -195,35 +196,69 @@ def embed_options(prompt: Prompt, p: PoolingParams, head: str = "HEAD_DEFAULT", 
     return options
 
 
-class Pending:
-    """A request under way, with all that its events have said."""
+def divide(options: c.RequestOptions, most: int) -> list[c.RequestOptions]:
+    """Requests of at most so many outputs each, which are those of the one: a step holds no more of a request."""
+    n = options.n
+    if n <= most or options.best_of > n:
+        return [options]
+    parts = []
+    for first in range(0, n, most):
+        part = c.RequestOptions.from_buffer_copy(options)
+        part.whole = options  # has the arrays
+        part.n, part.best_of, part.first_output = min(most, n - first), 0, first
+        part.prompt_logprobs = options.prompt_logprobs and first == 0
+        parts.append(part)
+    return parts
 
-    def __init__(self, request_id: str, engine: Engine, options: c.RequestOptions, queue: Queue) -> None:
+
+class Pending:
+    """What was asked for and is under way, as one request or as several that follow each other, with all that their
+    events have said."""
+
+    def __init__(self, request_id: str, engine: Engine, parts: list[c.RequestOptions], queue: Queue) -> None:
         self.request_id = request_id
         self.error: Optional[str] = None
         self.finished = False
-        self.request = Request(engine, options, queue)
+        self.requests: list[Request] = []
+        try:
+            for options in parts:
+                self.requests.append(Request(engine, options, queue))
+        except BaseException:
+            self.close()
+            raise
+        self._open = [(request, options.first_output) for request, options in zip(self.requests, parts)]
 
     def update(self) -> None:
-        """Takes what is there; raises if the request failed."""
+        """Takes what is there; raises if a request failed."""
         try:
-            self.finished = self.request.events(self.take)
+            self._open = [(request, first) for request, first in self._open
+                          if not request.events(partial(self.take, first=first))]
+            self.finished = not self._open
             if self.error is not None:
                 raise c.ComputeError(self.error)
         except BaseException:
-            self.request.close()
+            self.close()
             raise
 
-    def take(self, event: c.Event) -> None:
+    def cancel(self) -> None:
+        for request in self.requests:
+            request.cancel()
+
+    def close(self) -> None:
+        for request in self.requests:
+            request.close()
+
+    def take(self, event: c.Event, first: int) -> None:
+        """`first`: the number of the request's output 0."""
         if event.finish == number("FINISH_ERROR"):
             self.error = (event.error or b"the engine failed").decode("utf-8", "replace")
 
 
 class PendingGeneration(Pending):
     def __init__(self, request_id: str, engine: Engine, prompt: Prompt, params: SamplingParams, queue: Queue,
-                 options: c.RequestOptions, lora: Optional[LoRARequest] = None) -> None:
+                 parts: list[c.RequestOptions], lora: Optional[LoRARequest] = None) -> None:
         self._model, self._params = engine.model, params
-        n = max(options.n, 1)
+        n = sum(max(options.n, 1) for options in parts)
         wants = params.logprobs is not None
         self.output = RequestOutput(
             request_id, prompt.text, prompt.ids, None,
@@ -232,13 +267,14 @@ class PendingGeneration(Pending):
         self._texts: list[list[str]] = [[] for _ in range(n)]
         self._shown = [(0, 0, False)] * n  # pieces of text, tokens and the end that were given out as deltas
         self.scores = [0.0] * n
-        super().__init__(request_id, engine, options, queue)
+        self._n_ended = 0
+        super().__init__(request_id, engine, parts, queue)
 
-    def take(self, event: c.Event) -> None:
-        super().take(event)
-        params, out = self._params, self.output.outputs[event.index]
+    def take(self, event: c.Event, first: int) -> None:
+        super().take(event, first)
+        params, out = self._params, self.output.outputs[first + event.index]
         if event.text_bytes:
-            self._texts[event.index].append(c.event_text(event))
+            self._texts[out.index].append(c.event_text(event))
         if event.token >= 0:
             out.token_ids.append(event.token)
             if out.logprobs is not None:
@@ -246,22 +282,25 @@ class PendingGeneration(Pending):
                 out.cumulative_logprob += event.logprob
         if event.prompt_logprobs and params.prompt_logprobs is not None and self.output.prompt_logprobs is None:
             self._take_prompt_logprobs(event)
-        if event.first_token_ns:
+        if event.first_token_ns and first == 0:
             self.output.metrics.first_token_time = event.first_token_ns / 1e9
         if event.last_token_ns:
-            self.output.metrics.last_token_time = event.last_token_ns / 1e9
-        self.output.num_cached_tokens = event.n_cached_tokens
+            last = max(self.output.metrics.last_token_time or 0, event.last_token_ns / 1e9)
+            self.output.metrics.last_token_time = last
+        if first == 0:
+            self.output.num_cached_tokens = event.n_cached_tokens
         if event.finish:
             self._end(out, event)
 
     def _end(self, out: CompletionOutput, event: c.Event) -> None:
         out.finish_reason = _FINISH.get(event.finish, "error")
-        self.scores[event.index] = event.score
+        self.scores[out.index] = event.score
         if event.stop_index >= 0 and self._params.stop:
             out.stop_reason = self._params.stop[event.stop_index]
             if self._params.include_stop_str_in_output:
-                self._texts[event.index].append(out.stop_reason)
-        self.output.finished = event.n_open == 0
+                self._texts[out.index].append(out.stop_reason)
+        self._n_ended += 1
+        self.output.finished = self._n_ended == len(self.output.outputs)
 
     def _take_prompt_logprobs(self, event: c.Event) -> None:
         ids, width = self.output.prompt_token_ids, self._top
@@ -324,9 +363,9 @@ class PendingVector(Pending):
 
     data: Any = None
 
-    def take(self, event: c.Event) -> None:
-        super().take(event)
+    def take(self, event: c.Event, first: int) -> None:
+        super().take(event, first)
         if event.embedding:
-            self.data = float_view(event.embedding, event.n_embedding, self.request)
+            self.data = float_view(event.embedding, event.n_embedding, self.requests[0])
         elif event.finish and self.error is None:
             self.error = "the request ended without a vector"

@@ -23,11 +23,13 @@ class _Receiver:
 
     def add(self, pending: Pending) -> asyncio.Event:
         woken = asyncio.Event()
-        self.pending[pending.request.address] = (pending, woken)
+        for request in pending.requests:
+            self.pending[request.address] = (pending, woken)
         return woken
 
     def remove(self, pending: Pending) -> None:
-        self.pending.pop(pending.request.address, None)
+        for request in pending.requests:
+            self.pending.pop(request.address, None)
 
     def _read(self) -> None:
         while (address := self.queue.next()) is not None:
@@ -83,7 +85,7 @@ class AsyncLLM(Base):
     async def abort(self, request_id: str) -> None:
         """Ends a request; its generator gives a last output with finish_reason "abort"."""
         if request_id in self._by_id:
-            self._by_id[request_id].request.cancel()
+            self._by_id[request_id].cancel()
 
     def close(self) -> None:
         if self._receiver is not None:
@@ -114,7 +116,7 @@ async def _updates(receiver: _Receiver, pending: Pending, keep: bool = False) ->
     finally:
         receiver.remove(pending)
         if not (keep and pending.finished):
-            pending.request.close()
+            pending.close()
 
 
 AsyncLLMEngine = AsyncLLM  # vLLM's other name

@@ -15,7 +15,7 @@ from . import _native as c
 from ._engine import Engine, Model, Queue, float_view, numpy
 from ._native import lib, number
 from ._request import (
-    Pending, PendingGeneration, PendingVector, Prompt, base_options, embed_options, generate_options, is_list,
+    Pending, PendingGeneration, PendingVector, Prompt, base_options, divide, embed_options, generate_options, is_list,
     is_one_prompt, messages_of, params_of, texts_of)
 from .hub import find_model
 from .outputs import (
@@ -136,8 +136,8 @@ class Base:
         if lora is not None:
             self._engine.load_adapter(lora.lora_name, lora.lora_path, lora.scale)
         options = generate_options(self._model, prompt, params, self._seeds, lora)
-        return PendingGeneration(request_id or str(next(self._ids)), self._engine, prompt, params, queue, options,
-                                 lora)
+        parts = divide(options, self._engine.memory.max_seqs)
+        return PendingGeneration(request_id or str(next(self._ids)), self._engine, prompt, params, queue, parts, lora)
 
     def _text_limit(self) -> int:
         """Tokens that texts are cut to for vectors."""
@@ -153,7 +153,7 @@ class Base:
             text = {"prompt_token_ids": ids}
         prompt = Prompt(self._model, text, embeds=True)
         options = embed_options(prompt, params_of(params, PoolingParams), head, n_first)
-        return PendingVector(str(next(self._ids)), self._engine, options, queue), prompt.ids
+        return PendingVector(str(next(self._ids)), self._engine, [options], queue), prompt.ids
 
 
 def _set_draft(options: c.EngineOptions, config: Optional[dict]) -> None:
@@ -221,12 +221,12 @@ class LLM(Base):
         queue = Queue()
         pending = self._submit(queue, prompt, params, lora_request)
         try:
-            for _ in _ready(queue, {pending.request.address: pending}):
+            for _ in _ready(queue, [pending]):
                 shown = pending.shown(kind)
                 if shown is not None:
                     yield shown
         finally:
-            pending.request.close()
+            pending.close()
             queue.close()
 
     def stream_chat(self, messages: Messages, sampling_params: Optional[SamplingParams] = None, *,
@@ -244,7 +244,7 @@ class LLM(Base):
             prompt = self._prompt(given)
             options = generate_options(self._model, prompt, sampling, self._seeds)
             options.beam_width, options.length_penalty = params.beam_width, params.length_penalty
-            return PendingGeneration(str(next(self._ids)), self._engine, prompt, sampling, queue, options)
+            return PendingGeneration(str(next(self._ids)), self._engine, prompt, sampling, queue, [options])
 
         all_pending = self._run(partial(submit, given=given) for given in prompts)
         return [BeamSearchOutput([
@@ -301,7 +301,7 @@ class LLM(Base):
 
         options = base_options("REQUEST_SCORE", ready)
         options.on_logits = c.LogitsFn(receive)
-        self._run([lambda queue: Pending(str(next(self._ids)), self._engine, options, queue)])
+        self._run([lambda queue: Pending(str(next(self._ids)), self._engine, [options], queue)])
         if errors:
             raise errors[0]
         return rows
@@ -342,7 +342,7 @@ class LLM(Base):
         try:
             for submit in submits:
                 pending.append(submit(queue))
-            for ready in _ready(queue, {p.request.address: p for p in pending}):
+            for ready in _ready(queue, pending):
                 if ready.finished and on_end is not None:
                     on_end()
             done = True
@@ -350,24 +350,25 @@ class LLM(Base):
         finally:
             for p in pending:
                 if not (done and isinstance(p, PendingVector)):  # whose vector lies in it
-                    p.request.close()
+                    p.close()
 
 
-def _ready(queue: Queue, pending: dict[Any, Any]) -> Iterator[Any]:
-    """Each request that has something new, until all are finished. A signal, such as Ctrl-C, ends the wait."""
+def _ready(queue: Queue, all_pending: list[Any]) -> Iterator[Any]:
+    """Each that has something new, until all are finished. A signal, such as Ctrl-C, ends the wait."""
     poll = select.poll()
     poll.register(queue.fd, select.POLLIN)
-    pending = dict(pending)
+    pending = {request.address: p for p in all_pending for request in p.requests}
     while pending:
         poll.poll()
         address = queue.next()
         while address is not None:
-            request = pending.get(address)
-            if request is not None:
-                request.update()
-                if request.finished:
-                    del pending[address]
-                yield request
+            ready = pending.get(address)
+            if ready is not None:
+                ready.update()
+                if ready.finished:
+                    for request in ready.requests:
+                        del pending[request.address]
+                yield ready
             address = queue.next() if pending else None
 
 

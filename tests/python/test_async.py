@@ -45,6 +45,18 @@ class Async(unittest.TestCase):
 
         asyncio.run(run())
 
+    def test_more_outputs_than_a_step_holds(self):
+        async def abort():
+            params = SamplingParams(n=40, max_tokens=None, ignore_eos=True)
+            async for output in self.llm.generate("The cat", params, "many"):
+                await self.llm.abort("many")
+            return output
+
+        whole = asyncio.run(self.last("The cat", n=40, max_tokens=4))
+        self.assertTrue(whole.finished)
+        self.assertEqual({out.text for out in whole.outputs}, {whole.outputs[0].text})
+        self.assertIn("abort", {out.finish_reason for out in asyncio.run(abort()).outputs})
+
     def test_the_event_loop_runs_meanwhile(self):
         async def run():
             ticks = 0

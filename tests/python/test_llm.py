@@ -228,6 +228,26 @@ class Demo(unittest.TestCase):
         self.assertEqual(len(vectors[1].outputs.embedding), 256)
 
 
+class Outputs(unittest.TestCase):
+    def test_more_outputs_than_a_step_holds_are_those_of_a_wide_one(self):
+        params = SamplingParams(n=7, seed=5, max_tokens=12, logprobs=2, prompt_logprobs=1)
+        with LLM(DEMO, threads=1, max_num_seqs=7) as llm:
+            wide = llm.generate("Once upon", params)[0]
+        with LLM(DEMO, threads=1, max_num_seqs=3) as llm:
+            narrow = llm.generate(["Once upon", "The"], params)[0]
+            self.assertEqual(narrow.outputs, wide.outputs)
+            self.assertEqual((narrow.prompt_logprobs, narrow.finished), (wide.prompt_logprobs, True))
+            texts = [""] * 7
+            for delta in llm.stream("Once upon", params):
+                for out in delta.outputs:
+                    texts[out.index] += out.text
+            self.assertTrue(delta.finished)
+            self.assertEqual(texts, [out.text for out in wide.outputs])
+            with self.assertRaises(LimitError):  # those beyond n have to be compared
+                llm.generate("Once upon", SamplingParams(n=2, best_of=4))
+            self.assertEqual(llm.stats()["n_running"] + llm.stats()["n_waiting"], 0)
+
+
 class Adapters(unittest.TestCase):
     PROMPT = {"prompt_token_ids": [1, 2, 3]}
 
@@ -253,7 +273,7 @@ class Adapters(unittest.TestCase):
             with self.assertRaises(StateError):  # both places are in use, for some seconds
                 llm._submit(queue, self.PROMPT, long, LoRARequest("c", 1, adapter))
             for pending in held:
-                pending.request.close()
+                pending.close()
 
 
 class Reference(unittest.TestCase):

@@ -45,8 +45,22 @@ static ln_status read_type(const ln_config *config, const char *key, ln_meta_val
     return LINNET_OK;
 }
 
+/* Types that are known, and cannot run: why. */
+static const struct {
+    const char *types, *reason;
+} impossible[] = {
+    {"unlimited_ocr|unlimited_ocr_text|unlimited-ocr",
+     "its tokens see a window and all of the prompt, so that what they see depends on "
+     "where the prompt ended"}};
+
 static ln_status unknown_type(const ln_config *config, const ln_meta_value *type, ln_error *err) {
     char nearest[LN_NEAREST_BYTES];
+    for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++)
+        if (ln_list_has(impossible[i].types, type->string.data, type->string.bytes))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: the architecture \"%.*s\" is not supported: %s",
+                           ln_checkpoint_path(config->checkpoint), (int)type->string.bytes,
+                           type->string.data, impossible[i].reason);
     ln_family_nearest(config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF, type->string.data,
                       type->string.bytes, nearest);
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,

@@ -141,6 +141,8 @@ static const struct {
      "key num_attention_heads is 0"},
     {"seed_oss", "\"model_type\": \"seed_oss\"", "\"model_type\": \"seed_os\"",
      "\"seed_os\" is not supported; the nearest that are: seed_oss, "},
+    {"gemma3_vision", "\"model_type\": \"gemma3\"", "\"model_type\": \"unlimited_ocr\"",
+     "\"unlimited_ocr\" is not supported: its tokens see a window and all of the prompt"},
     {"gemma3_vision", "\"model_type\": \"gemma3\"", "\"model_type\": \"gemma3_tv\"",
      "\"gemma3_tv\" is not supported; the nearest that are: gemma3"},
     {"gemma3_vision", "\"model_type\": \"gemma3_text\"", "\"model_type\": \"gemma9_text\"",

@@ -56,7 +56,6 @@ static const struct {
     {"dory", "dory"},
     {"dory_published", "dory"},
     {"gpt_oss_limits", "limits of what gate and up give"},
-    {"gptj", "gptj"},
     {"hyperclovax", "hyperclovax"},
     {"inkling", "inkling"},
     {"inkling2", "inkling2"},

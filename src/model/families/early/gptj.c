@@ -27,13 +27,16 @@ static const ln_binding codegen_bindings[] = {
     BINDINGS(QVK(LN_ROLE_Q), QVK(LN_ROLE_K), QVK(LN_ROLE_V)),
 };
 
-#define FAMILY(type, bindings)                                                                     \
+/* Rows stay as they are. */
+#define IN_GGUF .gguf = "gptj", .gguf_rope = LN_ROPE_INTERLEAVED
+
+#define FAMILY(type, bindings, ...)                                                                \
     {                                                                                              \
         .name = type, .hf_types = type, .hf_prefix = "transformer.", .defaults = "rotary_dim=64",  \
         .refused = "", .norm = LN_NORM_LAYER, .placement = LN_PLACE_PARALLEL,                      \
         .activation = LN_ACT_GELU_TANH, .plain_ffn = true, .hf_rope = LN_ROPE_INTERLEAVED,         \
-        LN_BINDINGS(bindings),                                                                     \
+        LN_BINDINGS(bindings), __VA_ARGS__                                                         \
     }
 
-const ln_family ln_family_gptj = FAMILY("gptj", gptj_bindings);
-const ln_family ln_family_codegen = FAMILY("codegen", codegen_bindings);
+const ln_family ln_family_gptj = FAMILY("gptj", gptj_bindings, IN_GGUF);
+const ln_family ln_family_codegen = FAMILY("codegen", codegen_bindings, );

@@ -173,10 +173,11 @@ static ln_status check_constants(const ln_convert_plan *plan) {
 /* What its readers take for granted of Command A+. */
 static ln_status check_averages(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    for (size_t i = 0; i < spec->n_layers && plan->target->averages_shared; i++) {
+    for (size_t i = 0; i < spec->n_layers && plan->target->shared_share > 0; i++) {
         const ln_layer_spec *layer = &spec->layers[i];
         bool is_dense = layer->ffn.moe.n_experts == 0;
-        if (!is_dense && layer->ffn.moe.shared_hidden > 0 && layer->ffn.moe.shared_scale != 0.5f)
+        if (!is_dense && layer->ffn.moe.shared_hidden > 0 &&
+            layer->ffn.moe.shared_scale != (float)plan->target->shared_share)
             return refuse(plan, "a shared expert's sum with the others");
         if ((layer->attention.rope >= 0) != (is_dense || layer->attention.window > 0))
             return refuse(plan, "which layers rotate");

@@ -80,12 +80,12 @@ static bool find_row(const ln_config *config, const char *rows, const char *name
     return false;
 }
 
-static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
+static bool find_default(const ln_config *config, ln_key key, ln_meta_value *value) {
     bool is_named;
     if (config->is_gguf)
-        return false;
-    return find_row(config, config->defaults, names, value, &is_named) ||
-           (!is_named && find_row(config, config->class_defaults, names, value, &is_named));
+        return find_row(config, config->defaults, key.gguf, value, &is_named);
+    return find_row(config, config->defaults, key.hf, value, &is_named) ||
+           (!is_named && find_row(config, config->class_defaults, key.hf, value, &is_named));
 }
 
 /* What per_layer_config has for this layer, whose number may have zeros before it. */
@@ -123,7 +123,7 @@ bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
             return true;
         names += length + (names[length] == '|');
     }
-    return find_default(config, key.hf, value);
+    return find_default(config, key, value);
 }
 
 bool ln_config_entry(const ln_meta_value *list, size_t index, ln_meta_value *entry) {

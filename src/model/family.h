@@ -362,9 +362,10 @@ struct ln_family {
                                   architecture, and one with experts, or NULL */
     const char *gguf_unnormed; /* as what models without q/k norms are written, or NULL */
     const char *gguf_as; /* the architecture that it is written as where `gguf` is NULL, or NULL */
-    const char *hf_prefix;   /* a prefix that tensor names of bare models lack, or NULL */
-    const char *ignored;     /* names of tensors that do not count, separated by '|', or NULL */
-    const char *defaults;    /* of keys that config.json may lack, as ln_config has them, or NULL */
+    const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
+    const char *ignored;   /* names of tensors that do not count, separated by '|', or NULL */
+    const char *defaults;  /* of keys that config.json may lack, as ln_config has them, or NULL */
+    const char *gguf_defaults; /* the same of keys that GGUF may lack, by their names there */
     const char *refused;     /* flags of config.json that must not be true ('!': false), or NULL */
     ln_norm_kind norm;       /* GGUF has one added to weights of LN_NORM_RMS_PLUS_ONE */
     bool rms_where_said;     /* RMS norms where the checkpoint has an epsilon of those */
@@ -477,8 +478,10 @@ struct ln_family {
     const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
     const char *dense_hidden_key;  /* the same of a model without experts */
     const char *first_hidden_key;  /* the same of dense layers among mixtures, or NULL */
-    bool averages_shared;      /* a shared expert and the others count half each, unless config.json
-                                  says that they are summed */
+    double shared_share;       /* what a shared expert and the others count where there are both,
+                                  unless config.json says that they are summed; 0: one */
+    bool gguf_shared_dense;    /* GGUF: a shared expert is as wide as a dense layer, where its
+                                  tensors are there */
     size_t n_shared_experts;   /* when the checkpoint does not say */
     bool experts_of_pictures;  /* folders may have as many experts again, and a row of the router's
                                   bias, which text does not meet */

@@ -94,7 +94,9 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
         moe->shared_hidden = n_shared * each;
         return LINNET_OK;
     }
-    if (config->is_gguf && family->shared_gate)
+    ln_tensor_id shared = {.role = LN_ROLE_SHARED_DOWN};
+    bool is_dense = family->gguf_shared_dense && ln_family_has(family, config->checkpoint, shared);
+    if (config->is_gguf && (family->shared_gate || is_dense))
         moe->shared_hidden = dense_hidden;
     if (n_shared > 0)
         moe->shared_hidden = n_shared * moe->n_hidden;
@@ -258,7 +260,8 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     LN_TRY(read_shared(config, family, dense_hidden, moe, err));
     moe->shared_gate = moe->shared_gate && moe->shared_hidden > 0;
     bool sums = ln_config_is(config, (ln_key){"shared_expert_combination_strategy", ""}, "sum");
-    moe->shared_scale = family->averages_shared && moe->shared_hidden > 0 && !sums ? 0.5f : 1.0f;
+    bool shares = family->shared_share > 0 && moe->shared_hidden > 0 && !sums;
+    moe->shared_scale = shares ? (float)family->shared_share : 1.0f;
     moe->scale *= moe->shared_scale;
     return LINNET_OK;
 }

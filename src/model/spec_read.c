@@ -79,7 +79,7 @@ static bool take_family(ln_config *config, ln_spec *spec, const ln_meta_value *t
     spec->family = family;
     memcpy(config->arch, type->string.data, type->string.bytes);
     config->arch[type->string.bytes] = '\0';
-    config->defaults = family->defaults;
+    config->defaults = config->is_gguf ? family->gguf_defaults : family->defaults;
     config->class_defaults = ln_family_class_defaults(config->arch);
     config->by_layer = family->by_layer || (config->is_gguf && family->gguf_lists);
     return true;

@@ -56,6 +56,8 @@ static const struct {
     {"dory", "dory"},
     {"dory_published", "dory"},
     {"gpt_oss_limits", "limits of what gate and up give"},
+    {"grok", "no config.json"},
+    {"grok2", "no config.json"},
     {"hyperclovax", "hyperclovax"},
     {"inkling", "inkling"},
     {"inkling2", "inkling2"},

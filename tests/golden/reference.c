@@ -35,7 +35,10 @@ void reference_open(reference *golden, const char *name) {
     reference_check(ln_file_map_open(&golden->rows, path, &err), &err);
     free(path);
 
-    reference_check(linnet_model_open(folder, &golden->model, &err), &err);
+    path = ln_path_join(folder, "model.gguf");
+    reference_check(linnet_model_open(ln_file_exists(path) ? path : folder, &golden->model, &err),
+                    &err);
+    free(path);
     free(folder);
 }
 

@@ -9,6 +9,7 @@ known=$(find src/model/families -name '*.c' | LC_ALL=C sort | xargs awk '
 /^const ln_family [a-z0-9_]+ = [A-Z_]+\("/ { print; next } # a macro whose first argument is the name
 /^const ln_family / { inside = 1; named = "" }
 /^}/ { if (named != "") print named; inside = 0; named = "" }
+inside && /\.hf_types = "",/ { named = ""; next } # GGUF alone
 inside && /\.name =/ { named = $0 } # the model_type where no other is given
 inside && /\.hf_types =/ { named = "" }
 inside && /\.(hf_types|gguf) =/ { taking = 1 }

@@ -73,9 +73,10 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
                           err));
     double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
-    LN_TRY(ln_config_real(
-        config, (ln_key){"attention_multiplier|attn_config.softmax_scale", "attention.scale"},
-        1e-12, 1e12, &scale, err));
+    LN_TRY(ln_config_real(config,
+                          (ln_key){"attention_multiplier|attn_config.softmax_scale",
+                                   "attention.scale|attention.output_scale"},
+                          1e-12, 1e12, &scale, err));
     double of_keys = 1.0, of_input = 1.0, of_queries = 1.0;
     LN_TRY(ln_config_real(config, (ln_key){"qk_scale_factor", ""}, -1e9, 1e9, &of_queries, err));
     LN_TRY(ln_config_real(config, (ln_key){"key_multiplier", ""}, -1e9, 1e9, &of_keys, err));

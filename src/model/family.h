@@ -445,6 +445,7 @@ struct ln_family {
     bool norm_after_rope;
     bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */
     bool bare_everywhere;         /* of all layers */
+    bool bare_after_rope;         /* they are behind rotations, which shows where these scale */
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
     bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */

@@ -133,6 +133,17 @@ VARIANTS = {
                            vision_output_dim=16, projector_input_dim=16,
                            projector_output_dim=16),
         image_token_index=300),
+    # norms of heads behind rotations that make these longer
+    "llama4_yarn": lambda: hf.Llama4Config(
+        text_config=dict(TINY, num_hidden_layers=2, intermediate_size_mlp=48, head_dim=8,
+                         num_local_experts=2, num_experts_per_tok=1, interleave_moe_layer_step=1,
+                         attention_chunk_size=16, floor_scale=8, attn_scale=0.1,
+                         rope_parameters=yarn()),
+        vision_config=dict(hidden_size=16, intermediate_size=64, num_hidden_layers=1,
+                           num_attention_heads=1, image_size=28, patch_size=14,
+                           vision_output_dim=16, projector_input_dim=16,
+                           projector_output_dim=16),
+        image_token_index=300),
     "mimo_v2_flash": lambda: hf.AutoConfig.for_model(
         "mimo_v2_flash",
         **dict(MOE, num_hidden_layers=3, head_dim=24), v_head_dim=16, n_routed_experts=4,
@@ -672,7 +683,7 @@ IN_MEMORY = ("aria_text", "bailing_hybrid_latent", "deepseek_v4", "dory_publishe
              "molmo2_even", "nemo_speechlm", "nemotron_h_latent", "olmo_hybrid", "qwen4_exp", "sarvam_moe", "step3p7")
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
-SEEDS = {"qwen2_moe_unbiased": 1, "deepseek_ocr2": 1, "deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
+SEEDS = {"llama4_yarn": 2, "qwen2_moe_unbiased": 1, "deepseek_ocr2": 1, "deepseek_v3_small": 1, "dory_published": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
          "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
          "minimax_m2": 2, "gpt_neox_japanese": 1, "muse_glimmer": 1, "longcat_flash": 1, "axk2": 3,
          "dots3_note": 1, "glm5_next": 2}

@@ -305,6 +305,11 @@ static ln_status read_query_scale(const ln_config *config, const ln_spec *spec, 
     return LINNET_OK;
 }
 
+/* Whether what rotates gets longer by it. */
+static bool scales_lengths(const ln_rope_spec *rope) {
+    return rope->scaling == LN_ROPE_YARN || rope->scaling == LN_ROPE_LONGROPE;
+}
+
 ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spec, bool windowed,
                                      ln_attention_spec *attention, ln_error *err) {
     const ln_family *family = spec->family;
@@ -322,6 +327,8 @@ ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spe
     attention->bare_qk_norm = family->bare_qk_norm && !is_weighted;
     if (family->bare_qk_norm && !family->bare_everywhere && attention->rope < 0)
         attention->qk_norm = LN_QK_NORM_NONE;
+    if (family->bare_after_rope && attention->rope >= 0)
+        attention->norm_after_rope = scales_lengths(&spec->ropes[attention->rope]);
     return read_query_scale(config, spec, windowed, attention, err);
 }
 

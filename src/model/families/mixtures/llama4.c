@@ -29,6 +29,7 @@ const ln_family ln_family_llama4 = {
     .qk_norm = LN_QK_NORM_HEAD,
     .qk_norm_key = "use_qk_norm",
     .bare_qk_norm = true,
+    .bare_after_rope = true,
     .gguf_unnormed_experts = 128,
     .rope_rule = LN_ROPE_LISTED_LAYERS,
     .window = LN_WINDOW_ROTATED,

@@ -89,6 +89,20 @@ static bool is_of_encoder(const ln_checkpoint *checkpoint, const char *name) {
            ln_checkpoint_meta(checkpoint, "encoder_config.model_type", &type);
 }
 
+/* Neither have parts of Cosmos 3 Omni that see. */
+static bool is_of_sight(const ln_checkpoint *checkpoint, const char *name) {
+    static const char *const words[] = {"blocks", "patch_embed", "pos_embed",
+                                        "deepstack_merger_list"};
+    ln_meta_value type;
+    bool is_omni = ln_checkpoint_meta(checkpoint, "model_type", &type) &&
+                   type.kind == LN_META_STRING &&
+                   ln_list_has("cosmos3_omni", type.string.data, type.string.bytes);
+    for (size_t i = 0; i < sizeof words / sizeof *words && is_omni; i++)
+        if (begins_with(name, words[i]))
+            return true;
+    return false;
+}
+
 static bool has_prediction_key(const ln_checkpoint *checkpoint) {
     static const char *const keys[] = {"num_nextn_predict_layers", "num_mtp_layers",
                                        "num_mtp_modules", "text_config.num_nextn_predict_layers",
@@ -174,5 +188,7 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (begins_with(name, parts[i]))
             return parts[i];
+    if (is_of_sight(checkpoint, name))
+        return "visual";
     return is_of_encoder(checkpoint, name) ? "encoder" : NULL;
 }

@@ -473,6 +473,14 @@ VARIANTS = {
         vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
                            num_attention_heads=1, patch_size=4, num_patches=16),
         projector_hidden_size=8),
+    "cosmos3_omni": lambda: hf.AutoConfig.for_model(
+        "cosmos3_omni",
+        text_config=dict(TINY, head_dim=8, rope_parameters={
+            "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
+        vision_config=dict(depth=1, hidden_size=8, out_hidden_size=32, num_heads=1,
+                           intermediate_size=8, patch_size=2, num_position_embeddings=4,
+                           deepstack_visual_indexes=[0]),
+        image_token_id=36, video_token_id=37, vision_start_token_id=38, vision_end_token_id=39),
     "deepseek_ocr2": lambda: hf.AutoConfig.for_model(
         "deepseek_ocr2",
         text_config=dict(TINY, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2,

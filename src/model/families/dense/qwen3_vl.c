@@ -2,12 +2,19 @@
  * Molmo 2: qwen3 under other names, with a second table for tokens of pictures. */
 #include "model/families/bindings.h"
 
-static const ln_binding bindings[] = {LN_LLAMA, LN_LLAMA_QK_NORMS};
+static const ln_binding bindings[] = {
+    LN_LLAMA,
+    LN_LLAMA_QK_NORMS,
+    /* of Cosmos 3 Omni as it is published */
+    LN_ATTENTION("model.layers.%d.self_attn.", "to_q", "to_k", "to_v", "to_out"),
+    LN_QK_NORMS("model.layers.%d.self_attn.", "norm_q", "norm_k"),
+};
 
 const ln_family ln_family_qwen3_vl = {
     .name = "qwen3_vl",
     .hf_types = "qwen3_vl|qwen3_vl_text",
     .gguf = "qwen3vl",
+    .hf_prefix = "model.",
     .defaults = "head_dim=128|rope_theta=500000",
     .qk_norm = LN_QK_NORM_HEAD,
     LN_BINDINGS(bindings),

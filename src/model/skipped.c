@@ -15,6 +15,7 @@ static const char *const parts[] = {
     "vision_encoder",
     "vision_backbone",
     "visual",
+    "visual_embeddings_table", /* of Ovis 2 */
     "image_newline",
     "multi_modal_projector",
     "projector",

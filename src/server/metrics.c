@@ -25,16 +25,16 @@ static void observe(ln_histogram *histogram, const double *bounds, double second
     histogram->sum += seconds * (double)n;
 }
 
-void ln_metrics_first_token(ln_metrics *metrics, double seconds) {
+void ln_metrics_first_token(ln_model_metrics *metrics, double seconds) {
     observe(&metrics->first_token, first_token_bounds, seconds, 1);
 }
 
-void ln_metrics_tokens(ln_metrics *metrics, double seconds, size_t n) {
+void ln_metrics_tokens(ln_model_metrics *metrics, double seconds, size_t n) {
     if (n > 0)
         observe(&metrics->token, token_bounds, seconds / (double)n, n);
 }
 
-void ln_metrics_request(ln_metrics *metrics, double seconds) {
+void ln_metrics_request(ln_model_metrics *metrics, double seconds) {
     observe(&metrics->request, request_bounds, seconds, 1);
 }
 
@@ -77,11 +77,10 @@ static void put_one(const page *p, const char *name, const char *type, const cha
     put_sample(p, name, NULL, value);
 }
 
-static void put_histogram(const page *p, const char *name, const char *help,
-                          const ln_histogram *histogram, const double *bounds) {
+static void put_histogram(const page *p, const char *name, const ln_histogram *histogram,
+                          const double *bounds) {
     char sample[96], label[32];
     uint64_t total = 0;
-    put_type(p, name, "histogram", help);
     snprintf(sample, sizeof sample, "%s_bucket", name);
     for (size_t i = 0; i < LN_HISTOGRAM_MAX_BOUNDS && bounds[i] > 0; i++) {
         total += histogram->counts[i];
@@ -96,19 +95,64 @@ static void put_histogram(const page *p, const char *name, const char *help,
     put_sample(p, sample, NULL, (double)total);
 }
 
-static void put_finishes(const page *p, const ln_metrics *metrics) {
+static void put_finishes(const page *p, const ln_model_metrics *metrics) {
     static const char *const reasons[LN_METRICS_FINISHES] = {
         [LINNET_FINISH_STOP] = "stop",       [LINNET_FINISH_LENGTH] = "length",
         [LINNET_FINISH_CANCELLED] = "abort", [LINNET_FINISH_ERROR] = "error",
         [LINNET_FINISH_TIMEOUT] = "timeout",
     };
     char label[48];
-    put_type(p, "request_success_total", "counter", "Outputs that ended, by reason.");
     for (int i = 0; i < LN_METRICS_FINISHES; i++) {
         if (reasons[i] == NULL)
             continue;
         snprintf(label, sizeof label, "finished_reason=\"%s\"", reasons[i]);
         put_sample(p, "request_success_total", label, (double)metrics->n_finished[i]);
+    }
+}
+
+static void put_prompt_tokens(const page *p, const ln_model_metrics *metrics) {
+    put_sample(p, "prompt_tokens_total", NULL, (double)metrics->n_prompt_tokens);
+}
+
+static void put_output_tokens(const page *p, const ln_model_metrics *metrics) {
+    put_sample(p, "generation_tokens_total", NULL, (double)metrics->n_output_tokens);
+}
+
+static void put_first_token(const page *p, const ln_model_metrics *metrics) {
+    put_histogram(p, "time_to_first_token_seconds", &metrics->first_token, first_token_bounds);
+}
+
+static void put_token(const page *p, const ln_model_metrics *metrics) {
+    put_histogram(p, "time_per_output_token_seconds", &metrics->token, token_bounds);
+}
+
+static void put_request(const page *p, const ln_model_metrics *metrics) {
+    put_histogram(p, "e2e_request_latency_seconds", &metrics->request, request_bounds);
+}
+
+/* Of models, each with its name. */
+static const struct model_metric {
+    const char *name, *type, *help;
+    void (*put)(const page *p, const ln_model_metrics *metrics);
+} model_metrics[] = {
+    {"prompt_tokens_total", "counter", "Tokens of prompts.", put_prompt_tokens},
+    {"generation_tokens_total", "counter", "Tokens of output.", put_output_tokens},
+    {"request_success_total", "counter", "Outputs that ended, by reason.", put_finishes},
+    {"time_to_first_token_seconds", "histogram", "From the request to its first token.",
+     put_first_token},
+    {"time_per_output_token_seconds", "histogram", "From a token to the next.", put_token},
+    {"e2e_request_latency_seconds", "histogram", "From the request to its last token.",
+     put_request},
+};
+
+static void put_models(const page *p, const ln_metrics_now *now) {
+    for (size_t i = 0; i < sizeof model_metrics / sizeof *model_metrics; i++) {
+        const struct model_metric *metric = &model_metrics[i];
+        put_type(p, metric->name, metric->type, metric->help);
+        for (size_t j = 0; j < now->n_models; j++) {
+            const page own = {p->out, p->prefix, now->models[j].name};
+            metric->put(&own, now->models[j].counts);
+        }
     }
 }
 
@@ -167,29 +211,42 @@ static void put_engines(const page *p, const ln_metrics_now *now) {
     for (size_t i = 0; i < sizeof engine_metrics / sizeof *engine_metrics; i++) {
         const struct engine_metric *metric = &engine_metrics[i];
         put_type(p, metric->name, metric->type, metric->help);
-        for (size_t j = 0; j < now->n_engines; j++) {
-            const page own = {p->out, p->prefix, now->engines[j].model};
-            put_sample(&own, metric->name, NULL, metric->value(&now->engines[j].stats));
+        for (size_t j = 0; j < now->n_models; j++) {
+            const page own = {p->out, p->prefix, now->models[j].name};
+            if (now->models[j].is_loaded)
+                put_sample(&own, metric->name, NULL, metric->value(&now->models[j].stats));
         }
     }
     put_type(p, "engine_hangs", "gauge", "1 while the engine has requests and makes no progress.");
-    for (size_t j = 0; j < now->n_engines; j++) {
-        const page own = {p->out, p->prefix, now->engines[j].model};
-        put_sample(&own, "engine_hangs", NULL, now->engines[j].hangs);
+    for (size_t j = 0; j < now->n_models; j++) {
+        const page own = {p->out, p->prefix, now->models[j].name};
+        if (now->models[j].is_loaded)
+            put_sample(&own, "engine_hangs", NULL, now->models[j].hangs);
     }
 }
 
+/* The loaded model, if there is only one; else NULL. */
+static const ln_metrics_model *find_only(const ln_metrics_now *now) {
+    const ln_metrics_model *only = NULL;
+    for (size_t i = 0; i < now->n_models; i++) {
+        if (now->models[i].is_loaded && only != NULL)
+            return NULL;
+        only = now->models[i].is_loaded ? &now->models[i] : only;
+    }
+    return only;
+}
+
 /* What never changes but by its labels, as pickers of replicas read it. */
-static void put_infos(const page *p, const ln_metrics_engine *engine) {
+static void put_infos(const page *p, const ln_metrics_model *model) {
     put_type(p, "cache_config_info", "gauge", "The KV cache: tokens of a block, and blocks.");
     ln_strbuf_printf(p->out, "%s:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%zu\"} 1\n",
-                     p->prefix, LN_KV_BLOCK_TOKENS, engine->stats.n_kv_blocks);
-    if (engine->max_adapters == 0)
+                     p->prefix, LN_KV_BLOCK_TOKENS, model->stats.n_kv_blocks);
+    if (model->max_adapters == 0)
         return;
     put_type(p, "lora_requests_info", "gauge", "Adapters that requests have; when that was so.");
     ln_strbuf_printf(p->out, "%s:lora_requests_info{max_lora=\"%zu\",running_lora_adapters=\"",
-                     p->prefix, engine->max_adapters);
-    put_label(p->out, engine->used_adapters);
+                     p->prefix, model->max_adapters);
+    put_label(p->out, model->used_adapters);
     ln_strbuf_printf(p->out, "\",waiting_lora_adapters=\"\"} %lld\n", (long long)time(NULL));
 }
 
@@ -205,17 +262,14 @@ static void put_kv_events(const page *p, const ln_kv_publisher_counts *counts) {
 
 void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out) {
     const page whole = {out, now->prefix, now->model}, *p = &whole;
+    const ln_metrics_model *only = find_only(now);
     put_one(p, "num_requests_open", "gauge", "Sequences admitted and not over.",
             (double)now->n_open);
     put_one(p, "http_connections", "gauge", "Open connections.", (double)now->n_connections);
     put_engines(p, now);
-    if (now->n_engines == 1) /* these have no label for the model */
-        put_infos(p, &now->engines[0]);
-    put_one(p, "prompt_tokens_total", "counter", "Tokens of prompts.",
-            (double)metrics->n_prompt_tokens);
-    put_one(p, "generation_tokens_total", "counter", "Tokens of output.",
-            (double)metrics->n_output_tokens);
-    put_finishes(p, metrics);
+    if (only != NULL) /* these have no label for the model */
+        put_infos(p, only);
+    put_models(p, now);
     put_one(p, "requests_refused_total", "counter", "Requests refused with 429.",
             (double)metrics->n_refused);
     put_one(p, "requests_cut_total", "counter", "Exchanges whose client went before their end.",
@@ -228,10 +282,4 @@ void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_
     if (now->has_kv_events)
         put_kv_events(p, &now->kv_events);
     put_responses(p, metrics);
-    put_histogram(p, "time_to_first_token_seconds", "From the request to its first token.",
-                  &metrics->first_token, first_token_bounds);
-    put_histogram(p, "time_per_output_token_seconds", "From a token to the next.", &metrics->token,
-                  token_bounds);
-    put_histogram(p, "e2e_request_latency_seconds", "From the request to its last token.",
-                  &metrics->request, request_bounds);
 }

@@ -17,24 +17,31 @@ typedef struct ln_histogram {
 
 enum { LN_METRICS_FINISHES = LINNET_FINISH_TIMEOUT + 1, LN_METRICS_STATUSES = 6 };
 
-typedef struct ln_metrics {
+/* Of a model's requests, from the server's start, however often the model was loaded. */
+typedef struct ln_model_metrics {
     uint64_t n_prompt_tokens, n_output_tokens;
-    uint64_t n_finished[LN_METRICS_FINISHES];  /* outputs, by linnet_finish */
+    uint64_t n_finished[LN_METRICS_FINISHES]; /* outputs, by linnet_finish */
+    ln_histogram first_token, token, request; /* in seconds */
+} ln_model_metrics;
+
+/* Of the server. */
+typedef struct ln_metrics {
     uint64_t n_responses[LN_METRICS_STATUSES]; /* by the hundreds of their status; 0: cut before */
     uint64_t n_refused;                        /* with 429 */
     uint64_t n_ignored_fields;                 /* of bodies */
     uint64_t n_cut;                            /* whose client went before the end */
-    ln_histogram first_token, token, request;  /* in seconds */
 } ln_metrics;
 
-/* A loaded model. */
-typedef struct ln_metrics_engine {
-    const char *model;
+/* A model that is loaded, or has had requests. */
+typedef struct ln_metrics_model {
+    const char *name;
+    const ln_model_metrics *counts;
+    bool is_loaded; /* else there is nothing of what follows */
     linnet_engine_stats stats;
     bool hangs;
     size_t max_adapters;       /* that can be loaded; 0: none, and nothing is said of them */
     const char *used_adapters; /* by requests: names with commas between */
-} ln_metrics_engine;
+} ln_metrics_model;
 
 /* What is so now. */
 typedef struct ln_metrics_now {
@@ -44,14 +51,14 @@ typedef struct ln_metrics_now {
     uint64_t n_dropped_lines;         /* of the log */
     bool has_kv_events;               /* they are published */
     ln_kv_publisher_counts kv_events; /* with has_kv_events */
-    const ln_metrics_engine *engines; /* [n_engines] */
-    size_t n_engines;
+    const ln_metrics_model *models;   /* [n_models] */
+    size_t n_models;
 } ln_metrics_now;
 
-void ln_metrics_first_token(ln_metrics *metrics, double seconds);
+void ln_metrics_first_token(ln_model_metrics *metrics, double seconds);
 /* n tokens took so long together. */
-void ln_metrics_tokens(ln_metrics *metrics, double seconds, size_t n);
-void ln_metrics_request(ln_metrics *metrics, double seconds);
+void ln_metrics_tokens(ln_model_metrics *metrics, double seconds, size_t n);
+void ln_metrics_request(ln_model_metrics *metrics, double seconds);
 
 void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out);
 

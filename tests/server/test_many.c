@@ -331,6 +331,34 @@ static void sleeps_and_wakes(void **state) {
     server_stop(&server);
 }
 
+/* Tokens and times are each model's, whether it is loaded or no longer. */
+static void counts_by_model(void **state) {
+    (void)state;
+    static const char q4[] = "model_name=\"q4\"", q5[] = "model_name=\"q5\"";
+    test_server server = start_with((size_t)1 << 30);
+    expect_status(
+        post(&server, "/v1/completions",
+             "{\"model\":\"q4\",\"prompt\":[5,6,7],\"max_tokens\":2,\"ignore_eos\":true}"),
+        200);
+    expect_status(
+        post(&server, "/v1/completions",
+             "{\"model\":\"q5\",\"prompt\":[5],\"max_tokens\":4,\"ignore_eos\":true,\"n\":2}"),
+        200);
+    expect_status(post(&server, "/models/unload", "{\"model\":\"q4\"}"), 200);
+    wait_for_state(&server, "q4", "unloaded");
+    assert_true(metric(&server, "prompt_tokens_total", q4) == 3);
+    assert_true(metric(&server, "prompt_tokens_total", q5) == 1);
+    assert_true(metric(&server, "generation_tokens_total", q4) == 2);
+    assert_true(metric(&server, "generation_tokens_total", q5) == 8);
+    assert_true(metric(&server, "request_success_total", "q5\",finished_reason=\"length\"") == 2);
+    assert_true(metric(&server, "time_to_first_token_seconds_count", q4) == 1);
+    assert_true(metric(&server, "e2e_request_latency_seconds_count", q5) == 1);
+    assert_true(metric(&server, "engine_steps_total", q4) == -1); /* its engine is gone */
+    assert_true(metric(&server, "engine_steps_total", q5) > 0);
+    assert_true(metric(&server, "prompt_tokens_total", "model_name=\"\"") == -1);
+    server_stop(&server);
+}
+
 /* Asks for a change by hand, and expects what the answer says of the model. */
 static void expect_change(const test_server *server, const char *path, const char *value) {
     char expected[32];
@@ -684,6 +712,7 @@ int main(void) {
         cmocka_unit_test(unloads_when_over),
         cmocka_unit_test(sleeps_and_wakes),
         cmocka_unit_test(changes_its_mind),
+        cmocka_unit_test(counts_by_model),
         cmocka_unit_test(keeps_as_long_as_asked),
         cmocka_unit_test(reads_list),
         cmocka_unit_test(refuses_lists),

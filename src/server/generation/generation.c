@@ -50,10 +50,15 @@ static void destroy(ln_generation *generation) {
     free(generation);
 }
 
+/* Of its model. */
+static ln_model_metrics *metrics_of(const ln_generation *generation) {
+    return &generation->task->lease.entry->metrics;
+}
+
 static void count_cancelled(ln_generation *generation) {
     for (size_t i = 0; i < generation->n_choices; i++)
         if (generation->choices[i].finish == LINNET_FINISH_NONE)
-            generation->set->context->metrics.n_finished[LINNET_FINISH_CANCELLED]++;
+            metrics_of(generation)->n_finished[LINNET_FINISH_CANCELLED]++;
 }
 
 /* For the log: also tokens of choices that were cancelled. */
@@ -80,7 +85,7 @@ static void finish(ln_generation *generation) {
     ln_exchange *exchange = generation->task->exchange;
     const ln_generation_request *request = &generation->task->request;
     ln_strbuf *out = &context->scratch;
-    ln_metrics_request(&context->metrics,
+    ln_metrics_request(metrics_of(generation),
                        (double)(ln_clock_ns() - generation->task->begin_ns) / 1e9);
     if (exchange != NULL)
         exchange->generation = NULL;
@@ -183,7 +188,6 @@ static void take_failure(ln_generation *generation, const linnet_event *event) {
 }
 
 static void take_end(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
-    ln_context *context = generation->set->context;
     bool is_dropped = generation->task->request.drops_output;
     choice->finish = event->finish;
     choice->stop_index = event->stop_index;
@@ -197,7 +201,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
         ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
         choice->finish = LINNET_FINISH_LENGTH;
-    context->metrics.n_finished[event->finish]++;
+    metrics_of(generation)->n_finished[event->finish]++;
     if (event->finish == LINNET_FINISH_ERROR)
         take_failure(generation, event);
     if (!is_dropped)
@@ -229,7 +233,7 @@ static void add_event(ln_prompt_run *run, const linnet_event *event) {
 /* Adds the tokens that came together to the metrics, with their latencies. */
 static void measure_latency(ln_prompt_run *run, uint64_t now_ns) {
     ln_generation *generation = run->generation;
-    ln_metrics *metrics = &generation->set->context->metrics;
+    ln_model_metrics *metrics = metrics_of(generation);
     for (size_t i = 0; i < run->n; i++) {
         ln_choice *choice = &run->choices[i];
         size_t n_new = choice->n_output_tokens - choice->n_counted_tokens;
@@ -469,7 +473,6 @@ void ln_generation_begin(ln_api_task *task) {
     static const ln_api_error out_of_memory = {
         .status = 503, .type = "server_error", .message = "out of memory"};
     ln_exchange *exchange = task->exchange;
-    ln_context *context = task->context;
     ln_generation *generation = create(task);
     if (generation == NULL) {
         exchange->generation = NULL;
@@ -485,7 +488,7 @@ void ln_generation_begin(ln_api_task *task) {
         generation->usage.n_prompt_tokens += task->request.prompts[i].n_ids;
     for (size_t i = 0; i < task->n_runs; i++)
         begin_run(generation, i);
-    context->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
+    metrics_of(generation)->n_prompt_tokens += generation->usage.n_prompt_tokens;
     if (task->request.is_detached)
         detach(generation);
     else if (task->request.streams)

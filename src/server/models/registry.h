@@ -8,6 +8,7 @@
 #define LN_SERVER_MODELS_REGISTRY_H
 
 #include "server/log.h"
+#include "server/metrics.h"
 #include "server/models/loader.h"
 #include "server/served_model.h"
 
@@ -69,6 +70,7 @@ struct ln_model_entry {
     double load_s;      /* how long its engine took, the last time */
     char failure[1024]; /* of the last attempt to load it; "": it had none */
     ln_model_health health;
+    ln_model_metrics metrics;
 };
 
 typedef struct ln_registry {

@@ -558,7 +558,6 @@ static void misses_what_goes(void **state) {
     assert_null(strstr(heard.body, "second"));
     response_free(&heard);
     expect_status(get(&server, "/v1/models/first"), 404);
-    expect_status(post(&server, "/v1/completions", body), 404);
     snprintf(body, sizeof body, asked, "second");
     expect_status(post(&server, "/v1/completions", body), 404);
     bool is_loaded = true;
@@ -616,6 +615,30 @@ static void takes_what_replaces(void **state) {
     assert_int_equal(rename(other, file), 0);
     sleep_ms(1050);
     expect_alone(post(&server, "/v1/completions", body), 1, 3);
+    server_stop(&server);
+}
+
+/* A model that is in use is missed, too, although nobody asks what there is. */
+static void misses_what_it_uses(void **state) {
+    (void)state;
+    enum { MOST_LOOKS = 4 };
+    static const char body[] = "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":1}";
+    char inner[64], file[96];
+    int status = 200;
+    snprintf(inner, sizeof inner, "%s/used", folder);
+    snprintf(file, sizeof file, "%s/m.gguf", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
+    test_server server = SERVER("--threads=1", "--ctx=64", "--models", inner, "--keep-alive=-1");
+    expect_status(post(&server, "/v1/completions", body), 200);
+    assert_int_equal(remove(file), 0);
+    for (int i = 0; i < MOST_LOOKS && status == 200; i++) {
+        sleep_ms(1050); /* files are looked at once in a second */
+        http_response heard = post(&server, "/v1/completions", body);
+        status = heard.status;
+        response_free(&heard);
+    }
+    assert_int_equal(status, 404);
     server_stop(&server);
 }
 
@@ -721,6 +744,7 @@ int main(void) {
         cmocka_unit_test(sees_what_comes_behind_a_name_twice),
         cmocka_unit_test(misses_what_goes),
         cmocka_unit_test(takes_what_replaces),
+        cmocka_unit_test(misses_what_it_uses),
         cmocka_unit_test(stays_while_replaced),
         cmocka_unit_test(follows_the_cache),
     };

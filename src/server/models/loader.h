@@ -36,7 +36,8 @@ typedef struct ln_model_source {
     /* Whether the model was gone at the last look; NULL: none ever is. */
     bool (*is_gone)(void *user, size_t i);
     /* Looks at a model's files, for what `get` says of them, too: a number that is another one when
-     * they have been replaced. *is_written: somebody may still be writing them. NULL: they stay. */
+     * they have been replaced, and 0 when there are none. *is_written: somebody may still be
+     * writing them. NULL: they stay. */
     uint64_t (*identify)(void *user, size_t i, bool *is_written);
 } ln_model_source;
 

@@ -45,7 +45,9 @@ static void note_replaced(ln_registry *registry, ln_model_entry *entry) {
         entry->health.hangs || ms < entry->files_ms + LOOK_MS)
         return;
     entry->files_ms = ms;
-    if (identify(registry, entry, &is_written) == entry->files || is_written)
+    uint64_t files = identify(registry, entry, &is_written);
+    entry->n_missing = files == 0 ? entry->n_missing + 1 : 0;
+    if (files == entry->files || is_written)
         return;
     entry->leave = LN_LEAVE_CLOSE;
     ln_log_message(registry->log, "the files of %s were replaced", entry->spec.name);
@@ -121,12 +123,13 @@ static ln_model_entry *find(const ln_registry *registry, const char *name) {
 
 ln_model_entry *ln_registry_find(ln_registry *registry, const char *name) {
     ln_model_entry *found = find(registry, name);
-    if (name != NULL && (found == NULL || found->state == LN_MODEL_CLOSED)) {
+    if (found != NULL)
+        note_replaced(registry, found);
+    if (name != NULL &&
+        (found == NULL || found->state == LN_MODEL_CLOSED || found->n_missing > 1)) {
         ln_registry_look(registry);
         found = find(registry, name);
     }
-    if (found != NULL)
-        note_replaced(registry, found);
     return found;
 }
 
@@ -310,6 +313,7 @@ static void note_files(ln_registry *registry, ln_model_entry *entry) {
         return;
     entry->files = identify(registry, entry, &is_written);
     entry->files_ms = now_ms();
+    entry->n_missing = 0;
     entry->spec = *registry->source.get(registry->source.user, (size_t)(entry - registry->entries));
 }
 

@@ -62,6 +62,7 @@ struct ln_model_entry {
     bool is_gone;   /* from its source: it is offered no more, and leaves behind its last request */
     uint64_t files; /* what the source said of those that were opened */
     uint64_t files_ms; /* when it was asked last */
+    size_t n_missing;  /* times in a row that there were none: twice is no replacement under way */
     size_t n_users;    /* granted leases */
     ln_lease *first;   /* waiting ones */
     ln_lease *last;

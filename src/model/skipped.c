@@ -10,6 +10,8 @@
  * the next token. */
 static const char *const parts[] = {
     "vision_tower",
+    "image_tower", /* of Video-LLaVA */
+    "video_tower",
     "vision_embed_tokens",
     "vision_model",
     "vision_encoder",

@@ -104,6 +104,9 @@ VARIANTS = {
     "marian_two": lambda: hf.MarianConfig(
         **dict(SEQ2SEQ, pad_token_id=198, eos_token_id=0, decoder_start_token_id=198),
         decoder_vocab_size=199, share_encoder_decoder_embeddings=False),
+    "blenderbot": lambda: hf.BlenderbotConfig(**SEQ2SEQ),
+    "mvp": lambda: hf.MvpConfig(**SEQ2SEQ),
+    "plbart": lambda: hf.PLBartConfig(**SEQ2SEQ),
     "mbart": lambda: hf.MBartConfig(**SEQ2SEQ, scale_embedding=True),
     "pegasus": lambda: hf.PegasusConfig(**SEQ2SEQ, activation_function="relu"),
 }

@@ -1,7 +1,8 @@
 /* BART: encoder and decoder, learned positions that begin at row 2, norms behind the residual.
- * mBART has norms before blocks and at the end of each stack. So have Pegasus and M2M 100 (NLLB),
- * with sines and cosines as positions and no norm of embeddings; M2M's positions begin behind the
- * padding token's number. Marian has BART's norms and Pegasus's positions. */
+ * mBART has norms before blocks and at the end of each stack. So have Blenderbot, Pegasus and M2M
+ * 100 (NLLB), without a norm of embeddings: Blenderbot's learned positions begin at row 0, the
+ * others have sines and cosines, and M2M's begin behind the padding token's number. Marian has
+ * BART's norms and Pegasus's positions. MVP and PLBart are BART under other names. */
 #include "model/families/bindings.h"
 
 #define ROW(r, stack, name, enc)                                                                   \
@@ -46,6 +47,12 @@ static const ln_binding mbart_bindings[] = {
     OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
 };
 
+static const ln_binding blenderbot_bindings[] = {
+    ALIKE,
+    OF_BOTH(LN_ROLE_LEARNED_POSITIONS, "embed_positions"),
+    OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
+};
+
 static const ln_binding sinusoid_bindings[] = {
     ALIKE,
     OF_BOTH(LN_ROLE_OUTPUT_NORM, "layer_norm"),
@@ -65,12 +72,13 @@ static const ln_binding marian_bindings[] = {
     .has_encoder = true, .tied_by_default = true
 
 /* Untied, either stack has an embedding of its own. */
-#define BOTH_STACKS .refused = "!tie_word_embeddings", COMMON
+#define BOTH_STACKS .refused = "!tie_word_embeddings|use_prompt", COMMON
 
 const ln_family ln_family_bart = {
     .name = "bart",
+    .hf_types = "bart|mvp|plbart",
     .ignored = EMBEDDINGS,
-    .defaults = "decoder_start_token_id=2",
+    .defaults = "decoder_start_token_id=2|plbart:scale_embedding=true",
     .placement = LN_PLACE_AFTER,
     .learned_offset = 2,
     BOTH_STACKS,
@@ -83,6 +91,14 @@ const ln_family ln_family_mbart = {
     .learned_offset = 2,
     BOTH_STACKS,
     LN_BINDINGS(mbart_bindings),
+};
+
+const ln_family ln_family_blenderbot = {
+    .name = "blenderbot",
+    .ignored = EMBEDDINGS,
+    .defaults = "decoder_start_token_id=1",
+    BOTH_STACKS,
+    LN_BINDINGS(blenderbot_bindings),
 };
 
 const ln_family ln_family_pegasus = {

@@ -97,12 +97,24 @@ bool ln_cli_has_ranks(const linnet_engine_options *options) {
     return ln_mesh_count(&mesh) > 1;
 }
 
+/* Whoever starts several with mpirun wants them to be ranks of one; the first of them says it. */
+static void check_launcher(const linnet_engine_options *options) {
+    const char *count = getenv("OMPI_COMM_WORLD_SIZE"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (count != NULL && rank != NULL && strtol(count, NULL, 10) > 1 && strcmp(rank, "0") == 0 &&
+        !ln_cli_has_ranks(options))
+        ln_cli_warn("mpirun has started this %ld times, each with the whole model; --tp N, --pp N "
+                    "or --ep N divides one among them",
+                    strtol(count, NULL, 10));
+}
+
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;
     load_bar bar = {.begin_ns = ln_clock_ns(), .shown = -1};
-    if (!quiet)
+    if (!quiet) {
         ln_cli_check_gpu(options);
+        check_launcher(options);
+    }
     if (!quiet && ln_cli_is_terminal(STDERR_FILENO)) {
         own.on_load = draw_bar;
         own.load_user = &bar;

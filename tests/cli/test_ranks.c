@@ -205,6 +205,38 @@ static void refuses_what_was_not_started(void **state) {
     spawn_free(&result);
 }
 
+static void warns_of_ranks_apart(void **state) {
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    for (int is_divided = 0; is_divided < 2; is_divided++) {
+        const char *const argv[] = {mpirun,
+                                    "--oversubscribe",
+                                    "--bind-to",
+                                    "none",
+                                    "-n",
+                                    "2",
+                                    TEST_LINNET,
+                                    "run",
+                                    "-p",
+                                    "a",
+                                    "-n",
+                                    "1",
+                                    "--threads",
+                                    "1",
+                                    "--backend",
+                                    backend,
+                                    is_divided ? "--tp=2" : NULL,
+                                    NULL};
+        spawn_result result = spawn(NULL, argv);
+        const char *said = strstr(result.err, "mpirun has started this 2 times");
+        assert_int_equal(result.status, 0);
+        assert_int_equal(said == NULL, is_divided);
+        assert_true(said == NULL || strstr(said + 1, "mpirun has started") == NULL); /* once */
+        spawn_free(&result);
+    }
+}
+
 static void plan_shows_every_rank(void **state) {
     const char *model = TEST_SOURCE_DIR "/tests/golden/models/llama";
     (void)state;
@@ -268,6 +300,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(stages_and_ranks_multiply),
         cmocka_unit_test(chunks_do_not_change_bits),
         cmocka_unit_test(refuses_what_was_not_started),
+        cmocka_unit_test(warns_of_ranks_apart),
         cmocka_unit_test(plan_shows_every_rank),
         cmocka_unit_test(generates_as_one_rank),
     };

@@ -22,6 +22,7 @@ _FINISH = {number("FINISH_STOP"): "stop", number("FINISH_LENGTH"): "length", num
            number("FINISH_TIMEOUT"): "timeout"}
 
 
+_WITHOUT = ("multi_modal_data", "prompt_embeds")  # of vLLM's prompts; they would change the answer
 _FORMS = 'a prompt is a text, token ids, or a dict with "prompt" or "prompt_token_ids"'
 
 
@@ -33,6 +34,7 @@ class Prompt:
         self.ids: list[int] = []
         self.text: Optional[str] = None
         self.encoder_ids: Optional[list[int]] = None
+        self.cache_salt: Optional[str] = prompt.get("cache_salt") if isinstance(prompt, dict) else None
         if isinstance(prompt, dict) and "encoder_prompt" in prompt:
             self.encoder_ids, _ = _ids_and_text(model, prompt["encoder_prompt"])
             prompt = prompt.get("decoder_prompt") or None
@@ -45,6 +47,9 @@ class Prompt:
 
 def _ids_and_text(model: Model, prompt: Any) -> tuple[list[int], Optional[str]]:
     if isinstance(prompt, dict):
+        for name in _WITHOUT:
+            if prompt.get(name) is not None and len(prompt[name]) > 0:
+                raise c.UnsupportedError(f"a prompt has {name}, and there are texts and token ids alone")
         prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt.get("prompt")
     if isinstance(prompt, str):
         return model.encode(prompt), prompt
@@ -135,7 +140,8 @@ def generate_options(model: Model, prompt: Prompt, p: SamplingParams, seeds: ran
     options.n, options.best_of = p.n, p.best_of or 0
     options.timeout_ms = max(1, int(p.timeout * 1000)) if p.timeout is not None else 0
     options.priority = p.priority
-    options.cache_salt = p.cache_salt.encode() if p.cache_salt is not None else None
+    salt = p.cache_salt if p.cache_salt is not None else prompt.cache_salt
+    options.cache_salt = salt.encode() if salt is not None else None
     options.adapter = lora.lora_name.encode() if lora is not None else None
     _set_sampling(options.sampling, p, seeds)
     _set_lists(options, model, p)

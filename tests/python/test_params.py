@@ -9,7 +9,7 @@ from unittest import mock
 
 import support  # noqa: F401  (finds the package)
 
-from linnet import SamplingParams, StructuredOutputsParams
+from linnet import SamplingParams, StructuredOutputsParams, UnsupportedError
 from linnet._engine import Model
 from linnet._native import number
 from linnet._request import INT32_MAX, Prompt, generate_options, is_one_prompt, messages_of
@@ -106,6 +106,16 @@ class Options(unittest.TestCase):
                 self.assertEqual((made.encoder_ids, made.ids), ([3], []))
             made = Prompt(model, {"encoder_prompt": [7], "decoder_prompt": form})
             self.assertEqual((made.encoder_ids, made.ids), ([7], [3]))
+
+    def test_all_of_a_prompt_counts(self):
+        for form in ({"prompt": "a", "cache_salt": "s"}, {"prompt_token_ids": [1], "cache_salt": "s"}):
+            prompt = Prompt(self.model, {**form, "multi_modal_data": {}})
+            salts = [generate_options(self.model, prompt, params, random.Random(0)).cache_salt
+                     for params in (SamplingParams(), SamplingParams(cache_salt="t"))]
+            self.assertEqual(salts, [b"s", b"t"])
+        for field in ("multi_modal_data", "prompt_embeds"):
+            with self.assertRaisesRegex(UnsupportedError, field):
+                Prompt(self.model, {"prompt": "a", field: {"image": "x"}})
 
     def test_what_makes_no_sense_is_refused(self):
         for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},

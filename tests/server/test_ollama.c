@@ -154,6 +154,8 @@ static void tells_its_model(void **state) {
         assert_int_equal(heard.status, 200);
         assert_string_equal(response_field(&heard, "name"), "demo");
         assert_true(atol(response_field(&heard, "size")) > 1000000);
+        assert_string_equal(response_field(&heard, "format"), "gguf");
+        assert_string_equal(response_field(&heard, "quantization_level"), "Q8_0");
         response_free(&heard);
     }
     http_response heard = post(&shared, "/api/show", "{\"model\":\"demo\"}");

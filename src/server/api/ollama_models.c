@@ -32,14 +32,30 @@ static unsigned long long count_bytes(const linnet_model *model) {
     return count;
 }
 
+/* The type that most bytes of the files have. */
+static const char *find_main_type(const linnet_model *model) {
+    size_t bytes[LN_DTYPE_COUNT] = {0};
+    ln_dtype most = LN_DTYPE_F32;
+    for (size_t i = 0; i < ln_checkpoint_tensor_count(model->checkpoint); i++) {
+        const ln_tensor *tensor = ln_checkpoint_tensor(model->checkpoint, i);
+        bytes[tensor->dtype] += tensor->bytes;
+        if (bytes[tensor->dtype] > bytes[most])
+            most = tensor->dtype;
+    }
+    return ln_dtype_name(most);
+}
+
 static void put_details(const ln_served_model *served, ln_strbuf *out) {
     double millions = (double)count_parameters(served->model) / 1e6;
-    ln_strbuf_puts(out, "\"details\":{\"parent_model\":\"\",\"format\":\"gguf\",\"family\":");
+    bool is_gguf = ln_checkpoint_get_format(served->model->checkpoint) == LN_FORMAT_GGUF;
+    ln_strbuf_printf(out, "\"details\":{\"parent_model\":\"\",\"format\":\"%s\",\"family\":",
+                     is_gguf ? "gguf" : "safetensors");
     ln_json_put_text(out, served->info.architecture);
     ln_strbuf_puts(out, ",\"families\":[");
     ln_json_put_text(out, served->info.architecture);
-    ln_strbuf_printf(out, "],\"parameter_size\":\"%.1f%s\",\"quantization_level\":\"unknown\"}",
-                     millions >= 1000 ? millions / 1000 : millions, millions >= 1000 ? "B" : "M");
+    ln_strbuf_printf(out, "],\"parameter_size\":\"%.1f%s\",\"quantization_level\":\"%s\"}",
+                     millions >= 1000 ? millions / 1000 : millions, millions >= 1000 ? "B" : "M",
+                     find_main_type(served->model));
 }
 
 /* The members of a model that lists share. Its digest is not known: no file is read for it; nor are
@@ -56,10 +72,9 @@ static void put_model(const ln_model_entry *entry, ln_strbuf *out) {
     if (served->model != NULL)
         put_details(served, out);
     else
-        ln_strbuf_puts(out,
-                       "\"details\":{\"parent_model\":\"\",\"format\":\"gguf\",\"family\":\"\","
-                       "\"families\":[],\"parameter_size\":\"\",\"quantization_level\":"
-                       "\"unknown\"}");
+        ln_strbuf_puts(out, "\"details\":{\"parent_model\":\"\",\"format\":\"\",\"family\":\"\","
+                            "\"families\":[],\"parameter_size\":\"\",\"quantization_level\":"
+                            "\"unknown\"}");
 }
 
 void ln_endpoint_ollama_tags(ln_context *context, ln_exchange *exchange) {

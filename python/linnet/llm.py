@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
+import os
 import random
 import select
 import sys
@@ -75,7 +77,7 @@ class Base:
         options.backend = device.encode()
         options.precision = number("PRECISION_EXACT" if dtype == "float32" else "PRECISION_FAST")
         options.kv_type = number(_KV_TYPES[kv_cache_dtype])
-        options.quantize_on_load = quantization.encode() if quantization is not None else None
+        options.quantize_on_load = _quantization_on_load(self.model_path, quantization)
         options.n_threads, options.prefix_cache = threads or 0, enable_prefix_caching
         options.max_adapters, options.max_adapter_rank = (max_loras, max_lora_rank) if enable_lora else (0, 0)
         if on_load is not None:
@@ -156,6 +158,21 @@ class Base:
         return PendingVector(str(next(self._ids)), self._engine, [options], queue), prompt.ids
 
 
+def _quantization_on_load(path: str, asked: Optional[str]) -> Optional[bytes]:
+    """What matrices become while they load; None where `asked` names what the checkpoint has already."""
+    if asked is None:
+        return None
+    method = asked.removesuffix("_marlin")
+    if method == "gguf" and os.path.isfile(path):
+        return None
+    try:
+        with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+            own = json.load(file).get("quantization_config") or {}
+    except (OSError, ValueError):
+        own = {}
+    return None if own.get("quant_method", "").replace("_", "-") == method.replace("_", "-") else asked.encode()
+
+
 def _set_draft(options: c.EngineOptions, config: Optional[dict]) -> None:
     """Speculative decoding as vLLM's speculative_config says it."""
     if config is None:
@@ -163,9 +180,13 @@ def _set_draft(options: c.EngineOptions, config: Optional[dict]) -> None:
     options.draft_tokens = config.get("num_speculative_tokens", 0)
     if config.get("model") is not None:
         options.draft_model = find_model(config["model"]).encode()
-    method = {"eagle3": "eagle"}.get(config.get("method"), config.get("method"))
-    if method in ("ngram", "mtp", "eagle"):
-        options.draft = method.encode()
+    method = config.get("method")
+    if method is not None:
+        name = {"eagle3": "eagle", "draft_model": "model"}.get(method, "mtp" if method.endswith("_mtp") else method)
+        if name not in ("ngram", "mtp", "eagle", "model"):
+            raise c.UnsupportedError(f"speculative_config: the method {method} is none of ngram, mtp, eagle, eagle3 "
+                                     "and draft_model")
+        options.draft = name.encode()
 
 
 def _set_sizes(options: c.EngineOptions, model: Model, max_len: Optional[int], max_seqs: Optional[int],

@@ -12,7 +12,7 @@ from support import DEMO, ROOT, golden, numpy
 
 from linnet import (
     LLM, ArgumentError, BeamSearchParams, InputOutputError, LimitError, LinnetError, LoRARequest, RequestOutputKind,
-    SamplingParams, StateError, StructuredOutputsParams)
+    SamplingParams, StateError, StructuredOutputsParams, UnsupportedError)
 from linnet._engine import Queue
 
 GREEDY = {"temperature": 0}
@@ -246,6 +246,35 @@ class Outputs(unittest.TestCase):
             with self.assertRaises(LimitError):  # those beyond n have to be compared
                 llm.generate("Once upon", SamplingParams(n=2, best_of=4))
             self.assertEqual(llm.stats()["n_running"] + llm.stats()["n_waiting"], 0)
+
+
+class Arguments(unittest.TestCase):
+    """Of vLLM's, with the values that programs give them."""
+
+    def test_a_quantised_folder_may_be_called_so(self):
+        prompt = {"prompt_token_ids": [1, 2, 3]}
+        for folder, methods in (("llama_awq", ("awq", "awq_marlin")), ("llama_gptq", ("gptq", "gptq_marlin")),
+                                ("llama_int8", ("compressed-tensors", "compressed_tensors"))):
+            path = os.path.join(ROOT, "tests", "golden", "models", folder)
+            ids = []
+            for method in (None, *methods):
+                with LLM(path, threads=1, max_model_len=64, quantization=method) as llm:
+                    ids.append(llm.generate(prompt, SamplingParams(max_tokens=8, **GREEDY))[0].outputs[0].token_ids)
+            self.assertEqual(ids, ids[:1] * len(ids))
+        with LLM(DEMO, threads=1, quantization="gguf") as llm:
+            self.assertEqual(llm.max_model_len, 1024)
+        with self.assertRaisesRegex(ArgumentError, "awq"):  # nothing makes it of another checkpoint
+            LLM(os.path.join(ROOT, "tests", "golden", "models", "llama"), quantization="awq")
+
+    def test_methods_of_speculation(self):
+        for config in ({"method": "ngram", "num_speculative_tokens": 3},
+                       {"method": "draft_model", "model": DEMO, "num_speculative_tokens": 2},
+                       {"model": DEMO, "num_speculative_tokens": 2}):
+            with LLM(DEMO, threads=1, max_model_len=64, speculative_config=config) as llm:
+                llm.generate("1, 2, 3, 1, 2, 3, 1, 2,", SamplingParams(max_tokens=12, **GREEDY))
+                self.assertGreater(llm.stats()["n_draft_tokens"], 0, config)
+        with self.assertRaisesRegex(UnsupportedError, "medusa"):
+            LLM(DEMO, speculative_config={"method": "medusa", "num_speculative_tokens": 3})
 
 
 class Adapters(unittest.TestCase):

@@ -38,6 +38,7 @@ _WITHOUT_EFFECT = {
     "enable_chunked_prefill", "disable_async_output_proc", "block_size", "download_dir"}
 
 Messages = Sequence[dict]
+Loras = Union[LoRARequest, Sequence[Optional[LoRARequest]], None]
 
 
 class EngineArgs:
@@ -212,18 +213,20 @@ class LLM(Base):
     """Generates for batches of prompts, and streams."""
 
     def generate(self, prompts: Any, sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
-                 *, use_tqdm: bool = True, lora_request: Optional[LoRARequest] = None) -> list[RequestOutput]:
+                 *, use_tqdm: bool = True, lora_request: Loras = None) -> list[RequestOutput]:
         """prompts: a text, token ids, a dict with "prompt" or "prompt_token_ids", or a list of these. Control tokens
-        in a text count as such. Outputs come in the order of the prompts."""
+        in a text count as such. sampling_params and lora_request: one for all, or a list with one for each prompt.
+        Outputs come in the order of the prompts."""
         prompts = [prompts] if is_one_prompt(prompts) else list(prompts)
-        params = self._params_of_each(sampling_params, len(prompts))
+        params = _of_each(sampling_params, len(prompts), "sampling_params", SamplingParams)
+        loras = _of_each(lora_request, len(prompts), "lora_request", LoRARequest)
         return self._run_all(
-            (partial(self._submit, prompt=prompt, params=its_params, lora=lora_request)
-             for prompt, its_params in zip(prompts, params)), len(prompts), use_tqdm)
+            (partial(self._submit, prompt=prompt, params=its_params, lora=lora)
+             for prompt, its_params, lora in zip(prompts, params, loras)), len(prompts), use_tqdm)
 
     def chat(self, messages: Union[Messages, Sequence[Messages]],
              sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None, use_tqdm: bool = True,
-             lora_request: Optional[LoRARequest] = None, chat_template: Optional[str] = None,
+             lora_request: Loras = None, chat_template: Optional[str] = None,
              add_generation_prompt: bool = True, tools: Optional[list[dict]] = None,
              chat_template_kwargs: Optional[dict[str, Any]] = None) -> list[RequestOutput]:
         """One conversation (a list of messages) or several. The model's template renders them."""
@@ -329,13 +332,6 @@ class LLM(Base):
 
     # ---- many requests at once
 
-    def _params_of_each(self, params: Any, n: int) -> list[SamplingParams]:
-        if not is_list(params):
-            return [params_of(params, SamplingParams)] * n
-        if len(params) != n:
-            raise ValueError(f"there are {n} prompts and {len(params)} sampling_params")
-        return [params_of(its_params, SamplingParams) for its_params in params]
-
     def _run_all(self, submits: Iterable[Callable[[Queue], Any]], n: int, use_tqdm: bool) -> list[RequestOutput]:
         bar = _bar(n) if use_tqdm else None
         try:
@@ -372,6 +368,17 @@ class LLM(Base):
             for p in pending:
                 if not (done and isinstance(p, PendingVector)):  # whose vector lies in it
                     p.close()
+
+
+def _of_each(given: Any, n: int, name: str, kind: Any) -> list[Any]:
+    """What each of n prompts has of it; None stays None."""
+    all_given = list(given) if is_list(given) else [given] * n
+    if len(all_given) != n:
+        raise ValueError(f"there are {n} prompts and {len(all_given)} {name}")
+    for one in all_given:
+        if one is not None and not isinstance(one, kind):
+            raise TypeError(f"{name}: {kind.__name__} are expected; this is of type {type(one).__name__}")
+    return all_given
 
 
 def _ready(queue: Queue, all_pending: list[Any]) -> Iterator[Any]:

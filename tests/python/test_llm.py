@@ -295,6 +295,12 @@ class Adapters(unittest.TestCase):
             for name in ("b", "c", "a"):
                 self.assertEqual(self.ids(llm, name, 1, adapter), full)
             self.assertEqual(self.ids(llm, "a", 1, adapter, 0.0), bare)  # another one of that name
+            mixed = llm.generate([self.PROMPT] * 3, SamplingParams(max_tokens=8, **GREEDY),
+                                 lora_request=[LoRARequest("b", 1, adapter), None, LoRARequest("a", 1, adapter, 0.0)])
+            self.assertEqual([o.outputs[0].token_ids for o in mixed], [full, bare, bare])
+            for wrong in ([None], ["b"] * 3):
+                with self.assertRaises((TypeError, ValueError)):
+                    llm.generate([self.PROMPT] * 3, lora_request=wrong)
             self.assertRaises(InputOutputError, self.ids, llm, "a", 1, os.path.join(folder, "none"))
             self.assertEqual(self.ids(llm, "a", 1, adapter), full)
             queue, long = Queue(), SamplingParams(max_tokens=400, ignore_eos=True)

@@ -36,6 +36,7 @@ static const char *const parts[] = {
     "word_timestamp_head",
     "vit_large_projector",
     "patch_merger",
+    "patch_merge_mlp", /* of MiniMax M3 VL */
     "pre_mm_projector_norm",
     "mtp_dspark",
     "qwen2_model", /* of DeepSeek OCR 2, which sees */

@@ -133,6 +133,7 @@ bool ln_family_place(const ln_family *family, const char *name, size_t index,
                   {"backbone.", "llm.model."}, /* of Nemotron 3.5 Transcribe */
                   {"backbone.", "model."},     /* as transformers has it in memory */
                   {"backbone.", "model.language_model."},
+                  {"backbone.", "language_model.model."}, /* of Nemotron H Omni */
                   {"", "thinker."},
                   {"", "text_model."}, /* as saved of Emu 3 */
                   {"model.", "language_model."},

@@ -132,7 +132,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_PRINT_IDS: args->print_ids = true; break;
     case KEY_PRINT_MEMORY: args->print_memory = true; break;
     case 'q': args->quiet = true; break;
-    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
+    case ARGP_KEY_ARG:
+        if (args->model != NULL)
+            argp_error(state, "unexpected argument '%s'; a prompt is given with -p", arg);
+        args->model = arg;
+        break;
     case ARGP_KEY_END:
         check_prompt(state, args);
         if (args->n_beams > 0 && args->engine.draft_tokens > 0)
@@ -321,6 +325,14 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     return status;
 }
 
+/* A path with spaces that is not there may be meant as something else. */
+static int fail_to_open(const run_args *args, const linnet_error *err) {
+    bool has_prompt = args->prompt || args->file || args->ids.ids || args->encoder_ids.ids;
+    if (err->status == LINNET_ERR_IO && !has_prompt && strchr(args->model, ' ') != NULL)
+        return ln_cli_fail("%s; a prompt is given with -p", err->message);
+    return ln_cli_fail_with(err);
+}
+
 /* A prompt that no context holds is refused before the model is loaded for it. */
 static int check_length(const run_args *args, const linnet_model_info *info,
                         const prompt_ids *prompt) {
@@ -388,7 +400,7 @@ static int open_and_run(const run_args *args, const char *path) {
     if (!path)
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
     else if (ln_cli_open_model(path, &model, &err) != LINNET_OK)
-        status = ln_cli_fail_with(&err);
+        status = args->model != NULL ? fail_to_open(args, &err) : ln_cli_fail_with(&err);
     else if (args->chat_template)
         status = ln_cli_set_chat_template(model, args->chat_template);
     if (status == 0 && wants_chat(model, args))

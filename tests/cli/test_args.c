@@ -129,7 +129,13 @@ static void test_missing_and_surplus_arguments(void **state) {
     assert_usage_error(LINNET("bench"), "linnet bench: ", "--shape NAME makes one");
     assert_usage_error(LINNET("detokenize", "m"), "linnet detokenize: ", "--ids is missing");
     assert_usage_error(LINNET("template", "m"), "linnet template: ", "--context is missing");
-    assert_usage_error(LINNET("run", "m", "n"), "linnet run: ", "unexpected argument 'n'");
+    assert_usage_error(LINNET("run", "m", "n"),
+                       "linnet run: ", "unexpected argument 'n'; a prompt is given with -p");
+    spawn_result result = LINNET("run", "Tell me a joke");
+    assert_int_equal(result.status, 1);
+    assert_non_null(strstr(result.err, "cannot open Tell me a joke: "));
+    assert_non_null(strstr(result.err, "a prompt is given with -p"));
+    spawn_free(&result);
     assert_usage_error(LINNET("run", "-p", "a", "-f", "b"), "linnet run: ", "exclude each other");
     assert_usage_error(LINNET("run", "-p", "a", "--ids", "1"),
                        "linnet run: ", "exclude each other");

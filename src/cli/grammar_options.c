@@ -59,6 +59,11 @@ static error_t parse_form(int key, const char *arg, struct argp_state *state) {
     ln_cli_grammar_choice *grammar = state->input;
     unsigned bit = 0;
     bool is_set = true;
+    grammar->form_option = key == KEY_JSON_WHITESPACE ? "--json-whitespace"
+                           : key == KEY_JSON_ORDER    ? "--json-order"
+                           : key == KEY_JSON_STRICT   ? "--json-strict"
+                           : key == KEY_GRAMMAR_TYPE  ? "--grammar-type"
+                                                      : grammar->form_option;
     switch (key) {
     case KEY_JSON_WHITESPACE:
         bit = LINNET_JSON_COMPACT;
@@ -137,6 +142,10 @@ int ln_cli_grammar_read(ln_cli_grammar_choice *grammar, linnet_request_options *
 }
 
 int ln_cli_grammar_load(ln_cli_grammar_choice *grammar, linnet_request_options *request) {
+    if (grammar->kind == LINNET_GRAMMAR_NONE && grammar->form_option != NULL) {
+        ln_cli_fail("%s is about a grammar or a schema, and none is given", grammar->form_option);
+        return LN_EXIT_USAGE;
+    }
     if (grammar->kind == LINNET_GRAMMAR_NONE)
         return 0;
     int status = ln_cli_grammar_read(grammar, request);

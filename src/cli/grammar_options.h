@@ -14,6 +14,7 @@ typedef struct ln_cli_grammar_choice {
     size_t n_bytes;
     linnet_grammar_kind type; /* of --grammar: GBNF or LARK; NONE: as it looks */
     unsigned json_form;
+    const char *form_option; /* the last one that says how a grammar is meant; NULL: none */
 } ln_cli_grammar_choice;
 
 /* A child parser; its input is a zeroed ln_cli_grammar_choice. */

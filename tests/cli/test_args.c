@@ -191,9 +191,13 @@ static void test_bad_values(void **state) {
                        "linnet serve: --served-name: ", "the name is empty");
 }
 
-/* Options of `serve' that would change nothing. */
+/* Options that would change nothing. */
 static void test_options_without_effect(void **state) {
     (void)state;
+    static const char *const forms[] = {"--json-order=written", "--json-whitespace=compact",
+                                        "--json-strict", "--grammar-type=lark"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        assert_usage_error(LINNET("run", "m", "-p", "a", forms[i]), "linnet: --", "none is given");
     static const char *const origins[] = {
         "chat.example",          "https://", "https://chat.example/",   "https://Chat.example",
         "https://a.b,https://c", "",         "https://a.b https://c.d", "://a.b",

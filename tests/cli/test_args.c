@@ -207,8 +207,15 @@ static void test_options_without_effect(void **state) {
     for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
         assert_usage_error(LINNET("serve", "--cors", origins[i]),
                            "linnet serve: --cors: ", "as https://chat.example");
-    assert_usage_error(LINNET("serve", "--cors", "https://a.b:8443", "--cors", "null"),
-                       "linnet serve: ", "--cors");
+    static const char *const good[] = {"*",
+                                       "null",
+                                       "https://a.b:8443",
+                                       "http://[::1]:80",
+                                       "http://web_1:3000",
+                                       "chrome-extension://abc"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) /* the second one is refused */
+        assert_usage_error(LINNET("serve", "--cors", good[i], "--cors", "null"),
+                           "linnet serve: ", "--cors is given twice");
     for (size_t i = 0; i < sizeof of_several / sizeof *of_several; i++) {
         assert_usage_error(LINNET("serve", "m.gguf", of_several[i][0], of_several[i][1]),
                            "linnet serve: ", "only with a server of several models");

@@ -349,26 +349,55 @@ static ln_status is_dense_by_type(const ln_config *config, size_t layer, bool *d
                    ln_checkpoint_path(config->checkpoint), name, layer);
 }
 
-ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_t layer,
-                                 bool *dense, ln_error *err) {
-    ln_meta_value list, last;
-    LN_TRY(is_dense_by_rule(config, layer, dense, err));
-    if (ln_config_find(config, (ln_key){"moe_layer_end_index", ""}, &last, NULL) &&
-        last.kind == LN_META_INT)
-        *dense |= (int64_t)layer > (last.integer == -1 ? (int64_t)n_layers - 1 : last.integer);
+/* By lists of layers that are dense, and of those that have experts, which may be text. */
+static ln_status is_dense_by_list(const ln_config *config, size_t layer, bool *dense,
+                                  ln_error *err) {
+    static const ln_key text_key = {"moe_layers_enum", ""};
+    ln_meta_value list;
     bool is_listed;
     LN_TRY(ln_config_list(config, (ln_key){"mlp_only_layers", ""}, &list, &is_listed, err));
     *dense |= is_listed && lists_layer(&list, layer);
     LN_TRY(ln_config_list(config, (ln_key){"moe_layers", ""}, &list, &is_listed, err));
     if (is_listed)
         *dense = !lists_layer(&list, layer);
-    if (ln_config_find(config, (ln_key){"moe_layers_enum", ""}, &list, NULL))
-        *dense = list.kind == LN_META_STRING ? !text_lists_layer(&list, layer)
-                                             : !lists_layer(&list, layer);
-    ln_meta_value item; /* a number for each layer */
-    if (ln_config_find(config, (ln_key){"moe_layer_freq", ""}, &list, NULL) &&
-        ln_meta_item(&list, layer, &item) && item.kind == LN_META_INT)
-        *dense = item.integer == 0;
+    if (ln_config_find(config, text_key, &list, NULL) && list.kind == LN_META_STRING) {
+        *dense = !text_lists_layer(&list, layer);
+        return LINNET_OK;
+    }
+    LN_TRY(ln_config_list(config, text_key, &list, &is_listed, err));
+    if (is_listed)
+        *dense = !lists_layer(&list, layer);
+    return LINNET_OK;
+}
+
+/* By a number for each layer, 0 for dense; *dense stays where there is no list. */
+static ln_status is_dense_by_number(const ln_config *config, size_t layer, bool *dense,
+                                    ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    if (!ln_config_find(config, (ln_key){"moe_layer_freq", ""}, &list, name) ||
+        list.kind != LN_META_ARRAY)
+        return LINNET_OK;
+    if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no whole number for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *dense = item.integer == 0;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_t layer,
+                                 bool *dense, ln_error *err) {
+    ln_meta_value last;
+    char name[128];
+    LN_TRY(is_dense_by_rule(config, layer, dense, err));
+    if (ln_config_find(config, (ln_key){"moe_layer_end_index", ""}, &last, name)) {
+        if (last.kind != LN_META_INT)
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s is not a whole number",
+                           ln_checkpoint_path(config->checkpoint), name);
+        *dense |= (int64_t)layer > (last.integer == -1 ? (int64_t)n_layers - 1 : last.integer);
+    }
+    LN_TRY(is_dense_by_list(config, layer, dense, err));
+    LN_TRY(is_dense_by_number(config, layer, dense, err));
     return is_dense_by_type(config, layer, dense, err);
 }
 

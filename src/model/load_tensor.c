@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/quantize/mix.h"
 #include "format/quants.h"
 #include "model/adapter/load.h"
 #include "model/family.h"
@@ -125,36 +126,43 @@ static bool is_of_streams(ln_role role) {
            role == LN_ROLE_FFN_HYPER || role == LN_ROLE_OUTPUT_HYPER;
 }
 
-/* Few rows that make biases and sinks of scores, taps of convolutions, and gates of streams and
- * messages. */
-static bool is_small_and_precise(ln_role role) {
+/* Tables, what chooses experts, and small matrices whose errors reach all tokens. */
+static bool is_precise(ln_role role) {
     if (role >= LN_ROLE_Q_MESSAGE_DOWN && role <= LN_ROLE_FFN_MESSAGE_GAIN)
         return true;
+    if (role >= LN_ROLE_ROUTER && role <= LN_ROLE_ROUTER_SECOND)
+        return true;
     switch ((int)role) {
+    case LN_ROLE_EMBEDDING:
+    case LN_ROLE_LEARNED_POSITIONS:
+    case LN_ROLE_TOKEN_TYPES:
+    case LN_ROLE_LOOKUP_EMBEDDING:
+    case LN_ROLE_NGRAM_EMBEDDING:
+    case LN_ROLE_HEAD_EMBEDDING:
+    case LN_ROLE_HEAD_CONV:
+    case LN_ROLE_SHARED_ROUTER:
     case LN_ROLE_KEY_BIAS:
     case LN_ROLE_RELATIVE_QUERIES:
     case LN_ROLE_TOKEN_SINKS:
     case LN_ROLE_K_TAPS:
-    case LN_ROLE_V_TAPS:
-    case LN_ROLE_ATTENTION_HYPER_LOW:
-    case LN_ROLE_ATTENTION_HYPER_GATE:
-    case LN_ROLE_FFN_HYPER_LOW:
-    case LN_ROLE_FFN_HYPER_GATE:
-    case LN_ROLE_OUTPUT_HYPER_LOW:
-    case LN_ROLE_OUTPUT_HYPER_GATE: return true;
+    case LN_ROLE_V_TAPS: return true;
     default: return false;
     }
 }
 
-/* Matrices that multiply activations; tables and what chooses experts stay as they are. */
-static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
+/* Whether `linnet quantize` would quantise the tensor of this role; true where GGUF has none. */
+static bool may_be_quantized(const ln_loader *l, ln_tensor_id id) {
+    char name[LN_TENSOR_NAME_BYTES];
+    const ln_binding *binding = ln_family_binding(l->spec->family, LN_FORMAT_GGUF, id, 0);
+    if (binding == NULL)
+        return true;
+    ln_binding_name(binding, LN_FORMAT_GGUF, id, name);
+    return !ln_mix_keeps(name);
+}
+
+static void quantize_on_load(const ln_loader *l, ln_tensor_id id, ln_weight_source *source,
                              size_t n_cols) {
-    bool is_of_router = role >= LN_ROLE_ROUTER && role <= LN_ROLE_ROUTER_SECOND;
-    if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING || role == LN_ROLE_HEAD_CONV ||
-        role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
-        role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING ||
-        role == LN_ROLE_NGRAM_EMBEDDING || is_of_router || role == LN_ROLE_SHARED_ROUTER ||
-        is_of_streams(role) || is_small_and_precise(role))
+    if (l->options.quantize == NULL || is_precise(id.role) || !may_be_quantized(l, id))
         return;
     l->weights->n_matrices++;
     if (ln_packed_quantize(&source->packed, *l->options.quantize))
@@ -255,7 +263,7 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
     LN_TRY(ln_source_matrix(l->checkpoint, whole, id, &whole_shape, &request, l->err));
     request.use = use_of(l->spec, id, &whole_shape);
     request.rounds_f32 = rounds_f32(whole, id.role);
-    quantize_on_load(l, id.role, &request.sources[0], whole_shape.n_cols);
+    quantize_on_load(l, id, &request.sources[0], whole_shape.n_cols);
     LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));
     LN_TRY(ln_cut_request(&cut, &request, l->err));
     if (request.sources[0].packed.order != NULL)
@@ -320,7 +328,7 @@ ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_row
         ln_tensor_id id = {.role = roles[i], .layer = layer, .stem = l->stem};
         ln_weight_request request;
         LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
-        quantize_on_load(l, roles[i], &request.sources[0], n_cols);
+        quantize_on_load(l, id, &request.sources[0], n_cols);
         LN_TRY(check_order(l, id, 1, &request.sources[0].packed));
         joined.sources[joined.n_sources++] = request.sources[0];
         all_rows += n_rows[i];

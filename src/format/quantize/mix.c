@@ -112,8 +112,8 @@ static bool has_any(const char *name, const char *const *parts, size_t n_parts) 
     return false;
 }
 
-/* Whether a tensor is a matrix that may lose precision; one row alone is none. */
-static bool is_matrix(const char *name, int n_dims, const uint64_t *dims) {
+/* Tables, taps and matrices that choose or mix, which become F32. */
+static bool is_whole(const char *name) {
     static const char *const whole[] = {"_norm.weight",
                                         "ffn_gate_inp.weight",
                                         "attn_rel_b.weight",
@@ -125,20 +125,29 @@ static bool is_matrix(const char *name, int n_dims, const uint64_t *dims) {
                                         "hc_attn_fn",
                                         "hc_ffn_fn",
                                         "output_hc_fn"};
+    return has_any(name, whole, sizeof whole / sizeof *whole);
+}
+
+/* Whether a tensor is a matrix that may lose precision; one row alone is none. */
+static bool is_matrix(const char *name, int n_dims, const uint64_t *dims) {
     size_t length = strlen(name);
     for (int i = 0; n_dims > 1 && dims[i] == 1; i++)
         n_dims--;
     return n_dims >= 2 && length >= 7 && strcmp(name + length - 7, ".weight") == 0 &&
-           !has_any(name, whole, sizeof whole / sizeof *whole);
+           !is_whole(name);
 }
 
 /* Matrices that are small beside the others, and whose errors reach all streams or all layers:
- * Gemma 3n's AltUp and Laurel, the projection of embeddings by layer, indexers of MiniMax M3 and
- * Qwen 4. */
-static bool is_kept(const char *name) {
-    static const char *const kept[] = {"altup_", "laurel_", "per_layer_model_proj.weight",
-                                       "indexer.q_proj.weight", "indexer.k_proj.weight"};
-    return has_any(name, kept, sizeof kept / sizeof *kept);
+ * Gemma 3n's AltUp and Laurel, hyper-connections, the projection of embeddings by layer, indexers
+ * of MiniMax M3 and Qwen 4. */
+bool ln_mix_keeps(const char *name) {
+    static const char *const kept[] = {"altup_",
+                                       "laurel_",
+                                       "hc_",
+                                       "per_layer_model_proj.weight",
+                                       "indexer.q_proj.weight",
+                                       "indexer.k_proj.weight"};
+    return is_whole(name) || has_any(name, kept, sizeof kept / sizeof *kept);
 }
 
 /* The number in "blk.N."; 0 where there is none. */
@@ -280,7 +289,7 @@ ln_dtype ln_mix_choose(const ln_mix_choice *choice, const char *name, int n_dims
     ln_dtype base = choice->mix->base;
     if (ln_dtype_block_elems(base) == 1)
         return base;
-    if (is_kept(name))
+    if (ln_mix_keeps(name))
         return from;
     return fit_row(choose_quantised(choice, name, n_dims, n_cols), n_cols);
 }

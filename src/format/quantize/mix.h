@@ -58,4 +58,7 @@ typedef struct ln_mix_choice {
 ln_dtype ln_mix_choose(const ln_mix_choice *choice, const char *name, int n_dims,
                        const uint64_t *dims, ln_dtype from);
 
+/* Whether no type with blocks is for the tensor of this GGUF name. */
+bool ln_mix_keeps(const char *name);
+
 #endif

@@ -242,6 +242,7 @@ static const planned model[] = {
     {"altup_proj.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
     {"blk.3.altup_router.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
     {"blk.3.laurel_r.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"blk.3.hc_attn_down.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
     {"per_layer_model_proj.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
     {"blk.3.indexer.k_proj.weight", 2, {8, 256}, LN_DTYPE_F32, LN_DTYPE_F32},
 };

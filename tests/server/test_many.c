@@ -47,11 +47,12 @@ static void run(const char *const *argv) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static const char *body_of(int model, int prompt, const char *more) {
+/* A request whose answer `alone` has; valid until the next call. */
+static const char *body_of(const char *model, int prompt) {
     static char body[256];
     snprintf(body, sizeof body,
-             "{\"model\":\"%s\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0%s}",
-             names[model], prompts[prompt], more);
+             "{\"model\":\"%s\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}", model,
+             prompts[prompt]);
     return body;
 }
 
@@ -81,7 +82,7 @@ static int set_up(void **state) {
         test_server server =
             SERVER("--threads=1", "--ctx=256", "--max-seqs=4", served, file_of(names[i]));
         for (int j = 0; j < N_PROMPTS; j++) {
-            http_response heard = post(&server, "/v1/completions", body_of(i, j, ""));
+            http_response heard = post(&server, "/v1/completions", body_of(names[i], j));
             alone[i][j] = take_text(&heard);
             response_free(&heard);
         }
@@ -186,7 +187,7 @@ static size_t measure_plan(void) {
     size_t most = 0;
     test_server server = start_with((size_t)4 << 30);
     for (int i = 0; i < N_MODELS; i++) {
-        expect_status(post(&server, "/models/load", body_of(i, 0, "") /* more fields */), 200);
+        expect_status(post(&server, "/models/load", body_of(names[i], 0) /* more fields */), 200);
         size_t n_bytes = plan_of(&server, names[i]);
         most = n_bytes > most ? n_bytes : most;
     }
@@ -205,7 +206,7 @@ static void answers_all(void **state) {
     int fds[N_REQUESTS];
     for (int i = 0; i < N_REQUESTS; i++)
         fds[i] = say_request(&server, "/v1/completions",
-                             body_of(i % N_MODELS, i / N_MODELS % N_PROMPTS, ""));
+                             body_of(names[i % N_MODELS], i / N_MODELS % N_PROMPTS));
     for (int i = 0; i < N_REQUESTS; i++) {
         expect_alone(hear(fds[i], false), i % N_MODELS, i / N_MODELS % N_PROMPTS);
         hang_up(fds[i]);
@@ -217,7 +218,7 @@ static void answers_all(void **state) {
         }
     }
     for (int i = 0; i < 9; i++) /* one after another: each third one makes another model leave */
-        expect_alone(post(&server, "/v1/completions", body_of(i % 3, i / 3, "")), i % 3, i / 3);
+        expect_alone(post(&server, "/v1/completions", body_of(names[i % 3], i / 3)), i % 3, i / 3);
     if (!IS_SANITIZED) {
         size_t slack_kib = 16 << 10; /* malloc's, of what the models took before */
         assert_true(peak_kib(&server) - before_kib <= budget / 1024 + slack_kib);
@@ -230,7 +231,7 @@ static void answers_all(void **state) {
 static void refuses_too_large(void **state) {
     (void)state;
     test_server server = start_with(1 << 20);
-    http_response heard = post(&server, "/v1/completions", body_of(0, 0, ""));
+    http_response heard = post(&server, "/v1/completions", body_of(names[0], 0));
     assert_int_equal(heard.status, 503);
     assert_non_null(strstr(heard.body, "the server has 1048576"));
     response_free(&heard);
@@ -243,7 +244,7 @@ static void fails_broken_alone(void **state) {
     test_server server = start_with((size_t)1 << 30);
     int first = say_request(&server, "/v1/completions",
                             "{\"model\":\"broken\",\"prompt\":\"a\",\"max_tokens\":1}");
-    int second = say_request(&server, "/v1/completions", body_of(0, 0, ""));
+    int second = say_request(&server, "/v1/completions", body_of(names[0], 0));
     http_response heard = hear(first, false);
     assert_int_equal(heard.status, 500);
     assert_non_null(strstr(heard.body, "broken.gguf: "));
@@ -265,12 +266,12 @@ static void cancels_while_loading(void **state) {
     (void)state;
     test_server server = start_with(measure_plan() + (1 << 20)); /* one at a time */
     for (int i = 0; i < 30; i++) {
-        int fd = say_request(&server, "/v1/completions", body_of(i % N_MODELS, 0, ""));
+        int fd = say_request(&server, "/v1/completions", body_of(names[i % N_MODELS], 0));
         sleep_ms(i % 10);
         hang_up(fd);
     }
     for (int i = 0; i < N_MODELS; i++)
-        expect_alone(post(&server, "/v1/completions", body_of(i, 1, "")), i, 1);
+        expect_alone(post(&server, "/v1/completions", body_of(names[i], 1)), i, 1);
     wait_for_metric(&server, "num_requests_open", "", 0);
     server_stop(&server);
 }
@@ -299,7 +300,7 @@ static void unloads_when_over(void **state) {
         response_free(&told);
     }
     assert_int_equal(status, 409);
-    int other = say_request(&server, "/v1/completions", body_of(1, 0, ""));
+    int other = say_request(&server, "/v1/completions", body_of(names[1], 0));
     http_response heard = hear(fd, false); /* whole, although another model needs the memory */
     assert_int_equal(heard.status, 200);
     assert_false(heard.is_cut);
@@ -318,13 +319,13 @@ static void unloads_when_over(void **state) {
 static void sleeps_and_wakes(void **state) {
     (void)state;
     test_server server = start_with((size_t)1 << 30);
-    expect_alone(post(&server, "/v1/completions", body_of(2, 2, "")), 2, 2);
+    expect_alone(post(&server, "/v1/completions", body_of(names[2], 2)), 2, 2);
     expect_status(post(&server, "/models/sleep", "{\"model\":\"q4\"}"), 200);
     wait_for_state(&server, "q4", "sleeping");
     expect_status(post(&server, "/models/wake", "{\"model\":\"q4\"}"), 200);
     assert_string_equal(state_of(&server, "q4"), "loaded");
     expect_status(post(&server, "/models/sleep", "{\"model\":\"q4\"}"), 200);
-    expect_alone(post(&server, "/v1/completions", body_of(2, 3, "")), 2, 3); /* wakes it */
+    expect_alone(post(&server, "/v1/completions", body_of(names[2], 3)), 2, 3); /* wakes it */
     http_response heard = post(&server, "/models/sleep", "{\"model\":\"q5\"}");
     assert_non_null(strstr(heard.body, "\"value\":\"unloaded\"")); /* it was before */
     response_free(&heard);
@@ -383,7 +384,7 @@ static void changes_its_mind(void **state) {
         expect_change(&server, "/models/sleep", "unloaded");
         wait_for_state(&server, "q4", "unloaded");
     }
-    expect_alone(post(&server, "/v1/completions", body_of(2, 2, "")), 2, 2);
+    expect_alone(post(&server, "/v1/completions", body_of(names[2], 2)), 2, 2);
     server_stop(&server);
 }
 
@@ -581,41 +582,54 @@ static void misses_what_goes(void **state) {
     server_stop(&server);
 }
 
+/* A server of a folder with one file, which is q4's at first. */
+typedef struct one_file {
+    char path[96], other[96];
+    test_server server;
+} one_file;
+
+static void start_one_file(one_file *one, const char *name) {
+    char inner[64];
+    snprintf(inner, sizeof inner, "%s/%s", folder, name);
+    snprintf(one->path, sizeof one->path, "%s/m.gguf", inner);
+    snprintf(one->other, sizeof one->other, "%s/new", inner);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    run((const char *const[]){"/bin/cp", file_of("q4"), one->path, NULL});
+    one->server =
+        SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", inner, "--keep-alive=-1");
+    expect_alone(post(&one->server, "/v1/completions", body_of("m", 3)), 2, 3);
+}
+
+/* Files are looked at once in a second; what is seen before may be a part. */
+static void replace_file(const one_file *one, const char *name) {
+    run((const char *const[]){"/bin/cp", file_of(name), one->other, NULL});
+    assert_int_equal(rename(one->other, one->path), 0);
+    sleep_ms(1050);
+}
+
 /* A model whose file is replaced answers what it has as it was, and the next request as it is. */
 static void takes_what_replaces(void **state) {
     (void)state;
     enum { N_HELD = 60 };
-    char inner[64], file[96], other[96], body[256];
+    one_file one;
     int fds[N_HELD];
-    snprintf(inner, sizeof inner, "%s/replaced", folder);
-    snprintf(file, sizeof file, "%s/m.gguf", inner);
-    snprintf(other, sizeof other, "%s/new", inner);
-    assert_int_equal(mkdir(inner, 0777), 0);
-    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
-    test_server server =
-        SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", inner, "--keep-alive=-1");
-    snprintf(body, sizeof body,
-             "{\"model\":\"m\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}", prompts[3]);
-    expect_alone(post(&server, "/v1/completions", body), 2, 3);
+    start_one_file(&one, "replaced");
+    const char *body = body_of("m", 3);
     for (int turn = 0; turn < 2; turn++) { /* q4 becomes q5, and that becomes q4 */
         for (int i = 0; i < N_HELD; i++)
-            fds[i] = say_request(&server, "/v1/completions", body);
-        run((const char *const[]){"/bin/cp", file_of(turn == 0 ? "q5" : "q4"), other, NULL});
-        assert_int_equal(rename(other, file), 0);
-        sleep_ms(1050); /* which may be a part of it only, before */
-        expect_alone(post(&server, "/v1/completions", body), 1 + turn, 3);
+            fds[i] = say_request(&one.server, "/v1/completions", body);
+        replace_file(&one, turn == 0 ? "q5" : "q4");
+        expect_alone(post(&one.server, "/v1/completions", body), 1 + turn, 3);
         for (int i = 0; i < N_HELD; i++) {
             expect_alone(hear(fds[i], false), 2 - turn, 3);
             hang_up(fds[i]);
         }
     }
-    expect_status(post(&server, "/models/sleep", "{\"model\":\"m\"}"), 200);
-    wait_for_state(&server, "m", "sleeping");
-    run((const char *const[]){"/bin/cp", file_of("q5"), other, NULL});
-    assert_int_equal(rename(other, file), 0);
-    sleep_ms(1050);
-    expect_alone(post(&server, "/v1/completions", body), 1, 3);
-    server_stop(&server);
+    expect_status(post(&one.server, "/models/sleep", "{\"model\":\"m\"}"), 200);
+    wait_for_state(&one.server, "m", "sleeping");
+    replace_file(&one, "q5");
+    expect_alone(post(&one.server, "/v1/completions", body), 1, 3);
+    server_stop(&one.server);
 }
 
 /* A model that is in use is missed, too, although nobody asks what there is. */
@@ -645,30 +659,20 @@ static void misses_what_it_uses(void **state) {
 /* A model whose file is missing for a moment, as between two commands that replace it, stays. */
 static void stays_while_replaced(void **state) {
     (void)state;
-    char inner[64], file[96], aside[96], body[256];
-    snprintf(inner, sizeof inner, "%s/moment", folder);
-    snprintf(file, sizeof file, "%s/m.gguf", inner);
-    snprintf(aside, sizeof aside, "%s/aside", inner);
-    assert_int_equal(mkdir(inner, 0777), 0);
-    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
-    test_server server =
-        SERVER("--threads=1", "--ctx=256", "--max-seqs=4", "--models", inner, "--keep-alive=-1");
-    snprintf(body, sizeof body,
-             "{\"model\":\"m\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}", prompts[3]);
-    expect_alone(post(&server, "/v1/completions", body), 2, 3);
-    assert_int_equal(rename(file, aside), 0);
+    one_file one;
+    start_one_file(&one, "moment");
+    const char *body = body_of("m", 3);
+    assert_int_equal(rename(one.path, one.other), 0);
     sleep_ms(1050); /* files are looked at once in a second */
-    expect_alone(post(&server, "/v1/completions", body), 2, 3);
-    assert_int_equal(rename(aside, file), 0);
+    expect_alone(post(&one.server, "/v1/completions", body), 2, 3);
+    assert_int_equal(rename(one.other, one.path), 0);
     sleep_ms(1050);
-    expect_alone(post(&server, "/v1/completions", body), 2, 3);
-    assert_string_equal(state_of(&server, "m"), "loaded");
-    run((const char *const[]){"/bin/cp", file_of("q5"), aside, NULL});
-    assert_int_equal(remove(file), 0);
-    assert_int_equal(rename(aside, file), 0);
-    sleep_ms(1050);
-    expect_alone(post(&server, "/v1/completions", body), 1, 3);
-    server_stop(&server);
+    expect_alone(post(&one.server, "/v1/completions", body), 2, 3);
+    assert_string_equal(state_of(&one.server, "m"), "loaded");
+    assert_int_equal(remove(one.path), 0);
+    replace_file(&one, "q5");
+    expect_alone(post(&one.server, "/v1/completions", body), 1, 3);
+    server_stop(&one.server);
 }
 
 /* A commit of the cache's model o/m, of one file, which is the main branch's from now on. */
@@ -686,7 +690,7 @@ static void put_commit(const char *cache, char digit, const char *file) {
 /* A pull that brings another commit replaces a model of the hub's cache. */
 static void follows_the_cache(void **state) {
     (void)state;
-    char cache[64], repo[96], body[256];
+    char cache[64], repo[96];
     snprintf(cache, sizeof cache, "%s/hub", folder);
     snprintf(repo, sizeof repo, "%s/models--o--m", cache);
     run((const char *const[]){"/bin/mkdir", "-p", repo, NULL});
@@ -694,9 +698,7 @@ static void follows_the_cache(void **state) {
     server_hub_cache = cache;
     test_server server = SERVER("--threads=1", "--ctx=256", "--max-seqs=4");
     server_hub_cache = "/nonexistent";
-    snprintf(body, sizeof body,
-             "{\"model\":\"o/m:Q4_0\",\"prompt\":\"%s\",\"max_tokens\":40,\"temperature\":0}",
-             prompts[3]);
+    const char *body = body_of("o/m:Q4_0", 3);
     expect_alone(post(&server, "/v1/completions", body), 2, 3);
     put_commit(repo, 'b', file_of("q5"));
     sleep_ms(1050);
@@ -721,7 +723,7 @@ static void reads_list(void **state) {
     assert_non_null(strstr(heard.body, "\"max_model_len\":64"));
     response_free(&heard);
     expect_status(post(&server, "/models/unload", "{\"model\":\"q4\"}"), 200);
-    int fd = say_request(&server, "/v1/completions", body_of(2, 0, ""));
+    int fd = say_request(&server, "/v1/completions", body_of(names[2], 0));
     server_stop(&server);
     hang_up(fd);
 }

@@ -29,6 +29,10 @@ ln_status ln_fail(ln_error *err, ln_status status, const char *format, ...) {
     return status;
 }
 
+ln_status ln_fail_memory(ln_error *err, const char *what) {
+    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %s", what);
+}
+
 ln_status ln_error_prefix(ln_error *err, ln_status status, const char *prefix) {
     if (err == NULL)
         return status;

@@ -15,6 +15,9 @@ const char *ln_status_text(ln_status status);
 __attribute__((format(printf, 3, 4))) ln_status ln_fail(ln_error *err, ln_status status,
                                                         const char *format, ...);
 
+/* Fails with LINNET_ERR_NOMEM and "out of memory for WHAT". */
+ln_status ln_fail_memory(ln_error *err, const char *what);
+
 /* Puts "PREFIX: " before the message already in *err, to name the file or layer; returns the
  * status that is in it. */
 ln_status ln_error_prefix(ln_error *err, ln_status status, const char *prefix);

@@ -445,11 +445,11 @@ linnet_status ln_cli_set_engine_option(char *argument, linnet_engine_options *op
     LN_TRY(check_engine_option(argument, err));
     quiet_parse quiet = {options, open_memstream(&text, &n_bytes)};
     if (quiet.said == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for an option");
+        return ln_fail_memory(err, "an option");
     error_t error = argp_parse(&argp, 2, argv, ARGP_NO_EXIT | ARGP_NO_HELP, NULL, &quiet);
     linnet_status status = LINNET_OK;
     if (fclose(quiet.said) != 0 || error == ENOMEM)
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for an option");
+        status = ln_fail_memory(err, "an option");
     else if (error != 0 || n_bytes > 0) { /* "linnet: WHY", and where to look for help */
         const char *why = n_bytes > sizeof program ? text + sizeof program + 1 : argument;
         status = ln_fail(err, LINNET_ERR_ARGUMENT, "%.*s", (int)strcspn(why, "\n"), why);

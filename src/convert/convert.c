@@ -104,7 +104,7 @@ static ln_status write_file(const ln_convert_plan *plan, const char *path, bool 
     LN_TRY(ln_convert_put_tokenizer(plan, with_tokenizer, writer));
     ln_write_tensor *tensors = list_tensors(plan, &choice, options->mix == NULL);
     if (tensors == NULL)
-        return ln_fail(plan->err, LINNET_ERR_NOMEM, "out of memory for the list of tensors");
+        return ln_fail_memory(plan->err, "the list of tensors");
     ln_write_job job = {.tensors = tensors,
                         .n_tensors = plan->n_tensors,
                         .n_threads = options->n_threads,

@@ -74,7 +74,7 @@ static ln_status read_pieces(ln_convert_vocab *vocab, json_t *pieces) {
         size_t n_bytes;
         const char *text = ln_json_key(key, &vocab->stand_in, &scratch, &n_bytes);
         if (text == NULL)
-            status = ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+            status = ln_fail_memory(vocab->err, "the tokenizer");
         else if (!json_is_integer(id))
             status = malformed(vocab, "model.vocab");
         else
@@ -96,7 +96,7 @@ static ln_status score_merges(ln_convert_vocab *vocab, const json_t *merges) {
     json_t *merge;
     ln_strbuf joined;
     if (!ln_hashmap_init(&ids, &vocab->arena, vocab->n_tokens))
-        return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+        return ln_fail_memory(vocab->err, "the tokenizer");
     for (size_t i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].text != NULL)
             ln_hashmap_add(&ids, vocab->tokens[i].text, vocab->tokens[i].n_bytes, (uint32_t)i);
@@ -120,8 +120,7 @@ static ln_status score_merges(ln_convert_vocab *vocab, const json_t *merges) {
     }
     bool failed = joined.failed;
     ln_strbuf_free(&joined);
-    return failed ? ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer")
-                  : LINNET_OK;
+    return failed ? ln_fail_memory(vocab->err, "the tokenizer") : LINNET_OK;
 }
 
 /* Whether a space goes before the text: a normalizer or pre-tokenizer puts it there. */
@@ -226,7 +225,7 @@ static ln_status set_piece(ln_convert_vocab *vocab, const json_t *id, const char
         ln_strbuf_puts(piece, "\xe2\x96\x81");
     ln_strbuf_append(piece, text + (goes_on ? 2 : 0), n_bytes - (goes_on ? 2 : 0));
     if (piece->failed)
-        return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+        return ln_fail_memory(vocab->err, "the tokenizer");
     return ln_convert_set_token(vocab, json_integer_value(id), piece->data, piece->len, 0,
                                 LN_CONVERT_NORMAL);
 }
@@ -260,7 +259,7 @@ static ln_status read_wordpiece(ln_convert_vocab *vocab, const json_t *model) {
         size_t n_bytes;
         const char *text = ln_json_key(key, &vocab->stand_in, &scratch, &n_bytes);
         if (text == NULL)
-            status = ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+            status = ln_fail_memory(vocab->err, "the tokenizer");
         else
             status = set_piece(vocab, id, text, n_bytes, &piece);
         if (status != LINNET_OK)

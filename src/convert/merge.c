@@ -160,7 +160,7 @@ static ln_status merge_chunk(const work *w, size_t index, ln_error *err) {
     uint8_t *bytes = malloc((end - begin) * n_cols * sizeof *values + 256);
     ln_status status = LINNET_OK;
     if (values == NULL || bytes == NULL)
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
+        status = ln_fail_memory(err, "rows of tensors");
     else
         status = merge_rows(w, tensor, begin, end, values, bytes, err);
     free(values);
@@ -210,7 +210,7 @@ static ln_status write_merged(const ln_merge_plan *plan, const char *out,
     ln_status status = LINNET_OK;
     uint64_t bytes = 0;
     if (w.tensors == NULL || w.first == NULL)
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of tensors");
+        status = ln_fail_memory(err, "the list of tensors");
     for (size_t i = 0; i < w.n_tensors && status == LINNET_OK; i++) {
         status = check_type(plan, w.tensors[i], options->requantize);
         w.first[i + 1] = w.first[i] + n_chunks(w.tensors[i]);

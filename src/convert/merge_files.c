@@ -158,7 +158,7 @@ static ln_status name_temporary(ln_merge_output *output, ln_error *err) {
         n--;
     if (asprintf(&output->temporary, "%.*s.%ld", (int)n, output->path, (long)getpid()) < 0) {
         output->temporary = NULL;
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %s", output->path);
+        return ln_fail_memory(err, output->path);
     }
     if (lstat(output->temporary, &info) != 0)
         return LINNET_OK;
@@ -236,7 +236,7 @@ ln_status ln_merge_output_begin(ln_merge_output *output, uint64_t more_bytes, ln
     LN_TRY(check_target(output, err));
     output->fds = malloc((output->n_files + 1) * sizeof *output->fds);
     if (output->fds == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %s", output->path);
+        return ln_fail_memory(err, output->path);
     for (size_t i = 0; i < output->n_files; i++)
         output->fds[i] = -1;
     LN_TRY(name_temporary(output, err));

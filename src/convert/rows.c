@@ -37,7 +37,7 @@ static ln_status read_packed(const ln_weight_source *source, size_t row, size_t 
     bool ok = blocks != NULL && ordered != NULL;
     free(blocks);
     free(ordered);
-    return ok ? LINNET_OK : ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
+    return ok ? LINNET_OK : ln_fail_memory(err, "rows of tensors");
 }
 
 static ln_status read_unit(const ln_convert_part *part, size_t unit, float *out, ln_error *err) {
@@ -79,7 +79,7 @@ static ln_status change(const ln_convert_part *part, float *values, ln_error *er
         return LINNET_OK;
     float *old = malloc((n + 1) * sizeof *old);
     if (old == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
+        return ln_fail_memory(err, "rows of tensors");
     memcpy(old, values, n * sizeof *old);
     for (size_t i = 0; i < n; i++)
         values[i] = old[part->new_columns[i]];

@@ -116,7 +116,7 @@ static ln_status read_normalizer(ln_convert_vocab *vocab, message m) {
         if (f.number == 2 && f.wire == 2 && vocab->charsmap == NULL && f.value > 0) {
             vocab->charsmap = malloc((size_t)f.value);
             if (vocab->charsmap == NULL)
-                return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+                return ln_fail_memory(vocab->err, "the tokenizer");
             memcpy(vocab->charsmap, f.inner.at, (size_t)f.value);
             vocab->charsmap_bytes = (size_t)f.value;
         }

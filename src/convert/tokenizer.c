@@ -9,7 +9,7 @@
 enum { MAX_FILE_BYTES = 256 << 20 };
 
 static ln_status out_of_memory(const ln_convert_vocab *vocab) {
-    return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+    return ln_fail_memory(vocab->err, "the tokenizer");
 }
 
 /* ---- what the folder's other files say -------------------------------------------------- */

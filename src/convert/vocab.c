@@ -8,7 +8,7 @@ ln_status ln_convert_set_token(ln_convert_vocab *vocab, int64_t id, const char *
         return LINNET_OK;
     char *copy = ln_arena_copy(&vocab->arena, text, n_bytes);
     if (copy == NULL)
-        return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+        return ln_fail_memory(vocab->err, "the tokenizer");
     vocab->tokens[id] = (ln_convert_token){copy, n_bytes, score, kind};
     return LINNET_OK;
 }

@@ -23,7 +23,7 @@ ln_status ln_completion_queue_create(ln_completion_queue **out, ln_error *err) {
     *out = NULL;
     ln_completion_queue *queue = calloc(1, sizeof *queue);
     if (queue == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a completion queue");
+        return ln_fail_memory(err, "a completion queue");
     queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (queue->fd < 0) {
         free(queue);

@@ -162,8 +162,7 @@ ln_status ln_gguf_copy_meta(ln_gguf_writer *writer, const uint8_t *file, size_t 
     }
     if (c.failed)
         return ln_fail(err, LINNET_ERR_FORMAT, "the metadata is cut off");
-    return writer->meta.failed ? ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the metadata")
-                               : LINNET_OK;
+    return writer->meta.failed ? ln_fail_memory(err, "the metadata") : LINNET_OK;
 }
 
 /* ---- tensors ---------------------------------------------------------------------------- */
@@ -181,7 +180,7 @@ static ln_gguf_planned *grow(ln_gguf_writer *writer, ln_error *err) {
         size_t capacity = writer->capacity == 0 ? 64 : 2 * writer->capacity;
         ln_gguf_planned *tensors = realloc(writer->tensors, capacity * sizeof *tensors);
         if (tensors == NULL) {
-            ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of tensors");
+            ln_fail_memory(err, "the list of tensors");
             return NULL;
         }
         writer->tensors = tensors;

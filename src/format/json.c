@@ -69,7 +69,7 @@ static ln_status load(const char *text, size_t n_bytes, json_t **root, size_t *h
     /* jansson leaves the text empty when an allocation failed inside a container */
     if (*root == NULL &&
         (where->text[0] == '\0' || json_error_code(where) == json_error_out_of_memory))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for JSON");
+        return ln_fail_memory(err, "JSON");
     return LINNET_OK;
 }
 
@@ -77,7 +77,7 @@ static ln_status load_python(const char *text, size_t n_bytes, json_t **root, si
                              json_error_t *where, ln_error *err) {
     ln_strbuf strict = {0};
     put_strict(&strict, text, n_bytes);
-    ln_status status = strict.failed ? ln_fail(err, LINNET_ERR_NOMEM, "out of memory for JSON")
+    ln_status status = strict.failed ? ln_fail_memory(err, "JSON")
                                      : load(strict.data, strict.len, root, heap_bytes, where, err);
     ln_strbuf_free(&strict);
     return status;

@@ -6,10 +6,6 @@
 #include "base/json/load.h"
 #include "base/utf8.h"
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-}
-
 static const char nul_escape[] = "\\u0000";
 
 /* Whether the backslash at `at` begins an escape, that is, is not escaped itself. */
@@ -48,7 +44,7 @@ static ln_status replace_nuls(const char *bytes, size_t n_bytes, ln_strbuf *out,
         at = from = begin + ESCAPE_BYTES;
     }
     ln_strbuf_append(out, bytes + at, n_bytes - at);
-    return out->failed ? out_of_memory(err) : LINNET_OK;
+    return out->failed ? ln_fail_memory(err, "the tokenizer") : LINNET_OK;
 }
 
 /* Puts U+0000 back in place; returns the length. */
@@ -79,11 +75,11 @@ static ln_status restore_value(json_t *value, const ln_nul_stand_in *stand_in, l
         return LINNET_OK;
     char *text = malloc(n + 1);
     if (text == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     memcpy(text, json_string_value(value), n);
     int failed = json_string_setn(value, text, restore_nuls(text, n, stand_in));
     free(text);
-    return failed ? out_of_memory(err) : LINNET_OK;
+    return failed ? ln_fail_memory(err, "the tokenizer") : LINNET_OK;
 }
 
 ln_status ln_json_load(const char *bytes, size_t n_bytes, json_t **root, ln_nul_stand_in *stand_in,

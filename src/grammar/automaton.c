@@ -32,7 +32,7 @@ ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, 
         &layout, n_texts > 0 ? n_texts + LN_AUTOMATON_TEXT_HEADS : 0, sizeof(uint32_t));
     char *base = calloc(1, layout.bytes);
     if (base == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        return ln_fail_memory(err, "a grammar");
     ln_member_set *member_sets = (ln_member_set *)(void *)(base + sets);
     uint32_t *scratch = (uint32_t *)(void *)(base + work);
     *automaton = (ln_automaton){

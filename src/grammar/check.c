@@ -235,7 +235,7 @@ static ln_status find_cycle(checker *c, const uint32_t *first_call, const uint32
     uint32_t *stack = calloc(n_rules, sizeof *stack), *at = calloc(n_rules, sizeof *at);
     ln_status status = LINNET_OK;
     if (colour == NULL || stack == NULL || at == NULL)
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        status = ln_fail_memory(err, "a grammar");
     for (uint32_t i = 0; status == LINNET_OK && i < n_rules; i++) {
         size_t depth = 0;
         if (colour[i] != WHITE)
@@ -292,7 +292,7 @@ static ln_status check(checker *c, ln_error *err) {
     uint32_t *incoming = calloc(n_states + c->builder->n_rules, sizeof *incoming);
     ln_status status = LINNET_OK;
     if (sources == NULL || incoming == NULL) {
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        status = ln_fail_memory(err, "a grammar");
     } else {
         find_owners(c);
         find_done(c, true);
@@ -323,7 +323,7 @@ ln_status ln_program_check(ln_program *program, const ln_grammar_builder *builde
         c.waiters != NULL && c.done != NULL)
         status = check(&c, err);
     else
-        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        status = ln_fail_memory(err, "a grammar");
     free(c.owner);
     free(c.reached);
     free(c.work);

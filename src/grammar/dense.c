@@ -56,10 +56,6 @@ static void walk(const dense_walk *w, ln_dense_exit *exits) {
     w->table->n_exits = n_exits;
 }
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
-}
-
 /* Sorts the tokens by how many characters they begin. */
 static ln_status fill_layers(const dense_walk *w, ln_arena *arena, ln_error *err) {
     ln_dense_table *table = w->table;
@@ -70,7 +66,7 @@ static ln_status fill_layers(const dense_walk *w, ln_arena *arena, ln_error *err
     table->by_count = ln_arena_alloc(arena, table->n_by_count, sizeof *table->by_count);
     table->counts = ln_arena_alloc(arena, table->n_by_count, sizeof *table->counts);
     if (table->layers == NULL || table->by_count == NULL || table->counts == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     for (size_t id = 0; id < n_vocab; id++)
         if (w->token_counts[id] < LN_DENSE_LAYERS)
             table->layers[w->token_counts[id] * n_words + id / 64] |=
@@ -98,7 +94,7 @@ static ln_status build_table(ln_dense_table *table, ln_arena *arena, const ln_pr
     dense_walk w = {.dfa = &program->dfas[table->dfa], .trie = trie, .table = table};
     table->inside = ln_arena_alloc(arena, trie->n_words, sizeof *table->inside);
     if (table->inside == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     ln_dense_exit *exits = malloc(trie->n_nodes * sizeof *exits);
     if (w.dfa->counts)
         w.token_counts = calloc(trie->n_vocab + 1, 1);
@@ -111,7 +107,7 @@ static ln_status build_table(ln_dense_table *table, ln_arena *arena, const ln_pr
     if (done && table->n_exits > 0)
         memcpy(table->exits, exits, table->n_exits * sizeof *exits);
     free(exits);
-    ln_status status = done ? LINNET_OK : out_of_memory(err);
+    ln_status status = done ? LINNET_OK : ln_fail_memory(err, "a grammar");
     if (done && w.token_counts != NULL)
         status = fill_layers(&w, arena, err);
     free(w.token_counts);
@@ -204,7 +200,8 @@ ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *pro
                          const ln_program *common_program, ln_error *err) {
     uint32_t *counts = calloc(LN_DFA_MAX_STATES + 1, sizeof *counts);
     dense->bases = ln_arena_alloc(arena, program->n_dfas, sizeof *dense->bases);
-    ln_status status = counts != NULL && dense->bases != NULL ? LINNET_OK : out_of_memory(err);
+    ln_status status =
+        counts != NULL && dense->bases != NULL ? LINNET_OK : ln_fail_memory(err, "a grammar");
     for (uint32_t i = 0; status == LINNET_OK && i < program->n_dfas; i++) {
         const ln_dfa *dfa = &program->dfas[i];
         uint32_t state = dfa->most_needed <= MOST_NEEDED ? find_base(dfa, counts) : LN_DFA_DEAD;

@@ -327,7 +327,7 @@ ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t
         free(b->next);
         free(b);
     }
-    return done ? LINNET_OK : ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    return done ? LINNET_OK : ln_fail_memory(err, "a grammar");
 }
 
 /* ---- ends --------------------------------------------------------------------------------------

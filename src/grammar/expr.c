@@ -32,10 +32,14 @@ ln_status ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const c
     return ln_fail(builder->err, status, "%s", text);
 }
 
+ln_status ln_grammar_fail_memory(ln_grammar_builder *builder) {
+    return ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+}
+
 static void *allocate(ln_grammar_builder *builder, size_t count, size_t item_bytes) {
     void *memory = ln_arena_alloc(&builder->arena, count, item_bytes);
     if (memory == NULL)
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
     return memory;
 }
 
@@ -249,7 +253,7 @@ ln_expr *ln_expr_graph(ln_grammar_builder *builder, const ln_graph *graph) {
 void ln_object_add(ln_grammar_builder *builder, ln_object *object) {
     if (!ln_grow((void **)&builder->objects, &builder->object_capacity, builder->n_objects + 1,
                  sizeof *builder->objects)) {
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
         return;
     }
     object->number = (uint32_t)builder->n_objects;
@@ -275,7 +279,7 @@ uint32_t ln_rule_add(ln_grammar_builder *builder, const char *name, size_t name_
     char *copy = ln_arena_copy(&builder->arena, name, name_bytes < 80 ? name_bytes : 80);
     if (copy == NULL || !ln_grow((void **)&builder->rules, &builder->capacity, builder->n_rules + 1,
                                  sizeof *builder->rules)) {
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
         return 0;
     }
     builder->rules[builder->n_rules] =

@@ -135,6 +135,7 @@ void ln_grammar_builder_free(ln_grammar_builder *builder);
 /* Sets the failure, unless there is one; returns the builder's status. */
 __attribute__((format(printf, 3, 4))) ln_status
 ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const char *format, ...);
+ln_status ln_grammar_fail_memory(ln_grammar_builder *builder);
 
 ln_expr *ln_expr_empty(ln_grammar_builder *builder);
 ln_expr *ln_expr_bytes(ln_grammar_builder *builder, const char *bytes, size_t n_bytes); /* copied */

@@ -134,7 +134,7 @@ static ln_expr *read_literal(gbnf_parser *p) {
     }
     p->at++;
     if (bytes.failed)
-        ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(p->builder);
     ln_expr *expr = ln_expr_bytes(p->builder, bytes.data ? bytes.data : "", bytes.len);
     ln_strbuf_free(&bytes);
     return expr;
@@ -158,7 +158,7 @@ static ln_expr *read_class(gbnf_parser *p) {
         if (high < low)
             fail(p, "a range of a class goes backwards");
         if (!ln_grow((void **)&p->ranges, &p->range_capacity, p->n_ranges + 1, sizeof *p->ranges))
-            ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+            ln_grammar_fail_memory(p->builder);
         else
             p->ranges[p->n_ranges++] = (ln_range){low, high};
     }
@@ -331,7 +331,7 @@ ln_status ln_grammar_read_gbnf(ln_grammar_builder *builder, const char *text, si
     p.names = calloc(LN_GRAMMAR_MAX_RULES, sizeof *p.names);
     p.name_bytes = calloc(LN_GRAMMAR_MAX_RULES, sizeof *p.name_bytes);
     if (p.buckets == NULL || p.chains == NULL || p.names == NULL || p.name_bytes == NULL)
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
     else
         read_rules(&p);
     free(p.buckets);

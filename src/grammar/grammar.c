@@ -53,7 +53,7 @@ ln_status ln_grammar_compile(const ln_grammar_source *source, const ln_token_tri
     *out = NULL;
     ln_grammar *grammar = calloc(1, sizeof *grammar);
     if (grammar == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        return ln_fail_memory(err, "a grammar");
     ln_grammar_builder_init(&builder, err);
     builder.json_form = source->json_form;
     ln_status status = read_source(&builder, source);

@@ -117,7 +117,7 @@ static void escape_graph(ln_grammar_builder *b, ln_expr *expr) {
     bool *accepts = ln_arena_alloc(&b->arena, g.n_states, sizeof *accepts);
     g.edges = ln_arena_alloc(&b->arena, n_edges > 0 ? n_edges : 1, sizeof *g.edges);
     if (made == NULL || accepts == NULL || g.edges == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
         return;
     }
     memset(accepts, 0, g.n_states * sizeof *accepts);

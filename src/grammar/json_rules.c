@@ -90,7 +90,7 @@ ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_r
     ln_range *plain = calloc(set->count + 4, sizeof *plain);
     size_t n = 0;
     if (plain == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
         return choice;
     }
     /* what must be escaped is taken out by complement: outside of the set, or not
@@ -203,7 +203,7 @@ char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
         json_decref(again);
     }
     if (text == NULL)
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
     return text;
 }
 
@@ -215,7 +215,7 @@ json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, siz
     json_t *root =
         ln_json_load_bytes(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
     if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
     else if (root == NULL)
         ln_grammar_fail(builder, LINNET_ERR_ARGUMENT, "%s, line %d column %d: %s", what, where.line,
                         where.column, where.text);
@@ -235,7 +235,7 @@ ln_status ln_grammar_read_choice(ln_grammar_builder *builder, const char *text, 
     ln_text *texts = calloc(n + 1, sizeof *texts);
     json_t *value;
     if (texts == NULL)
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
     if (root != NULL && n == 0)
         ln_grammar_fail(builder, LINNET_ERR_ARGUMENT,
                         "the choice is no JSON array of at least one string");

@@ -14,7 +14,7 @@ static const ln_dfa *empty_language(ln_grammar_builder *b) {
 
 static const ln_dfa *give_up(ln_grammar_builder *b, ln_status status) {
     if (status == LINNET_ERR_NOMEM)
-        ln_grammar_fail(b, status, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
     else
         ln_grammar_fail(b, status, "a pattern, or several that must hold together, are too large");
     return empty_language(b);
@@ -212,7 +212,7 @@ bool ln_language_is_stretchable(ln_grammar_builder *b, const ln_dfa *a) {
     uint64_t *lengths = calloc(a->n_states + 1, sizeof *lengths);
     bool is_stretchable = lengths != NULL;
     if (lengths == NULL)
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
     for (uint32_t state = 1; is_stretchable && state < a->n_states; state++)
         lengths[state] = a->accepts[state];
     for (bool changed = is_stretchable; changed;) {
@@ -271,7 +271,7 @@ ln_expr *ln_language_expr(ln_grammar_builder *b, const ln_dfa *a) {
     ln_graph *graph = ln_arena_alloc(&b->arena, 1, sizeof *graph);
     ln_graph_edge *edges = ln_arena_alloc(&b->arena, n_edges, sizeof *edges);
     if (graph == NULL || edges == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
         return ln_expr_list(b, LN_EXPR_CHOICE);
     }
     *graph = (ln_graph){a->n_states - 1, n_edges, edges, a->accepts + 1};

@@ -20,7 +20,7 @@ ln_status ln_nfa_add_state(ln_nfa *nfa, uint32_t *state, ln_error *err) {
         return ln_fail(err, LINNET_ERR_LIMIT, "the grammar needs more than %zu states",
                        nfa->max_states);
     if (!ln_grow((void **)&nfa->first, &nfa->state_capacity, nfa->n_states + 1, sizeof *nfa->first))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        return ln_fail_memory(err, "a grammar");
     nfa->first[nfa->n_states] = 0;
     *state = (uint32_t)nfa->n_states++;
     return LINNET_OK;
@@ -31,7 +31,7 @@ ln_status ln_nfa_add_edge(ln_nfa *nfa, uint32_t from, ln_nfa_edge edge, ln_error
         return ln_fail(err, LINNET_ERR_LIMIT, "the grammar needs more than %zu transitions",
                        4 * nfa->max_states);
     if (!ln_grow((void **)&nfa->edges, &nfa->edge_capacity, nfa->n_edges + 2, sizeof edge))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        return ln_fail_memory(err, "a grammar");
     if (nfa->n_edges == 0)
         nfa->edges[nfa->n_edges++] = (ln_nfa_edge){0};
     edge.next = nfa->first[from];

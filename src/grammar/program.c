@@ -93,10 +93,6 @@ static ln_status inline_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t 
     return ln_nfa_add(adder, c->builder->rules[expr->rule].body, from, to, err);
 }
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
-}
-
 /* The automaton of an expression that is regular; *fits false when it would be
  * too large. */
 static ln_status make_dfa(compiler *c, const ln_expr *expr, size_t max_states, uint32_t *number,
@@ -131,7 +127,7 @@ static ln_status make_dfa(compiler *c, const ln_expr *expr, size_t max_states, u
     if (!ln_grow((void **)&program->dfas, &program->dfa_capacity, program->n_dfas + 1,
                  sizeof dfa) ||
         !ln_grow((void **)&c->bodies, &c->body_capacity, program->n_dfas + 1, sizeof *c->bodies))
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     c->bodies[program->n_dfas] = expr;
     program->dfas[program->n_dfas] = dfa;
     *number = (uint32_t)program->n_dfas++;
@@ -145,7 +141,7 @@ static ln_status add_terminal(compiler *c, ln_terminal terminal, uint32_t *numbe
                        MAX_TERMINALS);
     if (!ln_grow((void **)&program->terminals, &program->terminal_capacity,
                  program->n_terminals + 1, sizeof terminal))
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     program->terminals[program->n_terminals] = terminal;
     *number = (uint32_t)program->n_terminals++;
     return LINNET_OK;
@@ -182,7 +178,7 @@ static ln_status try_rule(compiler *c, uint32_t index, ln_error *err) {
     if (rule->is_unique)
         terminal.ends = ln_dfa_count_ends(&c->program->dfas[dfa], &c->program->arena);
     if (rule->is_unique && terminal.ends == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     LN_TRY(add_terminal(c, terminal, &number, err));
     shape->terminal = number + 1;
     return LINNET_OK;
@@ -195,7 +191,7 @@ static ln_status add_guard(compiler *c, const ln_expr *expr, uint32_t from, uint
     ln_program *program = c->program;
     if (!ln_grow((void **)&program->guards, &program->guard_capacity, program->n_guards + 1,
                  sizeof *program->guards))
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     program->guards[program->n_guards] = expr->guard;
     if (expr->guard.kind == LN_GUARD_UNSEEN) {
         LN_TRY(try_rule(c, expr->guard.low, err));
@@ -212,13 +208,13 @@ static ln_status copy_objects(compiler *c, ln_error *err) {
     ln_program *program = c->program;
     program->objects = ln_arena_alloc(&program->arena, b->n_objects, sizeof *program->objects);
     if (program->objects == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     for (size_t i = 0; i < b->n_objects; i++) {
         ln_object *object = &program->objects[i];
         *object = *b->objects[i];
         uint32_t *rules = ln_arena_alloc(&program->arena, object->n_named, sizeof *rules);
         if (rules == NULL)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "a grammar");
         if (object->n_named > 0)
             memcpy(rules, object->rules, object->n_named * sizeof *rules);
         object->rules = rules;
@@ -292,7 +288,7 @@ static ln_status compile_rules(compiler *c, uint32_t *ends, ln_error *err) {
     program->is_end =
         ln_arena_alloc(&program->arena, program->nfa.n_states, sizeof *program->is_end);
     if (program->is_end == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "a grammar");
     for (uint32_t i = 0; i < c->builder->n_rules; i++)
         program->is_end[ends[i]] = true;
     return LINNET_OK;
@@ -324,7 +320,7 @@ ln_status ln_program_compile(ln_program *program, const ln_grammar_builder *buil
     c.shapes = calloc(builder->n_rules + 1, sizeof *c.shapes);
     ln_status status = LINNET_OK;
     if (program->starts == NULL || ends == NULL || c.shapes == NULL) {
-        status = out_of_memory(err);
+        status = ln_fail_memory(err, "a grammar");
     } else {
         find_regular(&c);
         status = copy_objects(&c, err);

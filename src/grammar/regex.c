@@ -73,7 +73,7 @@ static void add_range(regex_parser *p, uint32_t low, uint32_t high) {
         add_case(p, low, high, 'A', 'a');
     }
     if (!ln_grow((void **)&p->ranges, &p->range_capacity, p->n_ranges + 1, sizeof *p->ranges))
-        ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(p->builder);
     else
         p->ranges[p->n_ranges++] = (ln_range){low, high};
 }

@@ -130,7 +130,7 @@ ln_status ln_token_trie_build(ln_token_trie *trie, ln_token_text_fn text, const 
     };
     entry *entries = malloc((n_vocab + 1) * sizeof *entries);
     if (entries == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the trie of a vocabulary");
+        return ln_fail_memory(err, "the trie of a vocabulary");
     size_t n = gather(trie, entries);
     qsort(entries, n, sizeof *entries, compare_entries);
     fill(trie, entries, n);

@@ -85,7 +85,7 @@ static ln_expr *json_value(arguments_reader *a, const json_t *property) {
     }
     uint32_t rule = schema != NULL ? ln_schema_add(b, a->rules, schema, true) : 0;
     if (schema == NULL)
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for tools");
+        ln_grammar_fail_memory(b);
     json_decref(schema);
     return b->status == LINNET_OK ? ln_expr_rule(b, rule) : ln_expr_empty(b);
 }
@@ -242,7 +242,7 @@ static ln_expr *properties_of(arguments_reader *a) {
     const char *key;
     const char **keys = n > 0 ? calloc(n, sizeof *keys) : NULL;
     if (n > 0 && keys == NULL)
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for tools");
+        ln_grammar_fail_memory(b);
     json_object_foreach(properties, key, property) {
         if (keys != NULL)
             keys[at++] = key;

@@ -87,7 +87,7 @@ static ln_status make_context(const linnet_model *model, const linnet_chat_optio
         return LINNET_OK;
     }
     json_decref(context);
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+    return ln_fail_memory(err, "the chat template");
 }
 
 /* Says why there is no chat: no tokenizer, no template, or one that does not compile. */
@@ -150,7 +150,7 @@ static ln_status render_by(const linnet_model *model, const ln_jinja_template *s
         ln_strbuf_append(&output.text, "", 0);
         *text = ln_strbuf_take(&output.text);
         if (*text == NULL)
-            status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+            status = ln_fail_memory(err, "the chat template");
     }
     if (status == LINNET_OK) {
         *ids = list.data;
@@ -227,7 +227,7 @@ static ln_status find_roles(const linnet_model *model, bool *has_roles, ln_error
         return LINNET_OK;
     char *messages = make_messages(model, query, strlen(query), document, strlen(document));
     if (messages == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+        return ln_fail_memory(err, "the chat template");
     linnet_chat_options options = {.struct_bytes = sizeof options, .messages_json = messages};
     ln_status status =
         render_by(model, model->chat_template, &options, &ids, &n_ids, &text, &refused);

@@ -221,7 +221,7 @@ static ln_status suppression_bias(ln_loader *l, const float **out) {
     void *position = NULL;
     float *bias = calloc(n, sizeof *bias);
     if (bias == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the output's bias");
+        return ln_fail_memory(l->err, "the output's bias");
     if (ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF) {
         for (size_t i = 4; i < 8196; i++)
             if (i >= begin && i - begin < n)

@@ -196,7 +196,7 @@ static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_we
     size_t n = request->n_cols;
     int32_t *columns = calloc(n, sizeof *columns);
     if (columns == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
+        return ln_fail_memory(l->err, "the order of columns");
     if (l->writable != NULL)
         ln_packed_columns(&request->sources[0].packed, columns);
     request->sources[0].packed.columns = columns;
@@ -373,7 +373,7 @@ ln_status ln_load_value_table(ln_loader *l, ln_role role, size_t layer, bool is_
     float *values = calloc(n, sizeof *values);
     *out = NULL;
     if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a table of weights");
+        return ln_fail_memory(l->err, "a table of weights");
     ln_status status = ln_load_values(l, role, layer, is_bias, n, values, &is_there);
     for (size_t i = 0; i < n && of != NULL; i++)
         values[i] = of(values[i]);
@@ -386,7 +386,7 @@ ln_status ln_load_value_table(ln_loader *l, ln_role role, size_t layer, bool is_
 ln_status ln_load_constant(ln_loader *l, float value, size_t n, const float **out) {
     float *values = calloc(n, sizeof *values);
     if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a table of constants");
+        return ln_fail_memory(l->err, "a table of constants");
     for (size_t i = 0; i < n; i++)
         values[i] = value;
     ln_status status = ln_load_table(l, values, n, out);
@@ -440,7 +440,7 @@ static ln_status changed_weights(ln_loader *l, ln_tensor_id id, size_t dim, floa
             ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
     float *weights = calloc(dim, sizeof *weights);
     if (weights == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
+        return ln_fail_memory(l->err, "a norm");
     if (l->unused != NULL)
         ln_unused_tensors_mark_request(l->unused, &request);
     if (l->writable != NULL)
@@ -533,7 +533,7 @@ ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t 
     }
     float *weights = calloc(n_heads * dim, sizeof *weights);
     if (weights == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the norms of heads");
+        return ln_fail_memory(l->err, "the norms of heads");
     ln_status status = gather_heads(l, id, n_heads, dim, weights);
     if (status == LINNET_OK)
         status = ln_load_table(l, weights, n_heads * dim, &out->weight);

@@ -150,7 +150,7 @@ ln_status ln_model_set_chat_template(linnet_model *model, const char *source, si
     char *own = strndup(source, n_bytes);
     if (own == NULL) {
         ln_jinja_free(compiled);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+        return ln_fail_memory(err, "the chat template");
     }
     if (model->chat_template != NULL)
         ln_jinja_free(model->chat_template);

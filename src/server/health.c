@@ -140,7 +140,7 @@ ln_status ln_health_start(ln_health *health, struct event_base *base, ln_registr
     const struct timeval often = {.tv_usec = LOOK_US};
     if (health->failure_event == NULL || health->hang_timer == NULL || health->rank_timer == NULL ||
         (has_ranks && event_add(health->rank_timer, &often) != 0))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     return LINNET_OK;
 }
 

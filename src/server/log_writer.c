@@ -78,7 +78,7 @@ ln_status ln_log_writer_open(int fd, size_t capacity, ln_log_writer **out, ln_er
     if (writer == NULL || ring == NULL) {
         free(writer);
         free(ring);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the log");
+        return ln_fail_memory(err, "the log");
     }
     writer->fd = fd;
     writer->ring = ring;

@@ -185,7 +185,7 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
     struct event_base *base = server != NULL ? create_base() : NULL;
     if (base == NULL) {
         free(server);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     }
     server->options = *options;
     server->base = base;

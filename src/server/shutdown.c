@@ -73,7 +73,7 @@ ln_status ln_shutdown_start(ln_shutdown *shutdown, const ln_shutdown_scope *scop
             created && shutdown->signals[i] != NULL && event_add(shutdown->signals[i], NULL) == 0;
     }
     if (!created)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     return LINNET_OK;
 }
 

@@ -388,7 +388,7 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     void *host = NULL, *small_results = NULL;
     free_scratch(self);
     if (!ln_cuda_plan_reserve(&self->plan, MAX_OPS))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for plans of steps");
+        return ln_fail_memory(err, "plans of steps");
     LN_TRY(reserve_parts(self, limits, err));
     self->has_fused_kernels =
         !self->use.exact && !atomic_flag_test_and_set(&fused_kernels_are_taken);

@@ -21,7 +21,7 @@
 enum { MAX_FILE_BYTES = 1 << 20, MAX_KEEP_S = 1000000000 };
 
 static linnet_status fail_memory(linnet_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of models");
+    return ln_fail_memory(err, "the list of models");
 }
 
 /* ---- one model -------------------------------------------------------------------------- */

@@ -112,7 +112,7 @@ ln_status ln_quantize_gguf(const ln_checkpoint *checkpoint, const char *path,
     ln_mix_choice choice = {options->mix, options->rules, options->n_rules, {{0}, 0, 0, 0, false}};
     ln_write_tensor *tensors = calloc(n_tensors + 1, sizeof *tensors);
     if (tensors == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the list of tensors");
+        return ln_fail_memory(err, "the list of tensors");
     describe(checkpoint, &choice.model);
     ln_status status = LINNET_OK;
     for (size_t i = 0; i < n_tensors && status == LINNET_OK; i++)

@@ -105,7 +105,7 @@ static ln_status reserve(buffers *b, size_t n_values, size_t n_bytes, ln_error *
         b->n_bytes = b->blocks != NULL ? n_bytes : 0;
     }
     if (b->n_values < n_values || b->n_bytes < n_bytes)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
+        return ln_fail_memory(err, "rows of tensors");
     return LINNET_OK;
 }
 

@@ -91,7 +91,7 @@ static void skip_in_body(lark_parser *p) {
 static ln_lark_node *make_node(lark_parser *p, ln_lark_kind kind) {
     ln_lark_node *node = ln_arena_alloc(&p->builder->arena, 1, sizeof *node);
     if (node == NULL) {
-        ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(p->builder);
         return &p->failed;
     }
     *node = (ln_lark_node){.kind = kind};
@@ -113,7 +113,7 @@ static ln_lark_node *make_text(lark_parser *p, ln_lark_kind kind, const char *te
     ln_lark_node *node = make_node(p, kind);
     char *copy = ln_arena_alloc(&p->builder->arena, n_bytes + 1, 1);
     if (copy == NULL || has_failed(p)) {
-        ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(p->builder);
         return node;
     }
     if (n_bytes > 0)
@@ -220,7 +220,7 @@ static ln_lark_node *read_string(lark_parser *p) {
     }
     p->at++;
     if (bytes.failed)
-        ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(p->builder);
     ln_lark_node *node = make_text(p, LN_LARK_TEXT, bytes.data, bytes.len);
     ln_strbuf_free(&bytes);
     read_flags(p, node);
@@ -628,7 +628,7 @@ void ln_lark_parse(ln_lark *lark, const char *text, size_t n_bytes) {
     ln_arena *arena = &lark->builder->arena;
     lark->symbols = ln_arena_alloc(arena, LN_LARK_MAX_SYMBOLS, sizeof *lark->symbols);
     if (lark->symbols == NULL || !ln_hashmap_init(&p.names, arena, LN_LARK_MAX_SYMBOLS)) {
-        ln_grammar_fail(lark->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(lark->builder);
         return;
     }
     for (skip(&p, true); p.at < p.n_bytes && !has_failed(&p); skip(&p, true))

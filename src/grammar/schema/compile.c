@@ -128,7 +128,7 @@ static ln_expr *read_values(ln_schema *s, ln_literals set, const ln_shape *shape
     ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
     json_t *value, *seen = json_object();
     if (texts == NULL)
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
     s->own_values = shape->values;
     json_array_foreach(texts != NULL ? shape->values : NULL, i, value) {
         if ((shape->types & ln_schema_type_of(value)) == 0 || !ln_schema_hold_all(s, set, value))
@@ -225,7 +225,7 @@ uint32_t ln_schema_rule(ln_schema *s, ln_literals set) {
     char *name = name_set(set);
     ln_schema_work *work = ln_schema_allocate(s, 1, sizeof *work);
     if (name == NULL || work == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
         free(name);
         return 0;
     }
@@ -268,7 +268,7 @@ uint32_t ln_schema_add(ln_grammar_builder *builder, const ln_json_rules *rules, 
     const ln_literal literal = {root, false};
     uint32_t rule = 0;
     if (s.resources == NULL || s.kept == NULL || s.known == NULL)
-        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(builder);
     if (builder->status == LINNET_OK)
         ln_schema_index(&s);
     rule = ln_schema_rule(&s, (ln_literals){&literal, 1});

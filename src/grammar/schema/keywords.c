@@ -36,7 +36,7 @@ bool ln_schema_enter(ln_schema *s) {
 
 json_t *ln_schema_keep(ln_schema *s, json_t *schema) {
     if (schema == NULL || json_array_append_new(s->kept, schema) != 0) {
-        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(s->builder);
         return NULL;
     }
     return schema;
@@ -45,7 +45,7 @@ json_t *ln_schema_keep(ln_schema *s, json_t *schema) {
 void *ln_schema_allocate(ln_schema *s, size_t count, size_t item_bytes) {
     void *memory = ln_arena_alloc(&s->builder->arena, count, item_bytes);
     if (memory == NULL)
-        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(s->builder);
     return memory;
 }
 

@@ -259,7 +259,7 @@ static uint32_t free_members(object_reader *o) {
     const ln_object *object = keys != NULL ? make_object(o, keys) : NULL;
     uint32_t rule = 0;
     if (object == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
     } else {
         ln_expr *member = ln_expr_list(b, LN_EXPR_CHOICE);
         if (object->n_named > 0)
@@ -362,7 +362,7 @@ static ln_expr *read_object(ln_schema *s, const ln_shape *shape, const ln_atom *
     object_reader *o = calloc(1, sizeof *o);
     ln_expr *whole = ln_expr_list(b, LN_EXPR_CHOICE);
     if (o == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
         return whole;
     }
     o->schema = s;

@@ -34,7 +34,7 @@ const ln_dfa *ln_schema_pattern(ln_schema *s, const char *pattern) {
     size_t n_bytes = strlen(pattern) + 16;
     char *name = malloc(n_bytes);
     if (name == NULL) {
-        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(s->builder);
         return ln_schema_all_strings(s);
     }
     snprintf(name, n_bytes, "pattern %s", pattern);
@@ -129,7 +129,7 @@ const ln_dfa *ln_schema_format(ln_schema *s, const char *name) {
     size_t n_bytes = strlen(formats[i].pattern) + 8;
     char *anchored = malloc(n_bytes);
     if (anchored == NULL) {
-        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(s->builder);
         return NULL;
     }
     snprintf(anchored, n_bytes, "^(%s)$", formats[i].pattern);
@@ -150,7 +150,7 @@ char *ln_schema_write_string(ln_schema *s, const char *string, size_t *n_bytes) 
     size_t length = strlen(string), n = 0;
     char *text = malloc(6 * length + 3);
     if (text == NULL) {
-        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(s->builder);
         return NULL;
     }
     text[n++] = '"';
@@ -186,7 +186,7 @@ const ln_dfa *ln_schema_list_strings(ln_schema *s, json_t *values) {
     json_t *value;
     ln_text *texts = calloc(json_array_size(values) + 1, sizeof *texts);
     if (texts == NULL)
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        ln_grammar_fail_memory(b);
     json_array_foreach(values, i, value) {
         if (!json_is_string(value) || texts == NULL)
             continue;

@@ -6,7 +6,7 @@
 #include "model/mixer/shape.h"
 
 static ln_status no_memory(const ln_loader *l) {
-    return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for convolved attention");
+    return ln_fail_memory(l->err, "convolved attention");
 }
 
 ln_status ln_load_cca_columns(ln_loader *l) {

@@ -10,7 +10,7 @@ static ln_status load_lambda(ln_loader *l, size_t layer, ln_role q, ln_role k, s
     double sum = 0;
     float *values = calloc(2 * n, sizeof *values);
     if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for differential attention");
+        return ln_fail_memory(l->err, "differential attention");
     ln_status status = ln_load_values(l, q, layer, false, n, values, &is_there);
     if (status == LINNET_OK)
         status = ln_load_values(l, k, layer, false, n, values + n, &is_there);

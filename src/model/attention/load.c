@@ -136,7 +136,7 @@ static ln_status gate_bias(ln_loader *l, size_t i, const ln_attention_spec *spec
         return LINNET_OK;
     float *biases = calloc(n_whole + spec->n_heads * width, sizeof *biases);
     if (biases == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for biases of a gate");
+        return ln_fail_memory(l->err, "biases of a gate");
     ln_status status =
         ln_load_values(l, LN_ROLE_ATTENTION_GATE_BIAS, i, false, n_whole, biases, &is_there);
     for (size_t j = 0; j < spec->n_heads * width; j++)

@@ -21,7 +21,7 @@ static ln_status load_columns(ln_loader *l, size_t n_major, size_t n_minor, size
     size_t n = n_major * n_minor * dim;
     int32_t *columns = calloc(n, sizeof *columns);
     if (columns == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
+        return ln_fail_memory(l->err, "the order of columns");
     for (size_t i = 0; i < n; i++) {
         size_t major = i / dim / n_minor, minor = i / dim % n_minor;
         columns[i] = (int32_t)((minor * n_major + major) * dim + i % dim);

@@ -97,7 +97,7 @@ ln_status ln_load_index_columns(ln_loader *l) {
         return LINNET_OK;
     int32_t *columns = calloc(n, sizeof *columns);
     if (columns == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
+        return ln_fail_memory(l->err, "the order of columns");
     for (size_t i = 0; i < n; i++) {
         size_t from = (i % dim + dim - attention->latent.n_rope) % dim;
         columns[i] = (int32_t)(i - i % dim + from);

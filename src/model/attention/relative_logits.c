@@ -28,7 +28,7 @@ static ln_status load_embeddings(ln_loader *l, size_t i, const ln_attention_spec
     bool is_there;
     float *stored = calloc(2 * n, sizeof *stored);
     if (stored == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for relative embeddings");
+        return ln_fail_memory(l->err, "relative embeddings");
     float *embeddings = stored + n;
     ln_status status =
         ln_load_values(l, LN_ROLE_RELATIVE_EMBEDDINGS, i, false, n, stored, &is_there);

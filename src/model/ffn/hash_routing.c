@@ -66,7 +66,7 @@ ln_status ln_load_hash_experts(ln_loader *l, size_t i, const ln_moe_spec *moe,
         return LINNET_OK;
     int32_t *experts = calloc(n, sizeof *experts);
     if (experts == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a table of experts");
+        return ln_fail_memory(l->err, "a table of experts");
     ln_status status = read_experts(l, tensor, moe, experts);
     if (status == LINNET_OK) {
         l->writable->vtable->upload(l->writable, l->memory + offset, experts, n * sizeof *experts);

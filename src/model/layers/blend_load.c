@@ -27,7 +27,7 @@ static ln_status read_blend(ln_loader *l, ln_role role, size_t i, const float **
     float *values = calloc(dim, (1 + N_PARTS) * sizeof *values);
     bool is_there;
     if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for weights of a residual stream");
+        return ln_fail_memory(l->err, "weights of a residual stream");
     float *parts = values + dim;
     ln_status status = ln_load_values(l, role, i, false, dim, values, &is_there);
     weigh(l->spec->blend_temperature, dim, values, parts + RESIDUAL * dim, parts + OUTPUT * dim);

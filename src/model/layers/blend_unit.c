@@ -23,7 +23,7 @@ ln_status ln_spec_read_unit_sphere(const ln_config *config, ln_spec *spec, ln_er
 static ln_status unit_norm(ln_loader *l, size_t dim, const float *scales, ln_norm *out) {
     float *weights = calloc(dim, sizeof *weights);
     if (weights == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
+        return ln_fail_memory(l->err, "a norm");
     for (size_t i = 0; i < dim; i++)
         weights[i] = (float)((scales != NULL ? (double)scales[i] : 1.0) / sqrt((double)dim));
     *out = (ln_norm){.kind = LN_NORM_RMS, .eps = (float)(UNIT_EPS / (double)dim), .dim = dim};
@@ -42,7 +42,7 @@ static ln_status load_scales(ln_loader *l, ln_role role, size_t i, size_t n, dou
     float *values = calloc(n, sizeof *values);
     bool is_there;
     if (values == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales");
+        return ln_fail_memory(l->err, "scales");
     ln_status status = ln_load_values(l, role, i, false, n, values, &is_there);
     for (size_t j = 0; j < n; j++) {
         double value = (double)values[j] * factor;
@@ -61,7 +61,7 @@ static ln_status load_rates(ln_loader *l, ln_role role, size_t i, ln_norm *kept,
     float *stays = calloc(dim, 2 * sizeof *stays);
     bool is_there;
     if (stays == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for rates of a residual stream");
+        return ln_fail_memory(l->err, "rates of a residual stream");
     float *joins = stays + dim;
     ln_status status = ln_load_values(l, role, i, false, dim, joins, &is_there);
     for (size_t j = 0; j < dim; j++) {

@@ -78,7 +78,7 @@ static ln_status split_messages(ln_loader *l, size_t n_layers) {
     bool is_there;
     float *both = calloc(4 * n, sizeof *both);
     if (both == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for queries of messages");
+        return ln_fail_memory(l->err, "queries of messages");
     float *of_keys = both + n, *stored = of_keys + n;
     ln_status status =
         ln_load_values(l, LN_ROLE_MESSAGE_QUERIES, 0, false, 2 * n, stored, &is_there);

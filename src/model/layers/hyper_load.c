@@ -71,7 +71,7 @@ static ln_status read_hyper(ln_loader *l, size_t i, ln_role mix, size_t n_parts,
     LN_TRY(ln_load_values(l, (ln_role)(mix + 2), i, false, n_parts + mixes, scales, &is_there));
     float *table = calloc(n_rows, sizeof *table);
     if (table == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of residual streams");
+        return ln_fail_memory(l->err, "scales of residual streams");
     for (size_t j = 0; j < n_rows; j++)
         table[j] = scales[j / n < n_parts ? j / n : n_parts];
     ln_status status = ln_load_table(l, table, n_rows, &out->scale);

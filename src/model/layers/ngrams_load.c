@@ -165,7 +165,7 @@ static ln_status load_taps(ln_loader *l, size_t i, const float **out) {
     bool is_there;
     float *stored = calloc(n * (n_stored + n_taps), sizeof *stored);
     if (stored == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
+        return ln_fail_memory(l->err, "a convolution");
     float *taps = stored + n * n_stored;
     ln_status status =
         ln_load_values(l, LN_ROLE_NGRAM_CONV, i, false, n * n_stored, stored, &is_there);
@@ -207,7 +207,7 @@ static ln_status load_token_ids(ln_loader *l, size_t n_cols) {
     const float *table;
     float *ids = calloc(n * n_cols, sizeof *ids);
     if (ids == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the numbers of tokens");
+        return ln_fail_memory(l->err, "the numbers of tokens");
     for (size_t i = 0; i < n * n_cols; i++)
         ids[i] = (float)(i / n_cols + 1);
     ln_status status = ln_load_table(l, ids, n * n_cols, &table);

@@ -32,7 +32,7 @@ static ln_status load_block(ln_loader *l, ln_role first, size_t layer, const flo
     size_t dim = l->spec->dim;
     float *v = calloc(dim, 4 * sizeof *v);
     if (v == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of a residual stream");
+        return ln_fail_memory(l->err, "scales of a residual stream");
     const float *residual_shift = v, *residual_scale = v + dim, *output_shift = v + 2 * dim;
     float *output_scale = v + 3 * dim;
     ln_status status = read_vectors(l, first, 4, layer, v);
@@ -71,7 +71,7 @@ ln_status ln_load_embedding_scales(ln_loader *l) {
         return LINNET_OK;
     float *shift = calloc(dim, 2 * sizeof *shift);
     if (shift == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of the embedding");
+        return ln_fail_memory(l->err, "scales of the embedding");
     float *scale = shift + dim;
     ln_status status = read_vectors(l, LN_ROLE_EMBEDDING_SHIFT, 2, 0, shift);
     for (size_t i = 0; i < dim; i++)

@@ -37,7 +37,7 @@ ln_status ln_load_sinusoids(ln_loader *l, ln_weight *weight) {
     if (l->writable != NULL) {
         values = calloc(n, sizeof *values);
         if (values == NULL)
-            return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the table of positions");
+            return ln_fail_memory(l->err, "the table of positions");
         fill(spec, values);
     }
     ln_status status = ln_load_table(l, values, n, &table);
@@ -94,7 +94,7 @@ ln_status ln_load_query_scales(ln_loader *l) {
     if (l->writable != NULL) {
         values = calloc(n * WIDTH + 1, sizeof *values);
         if (values == NULL)
-            return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for scales of queries");
+            return ln_fail_memory(l->err, "scales of queries");
         for (size_t i = 0; i < n; i++)
             values[i * WIDTH] = table_value(l->spec, log_scale_of(l->spec), i);
     }

@@ -39,7 +39,7 @@ static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, con
         n_channels += n_rows[i];
     float *stored = calloc(2 * n_channels * n_taps, sizeof *stored);
     if (stored == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
+        return ln_fail_memory(l->err, "a convolution");
     float *taps = stored + n_channels * n_taps;
     for (size_t i = 0; i < n_roles && status == LINNET_OK; begin += n_rows[i++])
         status = ln_load_values(l, roles[i], layer, false, n_rows[i] * n_taps,
@@ -119,7 +119,7 @@ static ln_status load_slopes(ln_loader *l, size_t layer, const ln_mixer_spec *sp
     double factor = 1 - (double)layer / depth + 1e-5;
     float *slopes = calloc(spec->n_heads, sizeof *slopes);
     if (slopes == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
+        return ln_fail_memory(l->err, "a recurrent layer");
     for (size_t i = 0; i < spec->n_heads; i++)
         slopes[i] = (float)(exp2(-8.0 * (double)(i + 1) / (double)spec->n_heads) * factor);
     ln_status status = ln_load_table(l, slopes, spec->n_heads, &w->rate);
@@ -134,7 +134,7 @@ static ln_status load_rates(ln_loader *l, size_t layer, const ln_mixer_spec *spe
     size_t n = spec->k_dim * spec->v_dim;
     float *stored = calloc(2 * n, sizeof *stored);
     if (stored == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
+        return ln_fail_memory(l->err, "a recurrent layer");
     float *rates = stored + n;
     ln_status status = ln_load_values(l, LN_ROLE_MIXER_RATE, layer, false, n, stored, &is_there);
     for (size_t j = 0; j < spec->v_dim; j++)

@@ -23,7 +23,7 @@ static ln_status load_taps(ln_loader *l, ln_role role, size_t layer, size_t n_ch
     bool is_there;
     float *stored = calloc(2 * n, sizeof *stored);
     if (stored == NULL)
-        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
+        return ln_fail_memory(l->err, "a convolution");
     float *taps = stored + n;
     ln_status status = ln_load_values(l, role, layer, false, n, stored, &is_there);
     for (size_t i = 0; i < n_channels && status == LINNET_OK; i++)

@@ -155,7 +155,7 @@ ln_status ln_api_keys_replace(ln_api_keys *keys, const ln_api_key_list *list, ln
             free(items[i]);
         free(items);
         free(past);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for API keys");
+        return ln_fail_memory(err, "API keys");
     }
     for (size_t i = 0; i < list->count; i++) {
         if (items[i] == NULL)

@@ -352,7 +352,7 @@ ln_status ln_generations_start(ln_generations *generations, ln_context *context,
     generations->backoff_timer = evtimer_new(base, on_backoff_over, generations);
     if (generations->queue_event == NULL || generations->backoff_timer == NULL ||
         event_add(generations->queue_event, NULL) != 0)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     return LINNET_OK;
 }
 

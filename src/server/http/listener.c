@@ -324,7 +324,7 @@ static ln_status open_listener(ln_listener *listener, const ln_http_address *add
     listener->set.reaper = event_new(listener->base, -1, 0, on_reaper, listener);
     listener->retry = evtimer_new(listener->base, on_retry, listener);
     if (listener->set.reaper == NULL || listener->retry == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     if (address->certificate != NULL)
         LN_TRY(ln_tls_create(address->certificate, address->key, &listener->tls, err));
     LN_TRY(bind_socket(address, &fd, err));
@@ -333,7 +333,7 @@ static ln_status open_listener(ln_listener *listener, const ln_http_address *add
     listener->accepter =
         event_new(listener->base, fd, EV_READ | EV_PERSIST, on_acceptable, listener);
     if (listener->accepter == NULL || event_add(listener->accepter, NULL) != 0)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     return LINNET_OK;
 }
 
@@ -343,7 +343,7 @@ ln_status ln_listener_open(struct event_base *base, const ln_http_address *addre
     *out = NULL;
     ln_listener *listener = calloc(1, sizeof *listener);
     if (listener == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+        return ln_fail_memory(err, "the server");
     listener->base = base;
     listener->listen_fd = -1;
     listener->set.limits = *limits;

@@ -44,7 +44,7 @@ ln_status ln_tls_create(const char *certificate, const char *key, ln_tls **out, 
     SSL_CTX *context = tls != NULL ? SSL_CTX_new(TLS_server_method()) : NULL;
     if (context == NULL) {
         free(tls);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for TLS");
+        return ln_fail_memory(err, "TLS");
     }
     tls->context = context;
     ERR_clear_error();

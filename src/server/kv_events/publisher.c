@@ -211,7 +211,7 @@ static ln_status open_all(ln_kv_publisher *p, const ln_kv_publisher_options *opt
     p->observer = ln_kv_event_queue_observer(&p->queue);
     p->context = zmq_ctx_new();
     if (p->context == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for ZeroMQ");
+        return ln_fail_memory(err, "ZeroMQ");
     LN_TRY(open_socket(p, ZMQ_PUB, options->endpoint, ln_kv_publisher_connects(options->endpoint),
                        (int)options->max_waiting, &p->pub, err));
     set(p->pub, ZMQ_XPUB_NODROP, 1);
@@ -235,7 +235,7 @@ ln_status ln_kv_publisher_open(const ln_kv_publisher_options *options, ln_kv_pub
     sigset_t all, before;
     *out = NULL;
     if (p == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for KV events");
+        return ln_fail_memory(err, "KV events");
     p->topic = options->topic;
     sigfillset(&all); /* signals go to the server's thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);

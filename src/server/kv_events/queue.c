@@ -20,7 +20,7 @@ ln_status ln_kv_event_queue_init(ln_kv_event_queue *queue, size_t capacity, ln_e
     if (queue->events != NULL)
         return LINNET_OK;
     close(queue->wake_fd);
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the queue of KV events");
+    return ln_fail_memory(err, "the queue of KV events");
 }
 
 void ln_kv_event_queue_free(ln_kv_event_queue *queue) {

@@ -626,7 +626,7 @@ bool ln_registry_free(ln_registry *registry, ln_model_entry *entry, bool sleeps,
 static ln_status allocate(ln_registry *registry, size_t most, ln_error *err) {
     *registry = (ln_registry){.entries = calloc(most, sizeof *registry->entries)};
     if (registry->entries == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the models");
+        return ln_fail_memory(err, "the models");
     return LINNET_OK;
 }
 
@@ -664,7 +664,7 @@ ln_status ln_registry_init(ln_registry *registry, const ln_model_source *source,
     registry->look_event = event_new(base, -1, 0, on_look, registry);
     registry->idle_timer = evtimer_new(base, on_look, registry);
     if (registry->look_event == NULL || registry->idle_timer == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the models");
+        return ln_fail_memory(err, "the models");
     return ln_loader_start(&registry->loader, base, on_done, registry, err);
 }
 

@@ -104,7 +104,7 @@ ln_status ln_response_store_open(const char *path, const ln_response_store_limit
     ln_response_store *store = calloc(1, sizeof *store);
     *out = NULL;
     if (store == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the store of responses");
+        return ln_fail_memory(err, "the store of responses");
     store->limits = *limits;
     store->lock_fd = -1;
     pthread_mutex_init(&store->mutex, NULL);

@@ -369,7 +369,7 @@ void ln_chat_text_free(ln_chat_text *chat) {
 static ln_status check(const ln_chat_text *c, ln_error *err) {
     if (c->held.failed || c->pending.failed || c->blank.failed ||
         ln_call_reader_has_failed(&c->reader))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a message");
+        return ln_fail_memory(err, "a message");
     return LINNET_OK;
 }
 

@@ -25,7 +25,7 @@ struct ln_regex {
 static ln_status compile(const char *pattern, size_t n_bytes, pcre2_code **code, ln_error *err) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (context == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a regular expression");
+        return ln_fail_memory(err, "a regular expression");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     int number = 0;
     PCRE2_SIZE offset = 0;
@@ -65,7 +65,7 @@ ln_status ln_regex_compile(const char *pattern, size_t n_bytes, ln_regex **regex
         *regex = malloc(sizeof **regex);
         if (*regex == NULL) {
             pcre2_code_free(code);
-            return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a regular expression");
+            return ln_fail_memory(err, "a regular expression");
         }
         (*regex)->code = code;
         return LINNET_OK;
@@ -130,7 +130,7 @@ ln_status ln_regex_find(const ln_regex *regex, ln_regex_work *work, const char *
                         ln_error *err) {
     *found = false;
     if (!prepare(work))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
+        return ln_fail_memory(err, "tokens");
     int result = match(regex, work, text, n_bytes, from);
     if (result == PCRE2_ERROR_NOMATCH)
         return LINNET_OK;
@@ -208,7 +208,7 @@ ln_status ln_regex_class_members(const char *items, ln_char_set *set, ln_error *
     ln_strbuf_printf(&pattern, "[%s]++", items);
     char *text = list_code_points(&n_bytes);
     ln_status status = pattern.failed || text == NULL || !prepare(&work)
-                           ? ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a character class")
+                           ? ln_fail_memory(err, "a character class")
                            : compile(pattern.data, pattern.len, &code, err);
     if (status == LINNET_OK)
         status = mark_members(code, &work, text, n_bytes, set, err);

@@ -45,7 +45,7 @@ static void invert_set(ln_char_set *set) {
 
 static ln_status new_set(const parser *p, ln_char_set *set) {
     set->bits = calloc(SET_BYTES, 1);
-    return set->bits ? LINNET_OK : ln_fail(p->err, LINNET_ERR_NOMEM, "out of memory for a class");
+    return set->bits ? LINNET_OK : ln_fail_memory(p->err, "a class");
 }
 
 /* Appends the ranges of a set as class items. */
@@ -224,7 +224,7 @@ static ln_status posix_bracket(parser *p, ln_strbuf *items, bool *done) {
 static ln_status add_items(parser *p, ln_strbuf *items, ln_char_set *set) {
     ln_status status = LINNET_OK;
     if (items->failed)
-        return ln_fail(p->err, LINNET_ERR_NOMEM, "out of memory for a class");
+        return ln_fail_memory(p->err, "a class");
     if (items->len > 0)
         status = add_members(p, items->data, set);
     ln_strbuf_clear(items);

@@ -29,7 +29,7 @@ static ln_status build_trie(const ln_added *added, ln_arena *arena, bool normali
     if (keys == NULL || reversed == NULL) {
         free(keys);
         free(reversed);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's added tokens");
+        return ln_fail_memory(err, "the tokenizer's added tokens");
     }
     n = 0;
     for (size_t i = 0; i < added->count; i++) {
@@ -114,7 +114,7 @@ ln_status ln_added_find(const ln_added *added, bool normalized, bool plain, cons
     if (trie->n_nodes == 0)
         return LINNET_OK;
     if (!find_all(added, trie, text, n_bytes, hits))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
+        return ln_fail_memory(err, "tokens");
     for (size_t low = 0, high = hits->count; low + 1 < high; low++) {
         ln_added_hit swap = hits->data[low];
         hits->data[low] = hits->data[--high];

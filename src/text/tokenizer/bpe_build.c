@@ -7,10 +7,6 @@
 
 enum { N_PAGES = 0x110000 / 256, LONGEST_MERGED_BYTES = 1024 };
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's merges");
-}
-
 static ln_status init_pairs(ln_bpe *bpe, ln_arena *arena, size_t n_pairs, ln_error *err) {
     size_t capacity = 16;
     bpe->pair_shift = 60;
@@ -20,7 +16,7 @@ static ln_status init_pairs(ln_bpe *bpe, ln_arena *arena, size_t n_pairs, ln_err
     }
     bpe->pairs = ln_arena_alloc(arena, capacity, sizeof *bpe->pairs);
     if (bpe->pairs == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's merges");
     bpe->pair_mask = capacity - 1;
     memset(bpe->pairs, 0xff, capacity * sizeof *bpe->pairs);
     return LINNET_OK;
@@ -72,7 +68,7 @@ static ln_status set_char(ln_bpe *bpe, ln_arena *arena, uint32_t code_point, uin
     if (*page == NULL) {
         *page = ln_arena_alloc(arena, 256, sizeof **page);
         if (*page == NULL)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "the tokenizer's merges");
         memset(*page, 0xff, 256 * sizeof **page);
     }
     (*page)[code_point & 255] = symbol;
@@ -88,7 +84,7 @@ static bool takes_part(const ln_bpe *bpe, const ln_piece *piece) {
 static ln_status set_chars(ln_bpe *bpe, ln_arena *arena, ln_error *err) {
     bpe->char_pages = ln_arena_alloc(arena, N_PAGES, sizeof *bpe->char_pages);
     if (bpe->char_pages == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's merges");
     for (size_t id = 0; id < bpe->vocab->count; id++) {
         const ln_piece *piece = &bpe->vocab->pieces[id];
         if (!takes_part(bpe, piece) || piece->bytes > 4 ||
@@ -171,7 +167,7 @@ ln_status ln_bpe_init_merges(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
     char *joined = malloc(longest);
     if (merged_of_rank == NULL || joined == NULL) {
         free(joined);
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's merges");
     }
     ln_status status = LINNET_OK;
     for (size_t i = 0; i < n_merges && status == LINNET_OK; i++) {
@@ -219,7 +215,7 @@ static ln_status rank_pieces(ln_bpe *bpe, const float *scores, uint32_t *ranks, 
     size_t n = bpe->vocab->count;
     scored *order = malloc((n + 1) * sizeof *order);
     if (order == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's merges");
     for (size_t i = 0; i < n; i++)
         order[i] = (scored){scores[i] == scores[i] ? scores[i] : -3.4e38f, (uint32_t)i};
     qsort(order, n, sizeof *order, compare_scored);
@@ -300,7 +296,7 @@ ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
     LN_TRY(init_pairs(bpe, arena, 2 * split_pieces(bpe, NULL, false), err));
     uint32_t *ranks = calloc(vocab->count + 1, sizeof *ranks);
     if (ranks == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's merges");
     ln_status status = rank_pieces(bpe, scores, ranks, err);
     if (status == LINNET_OK) {
         split_pieces(bpe, ranks, false);

@@ -8,10 +8,6 @@
 #include "base/utf8.h"
 #include "text/tokenizer/bpe_merge.h"
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
-}
-
 /* Adds a symbol to the span. Where no token has it beside the one before, nothing can ever
  * merge across: what came before is finished first, which keeps spans short. */
 static inline ln_status add_symbol(ln_bpe_encoding *e, uint32_t id) {
@@ -21,7 +17,7 @@ static inline ln_status add_symbol(ln_bpe_encoding *e, uint32_t id) {
         LN_TRY(ln_bpe_flush(e));
     if (work->count == work->capacity &&
         !ln_grow((void **)&work->slots, &work->capacity, work->count + 1, sizeof *work->slots))
-        return out_of_memory(e->err);
+        return ln_fail_memory(e->err, "tokens");
     work->slots[work->count++] = (ln_bpe_slot){id, 1};
     return LINNET_OK;
 }
@@ -35,7 +31,7 @@ static ln_status decorated_symbol(ln_bpe_encoding *e, const char *text, size_t n
     size_t suffix = bpe->suffix && is_last ? strlen(bpe->suffix) : 0;
     size_t total = prefix + n_bytes + suffix;
     if (!ln_grow((void **)&work->text, &work->text_capacity, total, 1))
-        return out_of_memory(e->err);
+        return ln_fail_memory(e->err, "tokens");
     if (prefix > 0)
         memcpy(work->text, bpe->prefix, prefix);
     memcpy(work->text + prefix, text, n_bytes);
@@ -118,7 +114,7 @@ ln_status ln_bpe_encode(const ln_bpe *bpe, ln_bpe_work **work, const char *word,
     if (*work == NULL)
         *work = calloc(1, sizeof **work);
     if (*work == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "tokens");
     ln_bpe_encoding e = {
         .bpe = bpe, .work = *work, .text = word, .n_bytes = n_bytes, .ids = ids, .err = err};
     e.split_flags = (bpe->has_unused && bpe->by_score ? LN_TOKEN_UNUSED : 0) |
@@ -126,7 +122,7 @@ ln_status ln_bpe_encode(const ln_bpe *bpe, ln_bpe_work **work, const char *word,
     if (e.split_flags != 0 && e.work->splits == NULL) {
         e.work->splits = calloc(bpe->vocab->count + 1, sizeof *e.work->splits);
         if (e.work->splits == NULL)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "tokens");
     }
     e.work->count = 0;
     LN_TRY(bpe->by_score ? split_text(&e, word, n_bytes) : split_word(&e, word, n_bytes));

@@ -16,10 +16,6 @@ void ln_bpe_work_free(ln_bpe_work *work) {
     free(work);
 }
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
-}
-
 /* ---- merging ----------------------------------------------------------------------------- */
 
 static inline void offer(const ln_bpe_encoding *e, uint32_t left, uint32_t right) {
@@ -131,7 +127,7 @@ static ln_status emit_symbol(ln_bpe_encoding *e, ln_bpe_slot symbol) {
         if ((flags & e->split_flags) && symbol.span > 1 && work->splits[id].left_span > 0) {
             ln_bpe_split split = work->splits[id];
             if (!ln_grow((void **)&work->stack, &work->stack_capacity, depth + 1, sizeof symbol))
-                return out_of_memory(e->err);
+                return ln_fail_memory(e->err, "tokens");
             work->stack[depth++] = (ln_bpe_slot){split.right, symbol.span - split.left_span};
             symbol = (ln_bpe_slot){split.left, split.left_span};
             continue;
@@ -149,7 +145,7 @@ ln_status ln_bpe_flush(ln_bpe_encoding *e) {
         ln_merge_queue_begin(&work->queue, work->count, e->bpe->n_ranks);
         merge_all(e);
         if (work->queue.failed)
-            return out_of_memory(e->err);
+            return ln_fail_memory(e->err, "tokens");
     }
     bool plain = !e->bpe->by_score && e->split_flags == 0;
     for (uint32_t at = 0; at < work->count; at += work->slots[at].span) {

@@ -27,7 +27,7 @@ ln_status ln_charsmap_init(ln_charsmap *map, ln_arena *arena, const void *blob, 
     if (texts != NULL && !ln_utf8_check(texts, texts_bytes))
         return ln_fail(err, LINNET_ERR_FORMAT, "the precompiled charsmap maps to ill-formed text");
     if (units == NULL || texts == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the precompiled charsmap");
+        return ln_fail_memory(err, "the precompiled charsmap");
     for (size_t i = 0; i < array_bytes / 4; i++)
         units[i] = read_u32(bytes + 4 + 4 * i);
     *map = (ln_charsmap){units, array_bytes / 4, texts, texts_bytes};

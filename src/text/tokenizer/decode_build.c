@@ -6,10 +6,6 @@
 #include "text/tokenizer/decode.h"
 #include "text/tokenizer/normalize.h"
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's decoder");
-}
-
 /* Pieces of a hostile file may be no UTF-8: what a stream writes is, unless it is repaired later.
  */
 static bool repair_from(ln_strbuf *blob, size_t before) {
@@ -29,7 +25,7 @@ static ln_status fill_texts(ln_decoder *decoder, ln_decode_texts *texts, ln_aren
     bool first = texts == &decoder->first, marked = decoder->lossy || decoder->ends_with_space;
     uint32_t *begin = ln_arena_alloc(arena, decoder->count + 1, sizeof *begin);
     if (begin == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's decoder");
     ln_strbuf_clear(blob);
     for (size_t id = 0; id < decoder->count; id++) {
         size_t before = blob->len;
@@ -39,7 +35,7 @@ static ln_status fill_texts(ln_decoder *decoder, ln_decode_texts *texts, ln_aren
                            "the tokenizer's decoders make over %zu bytes of its vocabulary",
                            blob->limit);
         if (blob->failed || (!marked && !repair_from(blob, before)))
-            return out_of_memory(err);
+            return ln_fail_memory(err, "the tokenizer's decoder");
         if (blob->len > UINT32_MAX)
             return ln_fail(err, LINNET_ERR_LIMIT, "the vocabulary has over 4 GiB of text");
         begin[id + 1] = (uint32_t)blob->len;
@@ -48,7 +44,7 @@ static ln_status fill_texts(ln_decoder *decoder, ln_decode_texts *texts, ln_aren
     }
     texts->begin = begin;
     texts->data = ln_arena_copy(arena, blob->data ? blob->data : "", blob->len);
-    return texts->data != NULL ? LINNET_OK : out_of_memory(err);
+    return texts->data != NULL ? LINNET_OK : ln_fail_memory(err, "the tokenizer's decoder");
 }
 
 ln_status ln_decoder_fill(ln_decoder *decoder, ln_arena *arena, size_t count, size_t max_bytes,
@@ -233,7 +229,8 @@ static ln_status run_steps(chain *c, size_t id, bool first, size_t n, ln_error *
     if (buf->is_full || c->buffers[1].is_full)
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "the tokenizer's decoders make over %zu bytes of token %zu", buf->limit, id);
-    return buf->failed || c->buffers[1].failed ? out_of_memory(err) : LINNET_OK;
+    return buf->failed || c->buffers[1].failed ? ln_fail_memory(err, "the tokenizer's decoder")
+                                               : LINNET_OK;
 }
 
 static ln_status chain_text(void *context, size_t id, bool first, ln_strbuf *out, ln_error *err) {
@@ -266,7 +263,7 @@ static ln_status add_after_bytes(ln_decoder *decoder, ln_arena *arena, const ln_
         after->to_first = "";
     if (step->kind == LN_DECODE_REPLACE)
         after->to = after->to_first = ln_arena_copy(arena, step->content, step->content_bytes);
-    return after->to != NULL ? LINNET_OK : out_of_memory(err);
+    return after->to != NULL ? LINNET_OK : ln_fail_memory(err, "the tokenizer's decoder");
 }
 
 /* Which steps run token by token. Once the tokens are one text (Fuse, ByteLevel), only steps that
@@ -316,7 +313,7 @@ static ln_status find_bytes(ln_decoder *decoder, ln_arena *arena, chain *c, size
                             ln_error *err) {
     int16_t *byte = ln_arena_alloc(arena, count, sizeof *byte);
     if (byte == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's decoder");
     for (size_t id = 0; id < count; id++) {
         byte[id] = -1;
         if (c->names[id].data == NULL)
@@ -393,7 +390,7 @@ ln_status ln_decoder_build_spm(ln_decoder *decoder, ln_arena *arena, const ln_vo
     int16_t *byte = ln_arena_alloc(arena, vocab->count, sizeof *byte);
     uint8_t *dropped = ln_arena_alloc(arena, vocab->count, sizeof *dropped);
     if (byte == NULL || dropped == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer's decoder");
     for (size_t id = 0; id < vocab->count; id++) {
         const ln_piece *piece = &vocab->pieces[id];
         bool is_byte = piece->data != NULL && (piece->flags & LN_TOKEN_BYTE);

@@ -26,10 +26,6 @@ typedef struct reader {
     bool add_bos, add_eos, add_sep, add_space_prefix;
 } reader;
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-}
-
 static bool get_bool(const reader *r, const char *key, bool fallback) {
     ln_meta_value value;
     return ln_checkpoint_meta(r->checkpoint, key, &value) && value.kind == LN_META_BOOL
@@ -96,7 +92,7 @@ static ln_status read_tokens(reader *r, ln_error *err) {
     bool has_scores = ln_checkpoint_meta(r->checkpoint, "tokenizer.ggml.scores", &scores);
     r->scores = calloc(n + 1, sizeof *r->scores);
     if (r->scores == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < n; i++) {
         if (!ln_meta_item(&r->tokens, i, &item) || item.kind != LN_META_STRING)
             return ln_fail(err, LINNET_ERR_FORMAT, "tokenizer.ggml.tokens[%zu] is no text", i);
@@ -130,7 +126,7 @@ static ln_status read_added(reader *r, ln_error *err) {
         n += (t->vocab.pieces[i].flags & LN_TOKEN_ADDED) != 0;
     t->added.tokens = ln_arena_alloc(&t->arena, n, sizeof *t->added.tokens);
     if (t->added.tokens == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     bool phi3 =
         text_contains(r, "general.name", "phi-3") || text_contains(r, "general.name", "phi3");
     for (size_t i = 0; i < t->vocab.count; i++) {
@@ -159,7 +155,7 @@ static ln_status read_merges(reader *r, ln_error *err) {
     size_t n = list.array.count;
     ln_bpe_merge *merges = malloc((n + 1) * sizeof *merges);
     if (merges == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = LINNET_OK;
     for (size_t i = 0; i < n && status == LINNET_OK; i++) {
         const char *space = NULL;
@@ -201,7 +197,7 @@ static ln_status set_patterns(ln_tokenizer *t, const char *const *patterns, ln_e
     ln_pretokenizer *pre = &t->pretokenizer;
     pre->steps = ln_arena_alloc(&t->arena, MAX_PATTERNS + 1, sizeof *pre->steps);
     if (pre->steps == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < MAX_PATTERNS && patterns[i] != NULL; i++) {
         ln_split_step *step = &pre->steps[pre->count];
         *step = (ln_split_step){.kind = LN_SPLIT_REGEX, .behavior = LN_SPLIT_ISOLATED};
@@ -249,7 +245,7 @@ static ln_status read_bpe(reader *r, ln_error *err) {
                            err));
     uint8_t *dropped = ln_arena_alloc(&t->arena, t->vocab.count, 1);
     if (dropped == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < t->vocab.count; i++)
         dropped[i] = (t->vocab.pieces[i].flags & LN_TOKEN_SPECIAL) != 0;
     t->decoder.dropped = dropped;
@@ -262,7 +258,7 @@ static ln_status set_spm_normalizer(reader *r, bool merge_spaces, ln_error *err)
     ln_tokenizer *t = r->t;
     ln_normalize_step *step = ln_arena_alloc(&t->arena, 1, sizeof *step);
     if (step == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     step->kind = LN_NORMALIZE_SENTENCEPIECE;
     step->spm.add_dummy_prefix = r->add_space_prefix;
     step->spm.escape_whitespaces = true;
@@ -315,7 +311,7 @@ static ln_status read_charsmap(reader *r, ln_charsmap *map, ln_error *err) {
     size_t n = value.kind == LN_META_ARRAY ? value.array.count : 0;
     unsigned char *bytes = malloc(n + 1);
     if (bytes == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < n; i++)
         bytes[i] = ln_meta_item(&value, i, &item) && item.kind == LN_META_INT
                        ? (unsigned char)(item.integer & 255)
@@ -334,7 +330,7 @@ static ln_status read_unigram(reader *r, ln_error *err) {
     r->add_space_prefix = get_bool(r, "tokenizer.ggml.add_space_prefix", true);
     double *scores = ln_arena_alloc(&t->arena, t->vocab.count, sizeof *scores);
     if (scores == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < t->vocab.count; i++)
         scores[i] = (double)r->scores[i];
     LN_TRY(ln_unigram_init(&t->unigram, &t->arena, &t->vocab, scores, t->vocab.count,
@@ -365,7 +361,7 @@ static ln_status read_wordpiece(reader *r, ln_error *err) {
     ln_split_step *splits = ln_arena_alloc(&t->arena, 2, sizeof *splits);
     uint8_t *dropped = ln_arena_alloc(&t->arena, t->vocab.count, 1);
     if (normal == NULL || splits == NULL || dropped == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     bool lowercase = get_bool(r, "tokenizer.ggml.normalizer.lowercase", true);
     normal->kind = LN_NORMALIZE_BERT;
     normal->bert.clean_text = normal->bert.handle_cjk = true;
@@ -446,7 +442,8 @@ ln_status ln_tokenizer_from_gguf(const ln_checkpoint *checkpoint, ln_tokenizer *
         model.kind != LN_META_STRING || says_none(&model))
         return ln_fail(err, LINNET_ERR_STATE, "the checkpoint holds no tokenizer");
     reader r = {.checkpoint = checkpoint, .t = ln_tokenizer_new(), .bos = -1, .eos = -1, .sep = -1};
-    ln_status status = r.t != NULL ? read_all(&r, &model, err) : out_of_memory(err);
+    ln_status status =
+        r.t != NULL ? read_all(&r, &model, err) : ln_fail_memory(err, "the tokenizer");
     free(r.scores);
     if (status == LINNET_OK)
         *tokenizer = r.t;

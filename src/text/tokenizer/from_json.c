@@ -11,10 +11,6 @@
 #include "text/tokenizer/json_parts.h"
 #include "text/tokenizer/tokenizer_state.h"
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-}
-
 typedef struct model_reader {
     ln_tokenizer *t;
     size_t n_added; /* tokens for which the vocabulary needs room */
@@ -52,7 +48,7 @@ static ln_status read_vocab_object(model_reader *r, json_t *vocab, ln_error *err
         size_t n_bytes;
         const char *text = ln_json_key(piece, &r->stand_in, &r->scratch, &n_bytes);
         if (text == NULL)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "the tokenizer");
         LN_TRY(
             ln_vocab_set(&t->vocab, &t->arena, (size_t)json_integer_value(id), text, n_bytes, err));
     }
@@ -91,7 +87,7 @@ static ln_status read_vocab_list(model_reader *r, json_t *vocab, double **scores
     LN_TRY(ln_vocab_init(&t->vocab, &t->arena, n + r->n_added, n, err));
     *scores = ln_arena_alloc(&t->arena, n, sizeof **scores);
     if (*scores == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t id = n; id-- > 0;) {
         json_t *pair = json_array_get(vocab, id);
         json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
@@ -135,7 +131,7 @@ static ln_status read_merges(ln_tokenizer *t, json_t *model, ln_error *err) {
     size_t n = json_array_size(list), count = 0;
     ln_bpe_merge *merges = malloc((n + 1) * sizeof *merges);
     if (merges == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = LINNET_OK;
     for (size_t i = 0; i < n && status == LINNET_OK; i++) {
         json_t *value = json_array_get(list, i);
@@ -157,7 +153,7 @@ static ln_status copy_option(ln_tokenizer *t, json_t *model, const char *key, co
     if (value == NULL || value[0] == '\0')
         return LINNET_OK;
     *text = ln_arena_copy(&t->arena, value, strlen(value));
-    return *text != NULL ? LINNET_OK : out_of_memory(err);
+    return *text != NULL ? LINNET_OK : ln_fail_memory(err, "the tokenizer");
 }
 
 static ln_status read_bpe(model_reader *r, json_t *model, ln_error *err) {
@@ -270,7 +266,7 @@ static ln_status normalize_content(added_reader *r, ln_added_token *token, ln_er
         return LINNET_OK;
     token->pattern = ln_arena_copy(&r->t->arena, normal, n_bytes);
     token->pattern_bytes = (uint32_t)n_bytes;
-    return token->pattern != NULL ? LINNET_OK : out_of_memory(err);
+    return token->pattern != NULL ? LINNET_OK : ln_fail_memory(err, "the tokenizer");
 }
 
 static ln_status read_added(added_reader *r, json_t *value, ln_error *err) {
@@ -285,7 +281,7 @@ static ln_status read_added(added_reader *r, json_t *value, ln_error *err) {
     LN_BUG_ON(id >= r->capacity);
     char *content = ln_arena_copy(&t->arena, text, n_bytes);
     if (content == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     bool special = ln_json_bool(value, "special", false);
     ln_added_token token = {.pattern = content,
                             .pattern_bytes = (uint32_t)n_bytes,
@@ -318,7 +314,7 @@ static ln_status read_decoder(added_reader *r, json_t *value, ln_error *err) {
     uint8_t *dropped = ln_arena_alloc(&t->arena, t->vocab.count, 1);
     if (steps == NULL || dropped == NULL) {
         free(steps);
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     }
     for (size_t id = 0; id < t->vocab.count; id++) {
         if (r->names[id].data == NULL)
@@ -351,7 +347,7 @@ static ln_status read_rest(ln_tokenizer *t, json_t *root, size_t n_model, ln_err
     ln_status status = LINNET_OK;
     if (r.index_of == NULL || r.names == NULL || t->added.tokens == NULL ||
         !ln_hashmap_init(&t->added_map, &t->arena, n) || !ln_hashmap_init(&r.special, &t->arena, n))
-        status = out_of_memory(err);
+        status = ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < n && status == LINNET_OK; i++)
         status = read_added(&r, json_array_get(list, i), err);
     ln_bpe_note_special(&t->bpe);
@@ -391,7 +387,8 @@ ln_status ln_tokenizer_from_json(const char *bytes, size_t n_bytes, ln_tokenizer
     ln_strbuf_init(&r.scratch);
     LN_TRY(ln_json_load(bytes, n_bytes, &root, &r.stand_in, err));
     r.t = ln_tokenizer_new();
-    ln_status status = r.t != NULL ? read_root(&r, root, err) : out_of_memory(err);
+    ln_status status =
+        r.t != NULL ? read_root(&r, root, err) : ln_fail_memory(err, "the tokenizer");
     json_decref(root);
     ln_strbuf_free(&r.scratch);
     if (status == LINNET_OK)

@@ -90,10 +90,6 @@ typedef struct proto {
     bool has_denormalizer;
 } proto;
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-}
-
 static void set_text(wire *text, const wire_field *field) {
     if (field->is_text)
         *text = field->text;
@@ -272,7 +268,7 @@ static ln_status set_model(ln_tokenizer *t, const proto *p, const float *scores,
     t->unigram.byte_fallback = p->byte_fallback;
     double *wide = ln_arena_alloc(&t->arena, p->n_pieces, sizeof *wide);
     if (wide == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < p->n_pieces; i++)
         wide[i] = (double)scores[i];
     return ln_unigram_init(&t->unigram, &t->arena, &t->vocab, wide, p->n_pieces,
@@ -282,7 +278,7 @@ static ln_status set_model(ln_tokenizer *t, const proto *p, const float *scores,
 static ln_status set_normalizer(ln_tokenizer *t, const proto *p, ln_error *err) {
     ln_normalize_step *step = ln_arena_alloc(&t->arena, 1, sizeof *step);
     if (step == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     step->kind = LN_NORMALIZE_SENTENCEPIECE;
     step->spm.add_dummy_prefix = p->add_dummy_prefix;
     step->spm.remove_extra_whitespaces = p->remove_extra_whitespaces;
@@ -306,7 +302,7 @@ static ln_status set_decoder(ln_tokenizer *t, const proto *p, ln_error *err) {
     options.unk_surface = ln_strbuf_take(&surface);
     ln_status status = options.unk_surface != NULL
                            ? ln_decoder_build_spm(&t->decoder, &t->arena, &t->vocab, &options, err)
-                           : out_of_memory(err);
+                           : ln_fail_memory(err, "the tokenizer");
     free((char *)(uintptr_t)options.unk_surface);
     return status;
 }
@@ -318,7 +314,7 @@ static ln_status set_added(ln_tokenizer *t, ln_error *err) {
         n += (t->vocab.pieces[i].flags & LN_TOKEN_ADDED) != 0;
     t->added.tokens = ln_arena_alloc(&t->arena, n, sizeof *t->added.tokens);
     if (t->added.tokens == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < t->vocab.count; i++) {
         const ln_piece *piece = &t->vocab.pieces[i];
         if (piece->flags & LN_TOKEN_ADDED)
@@ -337,7 +333,7 @@ static ln_status read_model(wire w, ln_tokenizer *t, proto *p, ln_error *err) {
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "a denormalizer is not supported");
     float *scores = calloc(p->n_pieces + 1, sizeof *scores);
     if (scores == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = read_pieces(w, t, p, scores, err);
     if (status == LINNET_OK)
         status = set_model(t, p, scores, err);
@@ -366,7 +362,7 @@ ln_status ln_tokenizer_from_sentencepiece(const char *bytes, size_t n_bytes,
     *tokenizer = NULL;
     ln_tokenizer *t = ln_tokenizer_new();
     if (t == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = read_all((wire){(const unsigned char *)bytes, n_bytes, 0}, t, err);
     if (status == LINNET_OK)
         *tokenizer = t;

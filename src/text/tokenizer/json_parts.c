@@ -16,10 +16,6 @@ const char *ln_json_text(const json_t *object, const char *key, size_t *n_bytes)
     return json_string_value(value);
 }
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-}
-
 static ln_status missing(ln_error *err, const char *part, const char *type, const char *field) {
     return ln_fail(err, LINNET_ERR_FORMAT, "the %s %s has no valid \"%s\"", part, type, field);
 }
@@ -68,7 +64,7 @@ static ln_status copy_text(ln_tokenizer *tokenizer, const json_t *object, const 
     if (value == NULL)
         return missing(err, part, json_string_value(json_object_get(object, "type")), field);
     *text = ln_arena_copy(&tokenizer->arena, value, *n_bytes);
-    return *text != NULL ? LINNET_OK : out_of_memory(err);
+    return *text != NULL ? LINNET_OK : ln_fail_memory(err, "the tokenizer");
 }
 
 /* {"String": ..} becomes *literal, {"Regex": ..} *regex; a bare string is a literal. */
@@ -90,7 +86,7 @@ static ln_status pattern(ln_tokenizer *tokenizer, const json_t *object, const ch
         return missing(err, part, json_string_value(json_object_get(object, "type")), "pattern");
     *literal = ln_arena_copy(&tokenizer->arena, source, n);
     *literal_bytes = n;
-    return *literal != NULL ? LINNET_OK : out_of_memory(err);
+    return *literal != NULL ? LINNET_OK : ln_fail_memory(err, "the tokenizer");
 }
 
 /* ---- normalisers ------------------------------------------------------------------------- */
@@ -230,13 +226,13 @@ ln_status ln_json_normalizer(ln_tokenizer *tokenizer, const json_t *value, ln_er
         return LINNET_OK;
     normalizer_list *list = calloc(1, sizeof *list);
     if (list == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = add_parts(&kind, tokenizer, value, 0, list, err);
     tokenizer->normalizer.steps =
         ln_arena_alloc(&tokenizer->arena, list->count + 1, sizeof *tokenizer->normalizer.steps);
     if (tokenizer->normalizer.steps == NULL) {
         ln_normalizer_free(&(ln_normalizer){list->steps, list->count});
-        status = out_of_memory(err);
+        status = ln_fail_memory(err, "the tokenizer");
     } else {
         memcpy(tokenizer->normalizer.steps, list->steps, list->count * sizeof list->steps[0]);
         tokenizer->normalizer.count = list->count;
@@ -373,13 +369,13 @@ ln_status ln_json_pretokenizer(ln_tokenizer *tokenizer, const json_t *value, ln_
         return LINNET_OK;
     split_list *list = calloc(1, sizeof *list);
     if (list == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = add_parts(&kind, tokenizer, value, 0, list, err);
     ln_pretokenizer *kept = &tokenizer->pretokenizer;
     kept->steps = ln_arena_alloc(&tokenizer->arena, list->count + 1, sizeof *kept->steps);
     if (kept->steps == NULL) {
         ln_pretokenizer_free(&(ln_pretokenizer){list->steps, list->count});
-        status = out_of_memory(err);
+        status = ln_fail_memory(err, "the tokenizer");
     } else {
         memcpy(kept->steps, list->steps, list->count * sizeof list->steps[0]);
         kept->count = list->count;

@@ -345,7 +345,7 @@ ln_status ln_normalize(const ln_normalizer *normalizer, ln_regex_work *work, ln_
                            "the tokenizer's normalizers make over %zu bytes of %zu", to->limit,
                            n_bytes);
         if (to->failed)
-            return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while normalising");
+            return ln_fail_memory(err, "normalised text");
         *out = to->data != NULL ? to->data : "";
         *out_bytes = to->len;
     }

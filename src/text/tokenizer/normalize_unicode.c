@@ -114,6 +114,5 @@ ln_status ln_normalize_unicode(ln_strbuf *out, const char *text, size_t n_bytes,
         out->data[out->len] = '\0';
     free(list.data);
     bool has_memory = (ok && !out->failed) || out->is_full; /* the caller says what is full */
-    return has_memory ? LINNET_OK
-                      : ln_fail(err, LINNET_ERR_NOMEM, "out of memory while normalising");
+    return has_memory ? LINNET_OK : ln_fail_memory(err, "normalised text");
 }

@@ -28,7 +28,7 @@ ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, siz
                                 ln_error *err) {
     int32_t *copy = ln_arena_alloc(&tokenizer->arena, n_ids, sizeof *copy);
     if (copy == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+        return ln_fail_memory(err, "the tokenizer");
     if (n_ids > 0)
         memcpy(copy, ids, n_ids * sizeof *copy);
     tokenizer->post = copy;
@@ -40,7 +40,7 @@ ln_status ln_tokenizer_set_pair(ln_tokenizer *tokenizer, const int32_t *ids, siz
                                 ln_error *err) {
     int32_t *copy = ln_arena_alloc(&tokenizer->arena, n_ids, sizeof *copy);
     if (copy == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+        return ln_fail_memory(err, "the tokenizer");
     memcpy(copy, ids, n_ids * sizeof *copy);
     tokenizer->pair = copy;
     tokenizer->n_pair = n_ids;

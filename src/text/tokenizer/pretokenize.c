@@ -23,10 +23,6 @@ void ln_words_free(ln_words *words) {
     *words = (ln_words){0};
 }
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
-}
-
 static bool push(ln_spans *spans, size_t begin, size_t end) {
     if (spans->count == spans->capacity &&
         !ln_grow((void **)&spans->data, &spans->capacity, spans->count + 1, sizeof *spans->data))
@@ -48,7 +44,7 @@ static ln_status match_regex(const ln_split_step *step, ln_regex_work *work, ln_
         if (!found)
             return LINNET_OK;
         if (!push(matches, begin, end))
-            return out_of_memory(err);
+            return ln_fail_memory(err, "tokens");
     }
 }
 
@@ -105,7 +101,7 @@ static ln_status find_matches(const ln_split_step *step, ln_regex_work *work, ln
     case LN_SPLIT_DIGIT: ok = match_each(ln_is_numeric, matches, text, n_bytes); break;
     default: ok = match_words(matches, text, n_bytes); break;
     }
-    return ok ? LINNET_OK : out_of_memory(err);
+    return ok ? LINNET_OK : ln_fail_memory(err, "tokens");
 }
 
 /* ---- cutting at the matches -------------------------------------------------------------- */
@@ -192,7 +188,7 @@ static ln_status split_step(const ln_split_step *step, ln_regex_work *work, ln_w
         cutter c = {&words->spare, step->behavior, span.begin, words->spare.count, false, false};
         cut(&c, &words->matches, step->invert, n_bytes);
         if (c.failed)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "tokens");
         drop_empty(&words->spare, c.first);
     }
     if (words->spare.count > 0 && words->spare.data[0].begin != start)
@@ -208,7 +204,7 @@ static ln_status fixed_step(const ln_split_step *step, ln_words *words, ln_error
             for (size_t n = 0; n < step->length && at < span.end; n++)
                 at += ln_utf8_length((unsigned char)words->text[at]);
             if (!push(&words->spare, begin, at))
-                return out_of_memory(err);
+                return ln_fail_memory(err, "tokens");
         }
     }
     return LINNET_OK;
@@ -280,7 +276,7 @@ static ln_status rewrite_step(const ln_split_step *step, ln_words *words, ln_err
             return ln_fail(err, LINNET_ERR_LIMIT,
                            "the tokenizer's pre-tokenizers make over %zu bytes", to->limit);
         if (!ok || to->failed)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "tokens");
         if (to->len > INT32_MAX)
             return ln_fail(err, LINNET_ERR_LIMIT, "the text is too long to tokenise");
     }
@@ -296,7 +292,7 @@ ln_status ln_pretokenize(const ln_pretokenizer *pretokenizer, ln_regex_work *wor
     words->buffers[0].limit = words->buffers[1].limit = ln_text_limit(n_bytes);
     words->spans.count = 0;
     if (n_bytes > 0 && !push(&words->spans, 0, n_bytes))
-        return out_of_memory(err);
+        return ln_fail_memory(err, "tokens");
     for (size_t i = 0; i < pretokenizer->count && words->spans.count > 0; i++) {
         const ln_split_step *step = &pretokenizer->steps[i];
         words->spare.count = 0;

@@ -103,7 +103,7 @@ static ln_status link_suffixes(ln_trie *trie, ln_arena *arena, ln_error *err) {
     uint32_t *fail = ln_arena_alloc(arena, trie->n_nodes, sizeof *fail);
     uint32_t *best = ln_arena_alloc(arena, trie->n_nodes, sizeof *best);
     if (fail == NULL || best == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's added tokens");
+        return ln_fail_memory(err, "the tokenizer's added tokens");
     trie->fail = fail;
     trie->best = best;
     for (uint32_t node = 0; node < trie->n_nodes; node++) {
@@ -119,7 +119,7 @@ ln_status ln_trie_build(ln_trie *trie, ln_arena *arena, ln_trie_key *keys, size_
     *trie = (ln_trie){0};
     size_t n_nodes;
     if (!sort_keys(keys, n_keys))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's trie");
+        return ln_fail_memory(err, "the tokenizer's trie");
     n_keys = unique_keys(keys, n_keys, &n_nodes);
     if (n_nodes >= UINT32_MAX)
         return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer's vocabulary has over 4 GiB of text");
@@ -129,7 +129,7 @@ ln_status ln_trie_build(ln_trie *trie, ln_arena *arena, ln_trie_key *keys, size_
                         ln_arena_alloc(arena, n_nodes, sizeof *parts.value)};
     if (!ranges || !parts.first || !parts.label || !parts.value) {
         free(ranges);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's trie");
+        return ln_fail_memory(err, "the tokenizer's trie");
     }
     trie->n_nodes = (uint32_t)n_nodes;
     trie->first = parts.first;

@@ -50,7 +50,7 @@ ln_status ln_unigram_init(ln_unigram *unigram, ln_arena *arena, const ln_vocab *
     set_unk_score(unigram, scores, n_scores);
     ln_trie_key *keys = malloc((n_scores + 1) * sizeof *keys);
     if (keys == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's pieces");
+        return ln_fail_memory(err, "the tokenizer's pieces");
     size_t n = 0, longest = 4; /* bytes; an unknown character has up to four */
     for (size_t id = 0; id < n_scores; id++) {
         const ln_piece *piece = &vocab->pieces[id];
@@ -207,7 +207,7 @@ ln_status ln_unigram_encode(const ln_unigram *unigram, ln_unigram_work *work, co
         work->scores = malloc((unigram->score_mask + 1) * sizeof *work->scores);
     if (work->scores == NULL ||
         !ln_grow((void **)&work->ids, &work->capacity, n_bytes + 1, sizeof *work->ids))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
+        return ln_fail_memory(err, "tokens");
     viterbi v = {unigram, work->ids, work->scores, unigram->score_mask};
     search(&v, text, n_bytes, plain);
     size_t first = gather(unigram->vocab, work->ids, text, n_bytes);

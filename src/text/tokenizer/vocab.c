@@ -22,7 +22,7 @@ ln_status ln_vocab_set(ln_vocab *vocab, ln_arena *arena, size_t id, const char *
         return ln_fail(err, LINNET_ERR_LIMIT, "token %zu has %zu bytes", id, n_bytes);
     char *copy = ln_arena_copy(arena, data, n_bytes);
     if (copy == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the vocabulary");
+        return ln_fail_memory(err, "the vocabulary");
     vocab->pieces[id].data = copy;
     vocab->pieces[id].bytes = (uint32_t)n_bytes;
     if (ln_hashmap_add(&vocab->map, copy, n_bytes, (uint32_t)id))
@@ -40,7 +40,7 @@ ln_status ln_vocab_trie(const ln_vocab *vocab, ln_arena *arena, uint32_t flag, l
         return LINNET_OK;
     ln_trie_key *keys = malloc(n * sizeof *keys);
     if (keys == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the vocabulary");
+        return ln_fail_memory(err, "the vocabulary");
     n = 0;
     for (size_t id = 0; id < vocab->count; id++) {
         const ln_piece *piece = &vocab->pieces[id];

@@ -28,7 +28,7 @@ ln_status ln_wordpiece_init(ln_wordpiece *wordpiece, ln_arena *arena, const ln_v
     wordpiece->max_chars = max_chars;
     ln_trie_key *keys = malloc((vocab->count + 1) * sizeof *keys);
     if (keys == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's pieces");
+        return ln_fail_memory(err, "the tokenizer's pieces");
     size_t n = 0;
     for (size_t id = 0; id < vocab->count; id++) {
         const ln_piece *piece = &vocab->pieces[id];

@@ -11,10 +11,6 @@
 
 enum { LARGEST_FILE = 1 << 30, N_SPECIAL = 3 };
 
-static ln_status out_of_memory(ln_error *err) {
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-}
-
 /* ---- files --------------------------------------------------------------------------------- */
 
 typedef ln_status (*read_fn)(ln_tokenizer *t, ln_vocab *vocab, const char *bytes, size_t n_bytes,
@@ -25,7 +21,7 @@ static ln_status read_file(const ln_checkpoint *checkpoint, const char *name, re
                            ln_tokenizer *t, ln_vocab *vocab, ln_error *err) {
     char *path = ln_path_join(ln_checkpoint_path(checkpoint), name);
     if (path == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_strbuf bytes;
     ln_strbuf_init(&bytes);
     ln_status status = ln_file_read(path, LARGEST_FILE, &bytes, err);
@@ -81,7 +77,7 @@ static ln_status fill_vocab(ln_tokenizer *t, ln_vocab *vocab, json_t *root,
         size_t n_bytes, id = (size_t)json_integer_value(value);
         const char *piece = ln_json_key(key, stand_in, scratch, &n_bytes);
         if (piece == NULL)
-            return out_of_memory(err);
+            return ln_fail_memory(err, "the tokenizer");
         if (vocab->pieces[id].data != NULL)
             return ln_fail(err, LINNET_ERR_FORMAT,
                            "pieces \"%.60s\" and \"%.60s\" both have the id %zu",
@@ -179,7 +175,7 @@ static ln_status set_added(ln_tokenizer *t, const ln_vocab *vocab, ln_error *err
         n_added += (vocab->pieces[id].flags & LN_TOKEN_ADDED) != 0;
     t->added.tokens = ln_arena_alloc(&t->arena, n_added + 1, sizeof *t->added.tokens);
     if (t->added.tokens == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t id = 0; id < vocab->count; id++) {
         const ln_piece *piece = &vocab->pieces[id];
         if ((piece->flags & LN_TOKEN_ADDED) && piece->bytes > 0)
@@ -198,7 +194,7 @@ static ln_status number_pieces(ln_tokenizer *t, const ln_vocab *vocab, ln_error 
     const ln_vocab *pieces = t->unigram.vocab;
     int32_t *numbers = ln_arena_alloc(&t->arena, pieces->count, sizeof *numbers);
     if (numbers == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     for (size_t i = 0; i < pieces->count; i++) {
         int32_t id = ln_vocab_find(vocab, pieces->pieces[i].data, pieces->pieces[i].bytes);
         numbers[i] = id >= 0 && (int32_t)i != pieces->unk ? id : vocab->unk;
@@ -246,7 +242,7 @@ ln_status ln_tokenizer_from_marian(const ln_checkpoint *checkpoint, ln_tokenizer
     *tokenizer = NULL;
     ln_tokenizer *t = ln_tokenizer_new();
     if (t == NULL)
-        return out_of_memory(err);
+        return ln_fail_memory(err, "the tokenizer");
     ln_status status = read_all(checkpoint, t, err);
     if (status == LINNET_OK)
         *tokenizer = t;

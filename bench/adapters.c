@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "bench.h"
 
 enum { PROMPT = 16, FEW = 8, MANY = 136, RUNS = 3, MAX_SEQS = 256, CHECKED = 24 };
 
@@ -15,13 +16,6 @@ typedef struct bench {
     linnet_engine *engine;
     size_t n_seqs, n_adapters;
 } bench;
-
-static void check(linnet_status status, const linnet_error *err) {
-    if (status == LINNET_OK)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
 
 static void name_of(size_t adapter, char name[32]) {
     snprintf(name, 32, "a%zu", adapter);
@@ -44,7 +38,7 @@ static linnet_request *submit(const bench *b, size_t i, bool adapts, size_t n) {
     options.ignore_eos = 1;
     options.sampling.temperature = 0;
     options.adapter = adapts ? name : NULL;
-    check(linnet_request_submit(b->engine, &options, &request, &err), &err);
+    bench_check(linnet_request_submit(b->engine, &options, &request, &err), &err);
     return request;
 }
 
@@ -54,7 +48,7 @@ static void finish(linnet_request *request, int32_t *ids) {
     linnet_error err = {0};
     size_t n = 0;
     do {
-        check(linnet_request_next(request, -1, &event, &err), &err);
+        bench_check(linnet_request_next(request, -1, &event, &err), &err);
         if (ids != NULL && event.finish == 0 && n < CHECKED)
             ids[n++] = event.token;
     } while (event.finish == 0);
@@ -115,12 +109,12 @@ int main(int argc, char **argv) {
     options.ctx_tokens = 256;
     options.max_adapters = b.n_adapters;
     options.prefix_cache = 0;
-    check(linnet_model_open(argv[1], &model, &err), &err);
-    check(linnet_engine_create(model, &options, &b.engine, &err), &err);
+    bench_check(linnet_model_open(argv[1], &model, &err), &err);
+    bench_check(linnet_engine_create(model, &options, &b.engine, &err), &err);
     for (size_t i = 0; i < b.n_adapters; i++) {
         char name[32];
         name_of(i, name);
-        check(linnet_engine_load_adapter(b.engine, name, argv[2], 1.0f, &err), &err);
+        bench_check(linnet_engine_load_adapter(b.engine, name, argv[2], 1.0f, &err), &err);
     }
     compare(&b);
     double with = measure_step(&b, true), without = measure_step(&b, false);

@@ -17,6 +17,7 @@
 
 #include "backend/registry.h"
 #include "base/rng.h"
+#include "bench.h"
 
 enum { LATENT_DIM = 576, LATENT_V_DIM = 512, BLOCK_TOKENS = 16, N_RUNS = 5, MAX_LAYERS = 64 };
 
@@ -33,20 +34,6 @@ static bool is_latent(const work *w) {
 
 static bool by_processor_time;
 
-static double seconds_of_thread(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void *check(void *memory) {
-    if (memory == NULL) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    return memory;
-}
-
 static void *reserve(ln_backend *backend, size_t bytes) {
     void *memory;
     ln_error err = {0};
@@ -59,7 +46,7 @@ static void *reserve(ln_backend *backend, size_t bytes) {
 
 /* Random numbers, half of each sign. */
 static void fill(ln_backend *backend, float *x, size_t n) {
-    float *host = check(malloc(n * sizeof *host));
+    float *host = bench_need(malloc(n * sizeof *host));
     for (size_t i = 0; i < n; i++)
         host[i] = 2 * ln_rng_uniform(1, 2, i, 3) - 1;
     backend->vtable->upload(backend, x, host, n * sizeof *host);
@@ -69,7 +56,7 @@ static void fill(ln_backend *backend, float *x, size_t n) {
 /* A cache of small numbers that are no zeros, whatever the type. */
 static void fill_cache(ln_backend *backend, char *cache, size_t bytes) {
     enum { PART = 1 << 20 };
-    uint16_t *host = check(malloc(PART));
+    uint16_t *host = bench_need(malloc(PART));
     for (size_t i = 0; i < PART / 2; i++)
         host[i] = (uint16_t)(0x2c00 + i * 2654435761u % 0x1000); /* f16 0.0625 .. 1 */
     for (size_t at = 0; at < bytes; at += PART)
@@ -84,12 +71,12 @@ static double time_best(ln_backend *backend, const ln_op *ops, size_t n_layers) 
     for (int i = 0; i < N_RUNS; i++) {
         ln_profile profile = {0};
         backend->profile = &profile;
-        double begin = seconds_of_thread();
+        double begin = bench_seconds(CLOCK_THREAD_CPUTIME_ID);
         if (backend->vtable->run(backend, ops, n_layers, &err) != LINNET_OK) {
             fprintf(stderr, "%s\n", err.message);
             exit(1);
         }
-        double seconds = by_processor_time ? seconds_of_thread() - begin
+        double seconds = by_processor_time ? bench_seconds(CLOCK_THREAD_CPUTIME_ID) - begin
                                            : (double)profile.ns[LN_OP_ATTENTION] * 1e-9;
         seconds /= (double)n_layers;
         best = i == 0 || seconds < best ? seconds : best;
@@ -145,10 +132,10 @@ static void run(ln_backend *backend, const work *w) {
     size_t kv_bytes =
         w->n_seqs * n_blocks * w->n_kv_heads * ln_kv_head_bytes(w->dtype, BLOCK_TOKENS, w->dim);
     size_t q_floats = n_tokens * w->n_heads * w->dim;
-    int32_t *tables = check(malloc(w->n_seqs * n_blocks * sizeof *tables));
-    int32_t *lengths = check(malloc(w->n_seqs * sizeof *lengths));
-    int32_t *starts = check(malloc((w->n_seqs + 1) * sizeof *starts));
-    int32_t *positions = check(malloc(n_tokens * sizeof *positions));
+    int32_t *tables = bench_need(malloc(w->n_seqs * n_blocks * sizeof *tables));
+    int32_t *lengths = bench_need(malloc(w->n_seqs * sizeof *lengths));
+    int32_t *starts = bench_need(malloc((w->n_seqs + 1) * sizeof *starts));
+    int32_t *positions = bench_need(malloc(n_tokens * sizeof *positions));
     fill_batch(w, n_blocks, tables, lengths, starts, positions);
     ln_step_limits limits = {.max_tokens = n_tokens,
                              .max_seqs = w->n_seqs,

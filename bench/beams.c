@@ -7,7 +7,8 @@
 #include <linnet.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "bench.h"
 
 enum { WIDTH = 4, PROMPT = 128, MAX_RUNS = 100 };
 
@@ -17,9 +18,7 @@ static _Noreturn void stop(const linnet_error *err) {
 }
 
 static double processor_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    return 1e3 * bench_seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* Milliseconds of processor time. */
@@ -51,16 +50,6 @@ static double run(linnet_engine *engine, bool beams, size_t n_tokens, uint64_t s
     return ms;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n) {
-    qsort(values, n, sizeof *values, compare);
-    return values[n / 2];
-}
-
 int main(int argc, char **argv) {
     size_t n_tokens = argc > 2 ? strtoull(argv[2], NULL, 10) : 32;
     size_t n_runs = argc > 3 ? strtoull(argv[3], NULL, 10) : 5;
@@ -88,9 +77,9 @@ int main(int argc, char **argv) {
         searched[i] = run(engine, true, n_tokens, 3 * i + 2) - prompt_ms;
         ratios[i] = searched[i] / sampled[i];
     }
-    double sampled_ms = median(sampled, n_runs), searched_ms = median(searched, n_runs);
+    double sampled_ms = bench_median(sampled, n_runs), searched_ms = bench_median(searched, n_runs);
     printf("%d sampled: %.1f ms  %d beams: %.1f ms  ratio of the pairs: median %.3f\n", WIDTH,
-           sampled_ms, WIDTH, searched_ms, median(ratios, n_runs));
+           sampled_ms, WIDTH, searched_ms, bench_median(ratios, n_runs));
     linnet_engine_destroy(engine);
     linnet_model_close(model);
     return 0;

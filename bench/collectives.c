@@ -16,6 +16,7 @@
 #include "backend/values.h"
 #include "base/clock.h"
 #include "base/half.h"
+#include "bench.h"
 #include "dist/collectives.h"
 
 enum { MAX_FLOATS = 4 << 20, N_OPS = 64, MAX_DIM = 8192, MAX_RANKS = 64, MAX_NAME = 64 };
@@ -41,18 +42,11 @@ typedef struct bench {
     size_t n_wrong;
 } bench;
 
-static void check(ln_status status, const ln_error *err) {
-    if (status == LINNET_OK)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
-
 static float *reserve(bench *b, size_t n) {
     ln_error err = {0};
     void *memory;
-    check(b->backend->vtable->reserve(b->backend, n * sizeof(float), "floats", &memory, &err),
-          &err);
+    bench_check(b->backend->vtable->reserve(b->backend, n * sizeof(float), "floats", &memory, &err),
+                &err);
     return memory;
 }
 
@@ -76,14 +70,15 @@ static void spoil(bench *b, float *memory, size_t n) {
 
 static void run(bench *b, size_t n_ops) {
     ln_error err = {0};
-    check(b->backend->vtable->run(b->backend, b->ops, n_ops, &err), &err);
-    check(ln_collectives_check(&b->all, &err), &err);
+    bench_check(b->backend->vtable->run(b->backend, b->ops, n_ops, &err), &err);
+    bench_check(ln_collectives_check(&b->all, &err), &err);
 }
 
 static const float *read_back(bench *b, float *memory, size_t n) {
     ln_error err = {0};
     void *host;
-    check(b->backend->vtable->read_back(b->backend, memory, n * sizeof *memory, &host, &err), &err);
+    bench_check(b->backend->vtable->read_back(b->backend, memory, n * sizeof *memory, &host, &err),
+                &err);
     return host;
 }
 
@@ -204,7 +199,7 @@ static size_t count_others(bench *b, const char *kernel) {
         exit(1);
     if (kernel != NULL)
         (void)snprintf(own, sizeof own, "%s", kernel);
-    check(ln_all_gather(&b->all, own, sizeof own, all, &err), &err);
+    bench_check(ln_all_gather(&b->all, own, sizeof own, all, &err), &err);
     for (size_t rank = 0; rank < b->all.n_ranks; rank++)
         n_others += memcmp(all[rank], own, sizeof own) != 0;
     if (n_others > 0)
@@ -284,9 +279,9 @@ static void prepare_linears(bench *b) {
             .n_sources = 1,
             .sources = {{.tensor = &tensor, .n_rows = N_OUT, .run_rows = N_OUT}},
             .n_cols = n_cols};
-        check(b->backend->vtable->plan_weight(b->backend, &request, &bytes, &err), &err);
+        bench_check(b->backend->vtable->plan_weight(b->backend, &request, &bytes, &err), &err);
         void *memory = bytes > 0 ? reserve(b, bytes / sizeof(float) + 1) : NULL;
-        check(
+        bench_check(
             b->backend->vtable->prepare_weight(b->backend, &request, memory, &b->linears[i], &err),
             &err);
     }
@@ -414,9 +409,9 @@ static void join(bench *b, const ln_mesh *mesh) {
     const ln_rank_groups groups = {&b->all, &b->group, &b->group, false};
     ln_error err = {0};
     limits.mesh.rank = b->all.rank;
-    check(b->backend->vtable->reserve_scratch(b->backend, &limits, &err), &err);
+    bench_check(b->backend->vtable->reserve_scratch(b->backend, &limits, &err), &err);
     if (b->backend->vtable->join_ranks != NULL)
-        check(b->backend->vtable->join_ranks(b->backend, &groups, &err), &err);
+        bench_check(b->backend->vtable->join_ranks(b->backend, &groups, &err), &err);
 }
 
 static void leave(bench *b) {
@@ -458,11 +453,11 @@ int main(int argc, char **argv) {
     b.n_runs = argc > 2 ? atoi(argv[2]) : 8;
     const char *n_ranks = getenv("OMPI_COMM_WORLD_SIZE");
     size_t n = n_ranks != NULL ? (size_t)atoi(n_ranks) : 1;
-    check(ln_collectives_open_mpi(n, &b.all, &err), &err);
+    bench_check(ln_collectives_open_mpi(n, &b.all, &err), &err);
     b.group = ln_collectives_group(&b.all, 0, n);
     ln_backend_options options = {
         .isa = "auto", .n_threads = 1, .n_local = b.all.n_local, .local_rank = b.all.local_rank};
-    check(ln_backend_create(argc > 1 ? argv[1] : "cpu", &options, &b.backend, &err), &err);
+    bench_check(ln_backend_create(argc > 1 ? argv[1] : "cpu", &options, &b.backend, &err), &err);
     b.x = reserve(&b, MAX_FLOATS);
     b.residual = reserve(&b, MAX_FLOATS);
     b.out = reserve(&b, MAX_FLOATS);

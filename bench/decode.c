@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "bench.h"
 #include "engine/engine.h"
 
 enum { MAX_RANGES = 4096, MAX_TURNS = 1024, PIECE_BYTES = 1 << 18, LINE = 64 };
@@ -157,15 +158,10 @@ static ln_status run_and_read(ln_backend *backend, const ln_op *ops, size_t n_op
     return status;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double *values) {
     double sorted[MAX_TURNS];
     memcpy(sorted, values, n_turns * sizeof *values);
-    qsort(sorted, n_turns, sizeof *sorted, compare);
+    qsort(sorted, n_turns, sizeof *sorted, bench_compare);
     return n_turns > 0 ? sorted[n_turns / 2] : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench.h"
 
 enum { RUNS = 5, MAX_TEXTS = 4096, MAX_TOKENS = 8192 };
 
@@ -14,13 +15,6 @@ typedef struct bench {
     size_t n_texts, n_tokens;
     uint32_t n_vocab;
 } bench;
-
-static void check(linnet_status status, const linnet_error *err) {
-    if (status == LINNET_OK)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
 
 /* Ids that differ from text to text, so none begins as another does. */
 static void fill(const bench *b, size_t text, int32_t *ids) {
@@ -41,12 +35,12 @@ static double run(const bench *b) {
         options.kind = LINNET_REQUEST_EMBED;
         options.prompt_ids = ids;
         options.n_prompt_ids = b->n_tokens;
-        check(linnet_request_submit(b->engine, &options, &requests[i], &err), &err);
+        bench_check(linnet_request_submit(b->engine, &options, &requests[i], &err), &err);
     }
     for (size_t i = 0; i < b->n_texts; i++) {
         linnet_event event;
         do
-            check(linnet_request_next(requests[i], -1, &event, &err), &err);
+            bench_check(linnet_request_next(requests[i], -1, &event, &err), &err);
         while (event.finish == 0);
         linnet_request_close(requests[i]);
     }
@@ -77,10 +71,10 @@ int main(int argc, char **argv) {
     options.max_batch_tokens = number(argc, argv, 6, 8192);
     options.batch_invariant = number(argc, argv, 7, 1) != 0;
     options.prefix_cache = 0;
-    check(linnet_model_open(argv[1], &model, &err), &err);
+    bench_check(linnet_model_open(argv[1], &model, &err), &err);
     linnet_model_get_info(model, &info);
     b.n_vocab = (uint32_t)info.n_vocab;
-    check(linnet_engine_create(model, &options, &b.engine, &err), &err);
+    bench_check(linnet_engine_create(model, &options, &b.engine, &err), &err);
     run(&b);
     for (int i = 0; i < RUNS; i++) {
         double seconds = run(&b);

@@ -19,6 +19,7 @@
 #include "base/grow.h"
 #include "base/hashmap.h"
 #include "base/rng.h"
+#include "bench.h"
 #include "format/checkpoint.h"
 #include "grammar/masker.h"
 
@@ -92,14 +93,7 @@ static void join(texts *all, ln_hashmap *seen, ln_arena *arena, size_t n) {
 }
 
 static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
+    return 1e6 * bench_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static int die(const linnet_error *err) {
@@ -157,7 +151,7 @@ static int measure(ln_masker *masker, const texts *all, size_t which, float *log
                 break;
         }
     }
-    qsort(times, n_times, sizeof *times, compare);
+    qsort(times, n_times, sizeof *times, bench_compare);
     for (size_t i = 0; i < n_times; i++)
         total += times[i];
     printf("%-12s %9.0f %8.0f %8.1f %8.1f %8.1f %8.1f %8zu\n", grammars[which].name, compiled,
@@ -188,7 +182,7 @@ static void add_time(times *t, double us) {
 static void print_times(times *t) {
     if (t->n == 0)
         return;
-    qsort(t->us, t->n, sizeof *t->us, compare);
+    qsort(t->us, t->n, sizeof *t->us, bench_compare);
     printf("%-8s p50 %9.1f  p90 %9.1f  p99 %9.1f  most %9.1f us  (%zu)\n", t->what, t->us[t->n / 2],
            t->us[t->n * 9 / 10], t->us[t->n * 99 / 100], t->us[t->n - 1], t->n);
     free(t->us);

@@ -15,26 +15,21 @@
 #include <time.h>
 
 #include "backend/registry.h"
+#include "bench.h"
 #include "format/quants.h"
 
 enum { N_OUT = 32000, N_IN = 2048, SMALL_OUT = 2048, CACHED_OUT = 256, MANY = 240, RUNS = 7 };
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static double read_bandwidth(const uint8_t *data, size_t bytes) {
     double best = 1e9;
     for (int run = 0; run < RUNS; run++) {
-        double begin = seconds();
+        double begin = bench_seconds(CLOCK_THREAD_CPUTIME_ID);
         __m512i sum = _mm512_setzero_si512();
         for (size_t i = 0; i + 64 <= bytes; i += 64)
             sum = _mm512_add_epi64(sum, _mm512_loadu_si512(data + i));
         volatile long long sink = _mm512_reduce_add_epi64(sum);
         (void)sink;
-        double took = seconds() - begin;
+        double took = bench_seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
         best = took < best ? took : best;
     }
     return (double)bytes / best * 1e-9;
@@ -45,12 +40,13 @@ static double read_bandwidth(const uint8_t *data, size_t bytes) {
 #define CHAIN(op, to) op " %%zmm0, %%zmm1, %%zmm" #to "\n"
 #define CHAINS_OF(op)                                                                              \
     CHAIN(op, 2)                                                                                   \
-    CHAIN(op, 3) CHAIN(op, 4) CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7) CHAIN(op, 8) CHAIN(op, 9)     \
-        CHAIN(op, 10) CHAIN(op, 11) CHAIN(op, 12) CHAIN(op, 13) CHAIN(op, 14) CHAIN(op, 15)        \
-            CHAIN(op, 16) CHAIN(op, 17) CHAIN(op, 18) CHAIN(op, 19)
+    CHAIN(op, 3)                                                                                   \
+    CHAIN(op, 4) CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7) CHAIN(op, 8) CHAIN(op, 9) CHAIN(op, 10)    \
+        CHAIN(op, 11) CHAIN(op, 12) CHAIN(op, 13) CHAIN(op, 14) CHAIN(op, 15) CHAIN(op, 16)        \
+            CHAIN(op, 17) CHAIN(op, 18) CHAIN(op, 19)
 #define TIME_CHAINS(op, ops)                                                                       \
     for (int run = 0; run < RUNS; run++) {                                                         \
-        double begin = seconds();                                                                  \
+        double begin = bench_seconds(CLOCK_THREAD_CPUTIME_ID);                                     \
         for (int turn = 0; turn < TURNS; turn++)                                                   \
             __asm__ volatile(CHAINS_OF(op)                                                         \
                              :                                                                     \
@@ -58,7 +54,8 @@ static double read_bandwidth(const uint8_t *data, size_t bytes) {
                              : "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",     \
                                "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16",      \
                                "xmm17", "xmm18", "xmm19");                                         \
-        double rate = (ops)*18.0 * TURNS / (seconds() - begin) * 1e-9;                             \
+        double rate =                                                                              \
+            (ops)*18.0 * TURNS / (bench_seconds(CLOCK_THREAD_CPUTIME_ID) - begin) * 1e-9;          \
         best = rate > best ? rate : best;                                                          \
     }
 
@@ -78,10 +75,10 @@ static double time_linear(ln_backend *backend, const ln_weight *weight, size_t n
     ln_op op = {.kind = LN_OP_LINEAR,
                 .linear = {.weight = weight, .n_rows = n_rows, .x = x, .scale = 1.0f, .out = out}};
     for (int run = 0; run < RUNS; run++) {
-        double begin = seconds();
+        double begin = bench_seconds(CLOCK_THREAD_CPUTIME_ID);
         for (int i = 0; i < times; i++)
             backend->vtable->run(backend, &op, 1, NULL);
-        double took = (seconds() - begin) / times;
+        double took = (bench_seconds(CLOCK_THREAD_CPUTIME_ID) - begin) / times;
         best = took < best ? took : best;
     }
     return best;

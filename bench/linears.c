@@ -14,6 +14,7 @@
 
 #include "backend/registry.h"
 #include "base/half.h"
+#include "bench.h"
 
 enum { COPIES = 4, N_RUNS = 5, MAX_PARTS = 3, N_SIZES = 4, WIDEST = 14336 };
 
@@ -45,25 +46,10 @@ static const type types[] = {
     {"fp8_w", LN_DTYPE_F8_E4M3, true, false}, {"fp8", LN_DTYPE_F8_E4M3, true, true}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
-static void *check(void *memory) {
-    if (memory == NULL) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    return memory;
-}
-
-static void check_status(ln_status status, const ln_error *err) {
-    if (status == LINNET_OK)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
-
 static void *reserve(ln_backend *backend, size_t bytes) {
     void *memory;
     ln_error err = {0};
-    check_status(backend->vtable->reserve(backend, bytes, "bench", &memory, &err), &err);
+    bench_check(backend->vtable->reserve(backend, bytes, "bench", &memory, &err), &err);
     return memory;
 }
 
@@ -90,7 +76,7 @@ static ln_tensor make_tensor(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     ln_tensor t = {.name = "w", .dtype = dtype, .n_dims = 2, .dims = {n_rows, n_cols}};
     t.bytes = n_rows * row_bytes;
     t.n_elems = n_rows * n_cols;
-    uint8_t *data = check(malloc(t.bytes + 8));
+    uint8_t *data = bench_need(malloc(t.bytes + 8));
     uint64_t state = 88172645463325252u;
     for (size_t i = 0; i < t.bytes; i += sizeof state) {
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -104,7 +90,7 @@ static ln_tensor make_tensor(ln_dtype dtype, size_t n_rows, size_t n_cols) {
 
 static ln_weight put(ln_backend *backend, const type *t, size_t n_rows, size_t n_cols) {
     ln_tensor numbers = make_tensor(t->dtype, n_rows, n_cols);
-    float *scales = check(malloc(n_rows * sizeof *scales));
+    float *scales = bench_need(malloc(n_rows * sizeof *scales));
     for (size_t i = 0; i < n_rows; i++)
         scales[i] = 1e-4f;
     ln_tensor of_rows = {.name = "s",
@@ -130,9 +116,9 @@ static ln_weight put(ln_backend *backend, const type *t, size_t n_rows, size_t n
     ln_weight weight;
     ln_error err = {0};
     size_t bytes;
-    check_status(backend->vtable->plan_weight(backend, &request, &bytes, &err), &err);
+    bench_check(backend->vtable->plan_weight(backend, &request, &bytes, &err), &err);
     void *memory = bytes > 0 ? reserve(backend, bytes) : NULL;
-    check_status(backend->vtable->prepare_weight(backend, &request, memory, &weight, &err), &err);
+    bench_check(backend->vtable->prepare_weight(backend, &request, memory, &weight, &err), &err);
     if (bytes > 0) {
         free((void *)(uintptr_t)numbers.data); /* else it is used where it lies */
         weight.row_bytes = bytes / n_rows;
@@ -169,7 +155,7 @@ static void time_size(ln_backend *backend, const type *t, const size *s, size_t 
     for (int i = 0; i < N_RUNS; i++) {
         ln_profile profile = {0};
         backend->profile = &profile;
-        check_status(backend->vtable->run(backend, ops, n_ops, &err), &err);
+        bench_check(backend->vtable->run(backend, ops, n_ops, &err), &err);
         double seconds = (double)profile.ns[LN_OP_LINEAR] * 1e-9;
         best = i == 0 || seconds < best ? seconds : best;
     }
@@ -198,8 +184,8 @@ int main(int argc, char **argv) {
     argc -= varies;
     ln_backend_options options = {
         .isa = "auto", .n_threads = 8, .max_seqs = n_rows, .lets_rows_vary = varies};
-    check_status(ln_backend_create(name, &options, &backend, &err), &err);
-    float *host = check(malloc(n * sizeof *host));
+    bench_check(ln_backend_create(name, &options, &backend, &err), &err);
+    float *host = bench_need(malloc(n * sizeof *host));
     for (size_t i = 0; i < n; i++)
         host[i] = (float)(i * 2654435761u % 65536) / 32768.0f - 1.0f;
     float *x = reserve(backend, n * sizeof *x), *out = reserve(backend, n * sizeof *out);
@@ -215,7 +201,7 @@ int main(int argc, char **argv) {
                                      .max_width = WIDEST,
                                      .max_head_dim = 128,
                                      .max_heads = 32};
-            check_status(backend->vtable->reserve_scratch(backend, &limits, &err), &err);
+            bench_check(backend->vtable->reserve_scratch(backend, &limits, &err), &err);
             time_size(backend, t, &sizes[is_narrow][j], n_rows, x, out);
         }
     }

@@ -17,13 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 2, MAX_RUNS = 99, CHUNK = 8 << 20 };
+#include "bench.h"
 
-static double now_s(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
+enum { THREADS = 2, MAX_RUNS = 99, CHUNK = 8 << 20 };
 
 /* Of all threads, in the system too. */
 static double processor_s(void) {
@@ -71,7 +67,7 @@ static void *copy_part(void *argument) {
 /* Seconds of a plain copy, and of processors. */
 static double copy_file(const char *path, size_t bytes, double *busy_s) {
     int fd = open(path, O_RDONLY);
-    double start = now_s(), before_s = processor_s();
+    double start = bench_seconds(CLOCK_MONOTONIC), before_s = processor_s();
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fd < 0 || memory == MAP_FAILED)
         fail("cannot open the file, or no memory");
@@ -84,7 +80,7 @@ static double copy_file(const char *path, size_t bytes, double *busy_s) {
     }
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    double seconds = now_s() - start;
+    double seconds = bench_seconds(CLOCK_MONOTONIC) - start;
     *busy_s = processor_s() - before_s;
     munmap(memory, bytes);
     close(fd);
@@ -102,14 +98,14 @@ static void load(const char *path, double *open_s, double *create_s, double *bus
     linnet_engine_options_init(&options);
     options.n_threads = THREADS;
     options.ctx_tokens = 512;
-    double start = now_s();
+    double start = bench_seconds(CLOCK_MONOTONIC);
     if (linnet_model_open(path, &model, &err) != LINNET_OK)
         fail(err.message);
-    double opened = now_s(), before_s = processor_s();
+    double opened = bench_seconds(CLOCK_MONOTONIC), before_s = processor_s();
     if (linnet_engine_create(model, &options, &engine, &err) != LINNET_OK)
         fail(err.message);
     *open_s = opened - start;
-    *create_s = now_s() - opened;
+    *create_s = bench_seconds(CLOCK_MONOTONIC) - opened;
     *busy_s = processor_s() - before_s;
     linnet_engine_get_memory(engine, &plan);
     bytes[0] = resident_bytes("VmRSS:");
@@ -117,16 +113,6 @@ static void load(const char *path, double *open_s, double *create_s, double *bus
     bytes[2] = plan.mapped_bytes;
     linnet_engine_destroy(engine);
     linnet_model_close(model);
-}
-
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n) {
-    qsort(values, n, sizeof *values, compare);
-    return values[n / 2];
 }
 
 int main(int argc, char **argv) {
@@ -141,12 +127,13 @@ int main(int argc, char **argv) {
         copies[i] = copy_file(argv[1], (size_t)info.st_size, &copies_busy[i]);
         load(argv[1], &opens[i], &creates[i], &creates_busy[i], bytes);
     }
-    double size = (double)info.st_size, copy = median(copies, runs);
-    double create = median(creates, runs);
-    double copy_busy = median(copies_busy, runs), create_busy = median(creates_busy, runs);
+    double size = (double)info.st_size, copy = bench_median(copies, runs);
+    double create = bench_median(creates, runs);
+    double copy_busy = bench_median(copies_busy, runs),
+           create_busy = bench_median(creates_busy, runs);
     printf("file        %.1f MB\n", size / 1e6);
     printf("plain copy  %.3f s, %.2f GB/s\n", copy, size / copy / 1e9);
-    printf("open        %.3f s\n", median(opens, runs));
+    printf("open        %.3f s\n", bench_median(opens, runs));
     printf("load        %.3f s, %.2f GB/s, %.2f of the copy\n", create, size / create / 1e9,
            copy / create);
     printf("processors  %.3f s of the copy, %.3f s of the load: %.2f\n", copy_busy, create_busy,

@@ -16,7 +16,6 @@
 #include <omp.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -25,17 +24,12 @@
 #include <unistd.h>
 
 #include "base/pool.h"
+#include "bench.h"
 
 enum { OPS = 176, RUNS = 100, ITEMS = 16 };
 
 static ln_pool *pool;
 static size_t n_threads, turns; /* of work per item */
-
-static double now(clockid_t clock) {
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void work(size_t item) {
     size_t n = item % 2 == 0 ? turns : 2 * turns;
@@ -87,9 +81,9 @@ static double time_ops(void (*step)(void)) {
     double best = 1e9;
     step();
     for (size_t run = 0; run < RUNS; run++) {
-        double begin = now(CLOCK_MONOTONIC);
+        double begin = bench_seconds(CLOCK_MONOTONIC);
         step();
-        double took = now(CLOCK_MONOTONIC) - begin;
+        double took = bench_seconds(CLOCK_MONOTONIC) - begin;
         best = took < best ? took : best;
     }
     return best / OPS * 1e6;
@@ -99,9 +93,9 @@ static void report(const char *name, void (*step)(void), double alone) {
     turns = 0;
     double empty = time_ops(step);
     turns = 2000;
-    double uneven = time_ops(step), begin = now(CLOCK_PROCESS_CPUTIME_ID);
+    double uneven = time_ops(step), begin = bench_seconds(CLOCK_PROCESS_CPUTIME_ID);
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
-    double idle = now(CLOCK_PROCESS_CPUTIME_ID) - begin;
+    double idle = bench_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
     printf("%-12s empty %6.2f us   uneven %6.2f us (ideal %6.2f)   idle %5.1f ms\n", name, empty,
            uneven, alone / (double)n_threads, idle * 1e3);
     fflush(stdout);
@@ -116,11 +110,11 @@ static void step_alone(void) {
 /* Milliseconds of a step on average, over a second. */
 static double mean_ms(void (*step)(void)) {
     size_t n = 0;
-    double begin = now(CLOCK_MONOTONIC), end;
+    double begin = bench_seconds(CLOCK_MONOTONIC), end;
     do {
         step();
         n++;
-        end = now(CLOCK_MONOTONIC);
+        end = bench_seconds(CLOCK_MONOTONIC);
     } while (end < begin + 1);
     return (end - begin) / (double)n * 1e3;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench.h"
 #include "engine/engine.h"
 
 enum { MAX_SEQS = 1024 };
@@ -23,13 +24,6 @@ typedef struct workload {
     size_t n_seqs, n_prompt, n_out;
     bool draws, penalizes, ends;
 } workload;
-
-static void check(linnet_status status, const linnet_error *err) {
-    if (status == LINNET_OK)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
 
 static size_t read_size(const char *name, size_t otherwise) {
     const char *text = getenv(name);
@@ -63,7 +57,7 @@ static linnet_request *submit(linnet_engine *engine, const workload *w, size_t i
     options.sampling.seed = index;
     options.sampling.presence_penalty = w->penalizes ? 0.5f : 0;
     options.logprobs = w->penalizes;
-    check(linnet_request_submit(engine, &options, &request, &err), &err);
+    bench_check(linnet_request_submit(engine, &options, &request, &err), &err);
     free(ids);
     return request;
 }
@@ -77,12 +71,12 @@ static void run(linnet_engine *engine, const workload *w) {
     for (size_t i = 0; i < w->n_seqs; i++) {
         linnet_event event;
         linnet_error err = {0};
-        check(linnet_request_next(requests[i], -1, &event, &err), &err);
+        bench_check(linnet_request_next(requests[i], -1, &event, &err), &err);
         for (; event.token >= 0; n_tokens++) {
             uint32_t logprob;
             memcpy(&logprob, &event.logprob, sizeof logprob);
             hash = add_word(add_word(hash, (uint32_t)event.token), logprob);
-            check(linnet_request_next(requests[i], -1, &event, &err), &err);
+            bench_check(linnet_request_next(requests[i], -1, &event, &err), &err);
         }
         if (event.finish == LINNET_FINISH_ERROR)
             printf("error: %s\n", event.error);
@@ -136,9 +130,9 @@ int main(int argc, char **argv) {
     options.policy = LINNET_POLICY_PREFILL_FIRST;
     options.collectives =
         getenv("BENCH_NCCL") != NULL ? LINNET_COLLECTIVES_NCCL : options.collectives;
-    check(linnet_model_open(argv[1], &model, &err), &err);
-    check(linnet_engine_create(model, &options, &engine, &err), &err);
-    check(linnet_engine_follow(engine, &follows, &err), &err);
+    bench_check(linnet_model_open(argv[1], &model, &err), &err);
+    bench_check(linnet_engine_create(model, &options, &engine, &err), &err);
+    bench_check(linnet_engine_follow(engine, &follows, &err), &err);
     for (int i = 5; i < argc && !follows; i++) {
         workload w = read_workload(argv[i]);
         run(engine, &w);

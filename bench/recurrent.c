@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/cpu/cpu.h"
 #include "backend/registry.h"
 #include "base/rng.h"
+#include "bench.h"
 
 enum {
     N_LAYERS = 32,
@@ -37,9 +37,7 @@ typedef struct layers {
 /* Of a process with one thread that computes, the time of its processor, so that busy neighbours
  * matter less. */
 static double seconds_now(bool alone) {
-    struct timespec now;
-    clock_gettime(alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return bench_seconds(alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
 }
 
 static bool is_alone;
@@ -66,11 +64,7 @@ static ln_backend *create(const char *isa, size_t n_threads) {
 
 /* n numbers from -1 to 1 */
 static float *noise(size_t n) {
-    float *x = malloc(n * sizeof *x);
-    if (x == NULL) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
+    float *x = bench_need(malloc(n * sizeof *x));
     for (size_t i = 0; i < n; i++)
         x[i] = 2 * ln_rng_uniform(1, 2, i, 3) - 1;
     return x;

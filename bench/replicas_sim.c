@@ -7,6 +7,7 @@
  *
  * The exit status is 1 when a promise is broken: a request does not end, or the events do not add
  * up to what the caches have. */
+#include "bench.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -288,7 +289,7 @@ static void report(const sim *s, double *values) {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += values[i] = s->requests[i].base.first - s->requests[i].base.arrival;
-    qsort(values, n, sizeof *values, sim_compare);
+    qsort(values, n, sizeof *values, bench_compare);
     for (size_t r = 0; r < s->args->n_replicas; r++) {
         const sim_replica *one = &s->replicas[r];
         n_hit += one->engine.kv.n_hit_tokens;

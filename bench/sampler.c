@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/rng.h"
+#include "bench.h"
 #include "sampling/sampler.h"
 
 enum { N_VOCAB = 128256, N_TOKENS = 1024, RUNS = 101 };
@@ -44,12 +45,6 @@ static const bench_case cases[] = {
       .dry_allowed_length = 2}},
 };
 
-static double thread_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
 /* Normal numbers times 3 (Box and Muller, 1958). */
 static void fill(float *logits, uint64_t seed) {
     for (size_t i = 0; i < N_VOCAB; i += 2) {
@@ -58,11 +53,6 @@ static void fill(float *logits, uint64_t seed) {
         logits[i] = (float)(radius * cos(angle));
         logits[i + 1] = (float)(radius * sin(angle));
     }
-}
-
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double measure(ln_sampler *sampler, const linnet_sampling *sampling, const float *fresh,
@@ -76,15 +66,14 @@ static double measure(ln_sampler *sampler, const linnet_sampling *sampling, cons
         ln_sample_context context = {
             .tokens = tokens, .n_tokens = N_TOKENS, .mirostat_excess = &excess};
         int32_t token;
-        double begin = thread_us();
+        double begin = bench_seconds(CLOCK_THREAD_CPUTIME_ID);
         if (ln_sampler_sample(sampler, &own, &context, logits, &token, &err) != LINNET_OK) {
             fprintf(stderr, "%s\n", err.message);
             exit(1);
         }
-        us[run] = thread_us() - begin;
+        us[run] = 1e6 * (bench_seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
     }
-    qsort(us, RUNS, sizeof *us, compare);
-    return us[RUNS / 2];
+    return bench_median(us, RUNS);
 }
 
 int main(void) {

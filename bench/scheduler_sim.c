@@ -8,6 +8,7 @@
  * begin with one of a few shared prefixes. The exit status is 1 when a promise is broken: a request
  * does not end, waits through more admissions than it may, or the books of the cache do not add
  * up. */
+#include "bench.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -100,9 +101,7 @@ static bool arrive(sim *s, size_t index) {
 /* ---- steps -------------------------------------------------------------------------------- */
 
 static double clock_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+    return 1e6 * bench_seconds(CLOCK_MONOTONIC);
 }
 
 /* By priority, a request waits for at most so many admissions for each one that waited before it;
@@ -183,7 +182,7 @@ static const char *run(sim *s) {
 /* ---- results ------------------------------------------------------------------------------ */
 
 static void print_percentiles(const char *name, double *values, size_t n) {
-    qsort(values, n, sizeof *values, sim_compare);
+    qsort(values, n, sizeof *values, bench_compare);
     printf("%s: p50 %.1f  p90 %.1f  p99 %.1f  most %.1f ms\n", name, sim_percentile(values, n, 50),
            sim_percentile(values, n, 90), sim_percentile(values, n, 99),
            sim_percentile(values, n, 100));

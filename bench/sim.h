@@ -128,11 +128,6 @@ static inline double sim_step_seconds(const sim_engine *e, const sim_costs *cost
 
 /* ---- results and options ------------------------------------------------------------------ */
 
-static inline int sim_compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of sorted seconds, in ms. */
 static inline double sim_percentile(const double *values, size_t n, size_t percent) {
     return values[(n - 1) * percent / 100] * 1e3;

@@ -11,15 +11,9 @@
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "base/layout.h"
+#include "bench.h"
 
 enum { N_LAYERS = 32, N_BLOCKS = 64, BLOCK_TOKENS = 16, N_HEADS = 8, DIM = 128, N_RUNS = 8 };
-
-static void check(ln_status status, const ln_error *err) {
-    if (status == LINNET_OK)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
 
 static size_t array_bytes(void) {
     return N_BLOCKS * N_HEADS * ln_kv_head_bytes(LN_KV_F16, BLOCK_TOKENS, DIM);
@@ -54,7 +48,7 @@ static double measure(ln_backend *backend, const ln_kv_layer *layers, const ln_k
                          .n_copies = N_BLOCKS}};
     for (int run = 0; run < N_RUNS; run++) {
         uint64_t begin_ns = ln_clock_ns();
-        check(backend->vtable->run(backend, &op, 1, &err), &err);
+        bench_check(backend->vtable->run(backend, &op, 1, &err), &err);
         double seconds = (double)(ln_clock_ns() - begin_ns) * 1e-9;
         double rate = 2.0 * N_LAYERS * (double)array_bytes() / seconds;
         best = rate > best ? rate : best;
@@ -77,16 +71,17 @@ int main(int argc, char **argv) {
     size_t bytes = 2 * N_LAYERS * array_bytes();
     ln_kv_layer layers[N_LAYERS];
     void *cache, *memory;
-    check(ln_backend_create(argc > 1 ? argv[1] : "auto", &options, &backend, &err), &err);
-    check(backend->vtable->reserve_scratch(backend, &(ln_step_limits){.max_tokens = 1}, &err),
-          &err);
-    check(backend->vtable->reserve(backend, bytes, "cache", &cache, &err), &err);
+    bench_check(ln_backend_create(argc > 1 ? argv[1] : "auto", &options, &backend, &err), &err);
+    bench_check(backend->vtable->reserve_scratch(backend, &(ln_step_limits){.max_tokens = 1}, &err),
+                &err);
+    bench_check(backend->vtable->reserve(backend, bytes, "cache", &cache, &err), &err);
     bind(layers, cache);
-    check(ln_reserve(bytes, "swap space", &memory, &err), &err);
+    bench_check(ln_reserve(bytes, "swap space", &memory, &err), &err);
     show(backend, layers, memory, "ordinary");
     ln_unreserve(memory, bytes);
     if (backend->vtable->reserve_host != NULL) {
-        check(backend->vtable->reserve_host(backend, bytes, "swap space", &memory, &err), &err);
+        bench_check(backend->vtable->reserve_host(backend, bytes, "swap space", &memory, &err),
+                    &err);
         show(backend, layers, memory, "reserved");
         backend->vtable->release_host(backend, memory, bytes);
     }

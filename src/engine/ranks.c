@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "kv/block_pool.h"
-
 /* A message begins with these words; as much of what follows as fits goes with them. */
 enum {
     WORD_ORDER,

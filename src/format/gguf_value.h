@@ -2,7 +2,6 @@
 #ifndef LN_FORMAT_GGUF_VALUE_H
 #define LN_FORMAT_GGUF_VALUE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "format/gguf.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
 

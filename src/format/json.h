@@ -3,7 +3,6 @@
 #define LN_FORMAT_JSON_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 #include "format/packed.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/hashmap.h"
 #include "format/gguf_value.h"
 #include "format/json.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/json/load.h"
-#include "base/utf8.h"
 #include "grammar/regex.h"
 #include "grammar/sources.h"
 

@@ -4,7 +4,6 @@
 #ifndef LN_GRAMMAR_TOKEN_TRIE_H
 #define LN_GRAMMAR_TOKEN_TRIE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/strbuf.h"
 #include "hub/snapshot.h"
 

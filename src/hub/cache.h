@@ -8,8 +8,6 @@
 #ifndef LN_HUB_CACHE_H
 #define LN_HUB_CACHE_H
 
-#include <stdbool.h>
-
 #include "base/error.h"
 #include "hub/files.h"
 #include "hub/name.h"

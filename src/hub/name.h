@@ -3,7 +3,6 @@
 #define LN_HUB_NAME_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/error.h"
 

@@ -3,7 +3,6 @@
 #ifndef LN_HUB_PARTIAL_H
 #define LN_HUB_PARTIAL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/half.h"
 #include "model/config.h"
 #include "model/family.h"

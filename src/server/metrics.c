@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "kv/block_pool.h"
-
 /* Upper bounds of buckets in seconds; 0 ends them. */
 static const double first_token_bounds[LN_HISTOGRAM_MAX_BOUNDS] = {
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,

@@ -2,8 +2,6 @@
  * `exact` and `fast`. docs/precision.md sums its output up. */
 #include "reference.h"
 
-#include <string.h>
-
 #include "backend/cpu/cpu.h"
 #include "test.h"
 

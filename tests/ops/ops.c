@@ -7,7 +7,6 @@
 #include "backend/values.h"
 #include "base/half.h"
 #include "base/rng.h"
-#include "format/quants.h"
 #include "ops/bits.h"
 
 side subject, oracle;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "base/rng.h"
 #include "format/dtype.h"
 
 typedef struct model_shape {

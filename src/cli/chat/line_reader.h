@@ -4,7 +4,6 @@
 #define LN_CLI_CHAT_LINE_READER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/strbuf.h"
 

@@ -1,7 +1,6 @@
 /* linnet quantize: a GGUF file with matrices in other types. */
 #include <argp.h>
 #include <linnet.h>
-#include <stdbool.h>
 
 #include "cli/commands.h"
 #include "cli/convert/conversion.h"

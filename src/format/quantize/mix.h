@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "format/checkpoint.h"
 #include "format/dtype.h"
 
 typedef struct ln_mix {

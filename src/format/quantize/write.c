@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/half.h"
 #include "base/pool.h"
 #include "format/quants.h"

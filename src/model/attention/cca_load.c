@@ -1,5 +1,4 @@
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "model/attention/cca.h"

@@ -1,4 +1,3 @@
-#include <math.h>
 
 #include "model/attention/compressed.h"
 #include "model/family.h"

@@ -1,10 +1,8 @@
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/family.h"
 #include "model/layers/ngrams.h"
-#include "model/shard.h"
 
 /* ---- hashes, as the reference makes them where the checkpoint does not hold them ------------- */
 

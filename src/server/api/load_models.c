@@ -4,7 +4,6 @@
 
 #include "server/api/routes.h"
 #include "server/api_task.h"
-#include "server/http/response.h"
 #include "server/json/out.h"
 
 static void put_state(ln_strbuf *out, const ln_model_entry *entry, const char *state) {

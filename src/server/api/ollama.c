@@ -1,5 +1,4 @@
 /* Ollama's API: /api/chat and /api/generate. */
-#include <string.h>
 #include <time.h>
 
 #include "server/api/routes.h"

@@ -1,6 +1,5 @@
 #include "server/embeddings/embed_request.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
 #include "server/json/out.h"
 
 /* The bytes of a token in the middle of a text; they may be parts of code points. */

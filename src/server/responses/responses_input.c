@@ -6,7 +6,6 @@
 
 #include "base/json/load.h"
 #include "server/generation/chat_builder.h"
-#include "server/json/out.h"
 #include "server/responses/responses_items.h"
 
 static const char *text_of(const json_t *object, const char *name) {

@@ -1,5 +1,6 @@
 #include "text/chat/message_header.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const char header_end[] = "<|message|>";

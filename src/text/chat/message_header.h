@@ -2,7 +2,6 @@
 #ifndef LN_TEXT_CHAT_MESSAGE_HEADER_H
 #define LN_TEXT_CHAT_MESSAGE_HEADER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum ln_message_style {

@@ -1,7 +1,6 @@
 /* Attributes and subscripts as the immutable sandbox of Jinja resolves them: object.name prefers
  * Python's own attributes (methods), object["name"] the item; what would change a list or a
  * dict, and names with underscores, give an undefined value that says so. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Tests: what stands after `is`. */
-#include <math.h>
 
 #include "text/jinja/run.h"
 

@@ -1,5 +1,4 @@
 /* The tokenizer of a GGUF file: tokenizer.ggml.* and what llama.cpp makes of it. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/locale/number.h"
-#include "base/utf8.h"
 #include "format/json_nul.h"
 #include "text/tokenizer/json_parts.h"
 #include "text/tokenizer/tokenizer_state.h"

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "text/regex/regex.h"

@@ -2,7 +2,6 @@
 #ifndef LN_TEXT_TOKENIZER_VOCAB_H
 #define LN_TEXT_TOKENIZER_VOCAB_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 #include "text/tokenizer/wordpiece.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static ln_status push_unknown(const ln_vocab *vocab, ln_ids *ids, ln_error *err) {
     if (vocab->unk < 0)

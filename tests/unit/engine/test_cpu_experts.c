@@ -2,7 +2,6 @@
 #include "played_memory.h"
 
 #include "engine/plan/expert_offload.h"
-#include "engine/plan/offload.h"
 
 /* Plain mixtures, shared experts and gates, a dense feed-forward beside, latent attention, limited
  * experts with biases, scaled inputs, ranked groups, recurrent layers; every number of layers. */

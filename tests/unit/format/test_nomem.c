@@ -7,7 +7,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "format/checkpoint.h"
 

@@ -3,7 +3,6 @@
 #define LN_TESTS_UNIT_FORMAT_WRITER_H
 
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/strbuf.h"

@@ -1,7 +1,5 @@
 #include "backend/cpu/scalar/scalar.h"
 
-#include <string.h>
-
 #include "format/quants.h"
 
 float ln_scalar_dot(const float *a, const float *b, size_t n) {

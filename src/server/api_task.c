@@ -101,7 +101,7 @@ static void run(ln_task *pool_task) {
                               task->context->refuses_unknown ? NULL : &task->ignored};
     task->request.template_variables = task->context->template_variables;
     if (task->work->read(task, &fields) && task->reply.failed)
-        ln_api_fail(&task->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(&task->error);
     ln_api_error_rename(&task->error, task->work->names);
     json_decref(task->root);
     task->root = NULL;
@@ -264,7 +264,7 @@ void ln_api_task_push(ln_context *context, ln_exchange *exchange, const ln_api_w
     ln_api_task *task = create(context, exchange, work);
     if (task == NULL) {
         ln_admission_release(admission, work->generates);
-        ln_api_fail(&error, 503, NULL, "out of memory");
+        ln_api_fail_memory(&error);
         ln_reply_error(exchange, &error);
         return;
     }

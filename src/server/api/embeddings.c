@@ -20,7 +20,7 @@ static bool drop_tag(ln_api_task *task, const ln_fields *fields) {
         return true; /* the reader says what is wrong */
     json_t *bare = ln_ollama_input_model(name);
     return json_object_set_new((json_t *)(uintptr_t)fields->root, "model", bare) == 0 ||
-           ln_api_fail(&task->error, 503, NULL, "out of memory");
+           ln_api_fail_memory(&task->error);
 }
 
 /* An endpoint is a reader of bodies and a format of answers. */

@@ -43,7 +43,7 @@ static bool check_background(ln_api_task *task, const ln_responses_request *kept
 static json_t *translate(ln_api_task *task, const ln_fields *fields) {
     ln_responses_request *kept = calloc(1, sizeof *kept);
     if (kept == NULL) {
-        ln_api_fail(&task->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(&task->error);
         return NULL;
     }
     task->request.extra = kept;

@@ -174,7 +174,7 @@ static bool detokenize(ln_api_task *task, const ln_fields *fields) {
     if (!json_is_array(tokens))
         return ln_api_fail(&task->error, 400, "tokens", "tokens is missing or not a list of ids");
     if (!unify_tokens(tokens))
-        return ln_api_fail(&task->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(&task->error);
     int32_t *ids = NULL;
     size_t n_ids, n_bytes;
     char *text = NULL;

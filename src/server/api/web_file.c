@@ -50,7 +50,7 @@ static void send_plain(ln_exchange *exchange, const ln_web_file *file) {
         add_headers(exchange, file);
         ln_response_send(exchange, 200, file->type, text.data, text.len);
     } else {
-        ln_api_fail(&error, 503, NULL, "out of memory");
+        ln_api_fail_memory(&error);
         ln_reply_error(exchange, &error);
     }
     ln_strbuf_free(&text);

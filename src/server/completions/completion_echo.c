@@ -160,5 +160,5 @@ bool ln_completion_echo_keep(const linnet_model *model, const json_t *text, ln_s
     prompt->text = ln_strbuf_take(&kept);
     return (done && prompt->text != NULL &&
             locate(tokenizer, text != NULL || request->options.keep_special, shown, prompt)) ||
-           ln_api_fail(error, 503, NULL, "out of memory");
+           ln_api_fail_memory(error);
 }

@@ -95,7 +95,7 @@ static bool read_prompts(const ln_fields *fields, const linnet_model *model,
         return false;
     request->prompts = calloc(count, sizeof *request->prompts);
     if (request->prompts == NULL)
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(fields->error);
     request->n_prompts = count;
     for (size_t i = 0; i < count; i++)
         if (!read_prompt(is_listed ? json_array_get(value, i) : value, i, is_listed, adds_special,

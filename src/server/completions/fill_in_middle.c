@@ -69,7 +69,7 @@ bool ln_fill_in_middle(ln_prompt *prompt, const char *suffix, const linnet_model
     id_list list = {.ids = malloc((prompt->n_ids + n_after + 4) * sizeof *list.ids)};
     if (list.ids == NULL) {
         linnet_free(after);
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     }
     if (prompt->n_ids > 0 && prompt->ids[0] == info->bos_id) { /* stays the first */
         list.ids[list.n_ids++] = info->bos_id;

@@ -34,7 +34,7 @@ static bool begin(text_reader *r, const ln_fields *fields, const linnet_model *m
     linnet_model_get_info(model, &r->info);
     ln_embed_answer *answer = calloc(1, sizeof *answer);
     if (answer == NULL)
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(fields->error);
     answer->model = model;
     answer->n_labels = (size_t)r->info.n_labels;
     request->extra = answer;
@@ -70,7 +70,7 @@ static bool new_prompts(text_reader *r, size_t n, const char *param) {
                            LN_EMBED_MAX_TEXTS);
     r->request->prompts = calloc(n, sizeof *r->request->prompts);
     if (r->request->prompts == NULL)
-        return ln_api_fail(r->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(r->error);
     return true;
 }
 
@@ -115,7 +115,7 @@ static bool add_prompted(text_reader *r, const json_t *text, const char *param) 
     json_t *value = whole != NULL ? json_stringn_nocheck(whole, n_prompt + n) : NULL;
     free(whole);
     if (value == NULL)
-        return ln_api_fail(r->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(r->error);
     bool ok = add_text(r, value, NULL, param);
     json_decref(value);
     return ok;
@@ -248,7 +248,7 @@ static json_t *cut_document(const text_reader *r, const json_t *text, const char
     if (!done)
         ln_api_fail_with(r->error, &err, param);
     else if (cut == NULL)
-        ln_api_fail(r->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(r->error);
     linnet_free(ids);
     linnet_free(kept);
     return cut;

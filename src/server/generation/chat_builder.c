@@ -11,7 +11,7 @@ json_t *ln_chat_builder_take(ln_chat_builder *builder, ln_api_error *error) {
     json_t *body = builder->body;
     json_decref(builder->messages);
     if (builder->failed)
-        ln_api_fail(error, 503, NULL, "out of memory");
+        ln_api_fail_memory(error);
     *builder = (ln_chat_builder){0};
     if (error->status == 0)
         return body;

@@ -29,7 +29,7 @@ static json_t *join_parts(const json_t *parts, size_t message, ln_api_error *err
     if (error->status == 0 && !text.failed)
         joined = json_stringn(text.len > 0 ? text.data : "", text.len);
     if (joined == NULL)
-        ln_api_fail(error, 503, NULL, "out of memory");
+        ln_api_fail_memory(error);
     ln_strbuf_free(&text);
     return joined;
 }
@@ -50,7 +50,7 @@ static bool open_custom(json_t *call) {
 /* Clients send the arguments of calls as a string; templates expect the object in it. */
 static bool open_call(json_t *call, size_t index, const char *param, ln_api_error *error) {
     if (!open_custom(call))
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     json_t *function = json_object_get(call, "function");
     const json_t *arguments = json_object_get(function, "arguments");
     if (!json_is_object(call) || !json_is_object(function) ||
@@ -74,8 +74,7 @@ static bool open_call(json_t *call, size_t index, const char *param, ln_api_erro
         return ln_api_fail(error, 400, param, "%s: the arguments of item %zu are not a JSON object",
                            param, index);
     }
-    return json_object_set_new(function, "arguments", object) == 0 ||
-           ln_api_fail(error, 503, NULL, "out of memory");
+    return json_object_set_new(function, "arguments", object) == 0 || ln_api_fail_memory(error);
 }
 
 static bool open_calls(json_t *message, size_t index, ln_api_error *error) {
@@ -96,8 +95,7 @@ static bool open_calls(json_t *message, size_t index, ln_api_error *error) {
 
 /* Sets what a message lacks, or has in another form; takes the value, NULL for want of memory. */
 static bool set(json_t *message, const char *name, json_t *value, ln_api_error *error) {
-    return json_object_set_new(message, name, value) == 0 ||
-           ln_api_fail(error, 503, NULL, "out of memory");
+    return json_object_set_new(message, name, value) == 0 || ln_api_fail_memory(error);
 }
 
 /* What templates know as reasoning_content has two names. */
@@ -195,7 +193,7 @@ static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
     if (json_is_array(content)) {
         json_t *joined = join_parts(content, index, error);
         if (joined == NULL || json_object_set_new(message, "content", joined) != 0)
-            return ln_api_fail(error, 503, NULL, "out of memory");
+            return ln_api_fail_memory(error);
     } else if (content == NULL || json_is_null(content)) {
         if (!shape_missing(message, param, error))
             return false;

@@ -10,10 +10,6 @@
 #include "model/model.h"
 #include "text/chat/reasoning.h"
 
-static bool fail_memory(ln_api_error *error) {
-    return ln_api_fail(error, 503, NULL, "out of memory");
-}
-
 static bool render_once(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
                         char **text, ln_api_error *error) {
     linnet_error err = {0};
@@ -28,7 +24,7 @@ static bool render_once(const ln_chat_prompt *chat, const linnet_model *model, l
     options.omits_answer = chat->omits_answer;
     options.chat_template = chat->chat_template;
     if (messages == NULL || variables == NULL || (chat->tools != NULL && tools == NULL))
-        fail_memory(error);
+        ln_api_fail_memory(error);
     else if (linnet_model_render_chat(model, &options, &prompt->ids, &prompt->n_ids, text, &err) !=
              LINNET_OK)
         ln_api_fail_with(error, &err, chat->chat_template != NULL ? "chat_template" : "messages");
@@ -129,7 +125,7 @@ static bool find_shapes(const json_t *messages, unsigned *shapes, ln_api_error *
     json_t *copy = shape_messages(messages, N_SHAPES - 1, shapes);
     if (copy == NULL) {
         *error = (ln_api_error){0}; /* instead of what the first way has met */
-        return fail_memory(error);
+        return ln_api_fail_memory(error);
     }
     json_decref(copy);
     return true;
@@ -143,7 +139,7 @@ static void render_shape(const ln_chat_prompt *chat, const linnet_model *model, 
     *r = (rendered){0};
     r->is_done = shaped.messages != NULL
                      ? render_once(&shaped, model, &r->prompt, &r->text, &r->error)
-                     : fail_memory(&r->error);
+                     : ln_api_fail_memory(&r->error);
     json_decref(shaped.messages);
 }
 
@@ -226,10 +222,10 @@ static bool append(const linnet_model *model, const char *bytes, size_t n_bytes,
     }
     linnet_free(ids);
     if (longer == NULL)
-        return fail_memory(error);
+        return ln_api_fail_memory(error);
     char *longer_text = realloc(*text, n_text + n_bytes + 1);
     if (longer_text == NULL)
-        return fail_memory(error);
+        return ln_api_fail_memory(error);
     *text = longer_text;
     memcpy(longer_text + n_text, bytes, n_bytes);
     longer_text[n_text + n_bytes] = '\0';
@@ -261,7 +257,7 @@ static bool keep_text(const json_t *content, ln_prompt *prompt, ln_api_error *er
     prompt->text_bytes = json_string_length(content);
     prompt->text = malloc(prompt->text_bytes + 1);
     if (prompt->text == NULL)
-        return fail_memory(error);
+        return ln_api_fail_memory(error);
     memcpy(prompt->text, json_string_value(content), prompt->text_bytes + 1);
     return true;
 }

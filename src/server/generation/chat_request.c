@@ -89,7 +89,7 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
     request->n_prompts = request->prompts != NULL;
     bool done = request->prompts != NULL
                     ? ln_chat_prompt_render(&chat, model, request->prompts, text, error)
-                    : ln_api_fail(error, 503, NULL, "out of memory");
+                    : ln_api_fail_memory(error);
     json_decref(variables);
     if (done)
         ln_prompt_truncate(request->prompts, request, ctx_tokens);
@@ -246,7 +246,7 @@ static bool read_prediction(const ln_fields *fields, const linnet_model *model,
         ln_api_fail(fields->error, 400, "prediction",
                     "prediction is not of type content with a text or parts of text");
     else if (text.failed)
-        ln_api_fail(fields->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(fields->error);
     else if (linnet_model_encode(model, text.len > 0 ? text.data : "", text.len, false, false,
                                  &request->prediction_ids, &request->options.n_prediction_ids,
                                  &err) != LINNET_OK)

@@ -121,7 +121,7 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
     }
     if (!is_whole) {
         json_decref(list);
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(fields->error);
     }
     if ((!tools->must_call && !is_word(mode, "auto")) || json_array_size(list) == 0) {
         json_decref(list);
@@ -131,7 +131,7 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
     }
     tools->list = list;
     return json_object_set_new((json_t *)(uintptr_t)fields->root, "tools", list) == 0 ||
-           ln_api_fail(fields->error, 503, NULL, "out of memory");
+           ln_api_fail_memory(fields->error);
 }
 
 /* ---- functions, from before there were tools -------------------------------------------- */
@@ -186,7 +186,7 @@ bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy) {
     json_t *choice = call != NULL ? choice_of(call, tools) : json_string("auto");
     if (json_object_set_new(root, "tools", tools) != 0 ||
         json_object_set_new(root, "parallel_tool_calls", json_false()) != 0)
-        ln_api_fail(fields->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(fields->error);
     if (choice == NULL || json_object_set_new(root, "tool_choice", choice) != 0)
         return fail_function_call(fields->error);
     return fields->error->status == 0;
@@ -227,7 +227,7 @@ static bool shape_custom(json_t *tools, size_t index, json_t *names, ln_api_erro
                            param, MAX_NAME);
     json_t *input = make_input(json_object_get(custom, "format"), param, error);
     if (input == NULL)
-        return error->status != 0 ? false : ln_api_fail(error, 503, NULL, "out of memory");
+        return error->status != 0 ? false : ln_api_fail_memory(error);
     json_t *tool = json_pack("{s:s, s:{s:O, s:{s:s, s:{s:o}, s:[s], s:b}}}", "type", "function",
                              "function", "name", name, "parameters", "type", "object", "properties",
                              "input", input, "required", "input", "additionalProperties", 0);
@@ -235,10 +235,9 @@ static bool shape_custom(json_t *tools, size_t index, json_t *names, ln_api_erro
                                                            "description", description) == 0;
     if (tool == NULL || !is_whole || json_array_append(names, name) != 0) {
         json_decref(tool);
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     }
-    return json_array_set_new(tools, index, tool) == 0 ||
-           ln_api_fail(error, 503, NULL, "out of memory");
+    return json_array_set_new(tools, index, tool) == 0 || ln_api_fail_memory(error);
 }
 
 bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names) {
@@ -260,7 +259,7 @@ bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names) {
                                json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name",
                                          json_is_string(named) ? json_string_value(named) : "")) ==
                0 ||
-           ln_api_fail(fields->error, 503, NULL, "out of memory");
+           ln_api_fail_memory(fields->error);
 }
 
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
@@ -334,7 +333,7 @@ bool ln_api_shape_calls(const ln_api_tools *tools, ln_generation_request *reques
         json_object_set_new(source, "free", json_true());
     bool done = source != NULL
                     ? ln_api_set_grammar(request, LINNET_GRAMMAR_TOOLS, source, "tools", error)
-                    : ln_api_fail(error, 503, NULL, "out of memory");
+                    : ln_api_fail_memory(error);
     json_decref(source);
     return done;
 }

@@ -68,7 +68,7 @@ static bool read_documents(const ln_fields *fields, json_t *variables) {
         return ln_api_fail(fields->error, 400, "documents",
                            "documents is not a list of at most %d objects", MAX_DOCUMENTS);
     return json_object_set(variables, "documents", documents) == 0 ||
-           ln_api_fail(fields->error, 503, NULL, "out of memory");
+           ln_api_fail_memory(fields->error);
 }
 
 static bool read_fields(const ln_fields *fields, json_t *variables, bool *shows_reasoning) {
@@ -94,7 +94,7 @@ bool ln_chat_variables_read(const ln_fields *fields, const json_t *own, json_t *
     json_t *made = own != NULL ? json_deep_copy(own) : json_object();
     *shows_reasoning = true;
     if (made == NULL)
-        ln_api_fail(fields->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(fields->error);
     else if (given != NULL && !json_is_object(given))
         ln_api_fail(fields->error, 400, "chat_template_kwargs",
                     "chat_template_kwargs is not an object");

@@ -77,7 +77,7 @@ static bool take_stop(const json_t *value, ln_generation_request *request, ln_ap
             "stop is not a string of 1 to 1024 bytes without NUL, or a list of them");
     char *copy = strdup(text);
     if (copy == NULL)
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     request->stop[request->options.n_stop++] = copy;
     return true;
 }
@@ -92,7 +92,7 @@ static bool read_stop(const ln_fields *fields, ln_generation_request *request) {
                            LN_API_MAX_STOPS);
     request->stop = calloc(count + 1, sizeof *request->stop);
     if (request->stop == NULL)
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(fields->error);
     request->options.stop = (const char *const *)request->stop;
     for (size_t i = 0; i < count; i++)
         if (!take_stop(json_is_array(value) ? json_array_get(value, i) : value, request,

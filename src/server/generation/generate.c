@@ -51,7 +51,7 @@ static bool submit(ln_api_task *task) {
     size_t n_each = (request->n + n_most - 1) / n_most;
     task->runs = calloc(request->n_prompts * n_each, sizeof *task->runs);
     if (task->runs == NULL)
-        return ln_api_fail(&task->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(&task->error);
     for (size_t i = 0; i < request->n_prompts * n_each; i++) {
         ln_prompt_run *run = &task->runs[i];
         run->prompt = i / n_each;

@@ -194,11 +194,11 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     if (event->embedding != NULL &&
         !ln_strbuf_append(&choice->text, (const char *)event->embedding,
                           event->n_embedding * sizeof *event->embedding))
-        ln_api_fail(&generation->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(&generation->error);
     if (generation->task->request.kind == LN_API_CHAT)
         ln_chat_answer_finish(&choice->answer, event->finish != LINNET_FINISH_STOP);
     if (has_lost(choice))
-        ln_api_fail(&generation->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(&generation->error);
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
         choice->finish = LINNET_FINISH_LENGTH;
     metrics_of(generation)->n_finished[event->finish]++;

@@ -62,7 +62,7 @@ bool ln_api_set_grammar(ln_generation_request *request, linnet_grammar_kind kind
         n_bytes = text != NULL ? strlen(text) : 0;
     }
     if (source != NULL && text == NULL)
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     snprintf(request->grammar_param, sizeof request->grammar_param, "%s", param);
     request->grammar = text;
     options->grammar_kind = kind;

@@ -8,7 +8,7 @@ bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const c
     *n_ids = 0;
     *ids = malloc((count + 1) * sizeof **ids);
     if (*ids == NULL)
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     for (; *n_ids < count; ++*n_ids) {
         const json_t *item = json_array_get(array, *n_ids);
         json_int_t id = json_is_integer(item) ? json_integer_value(item) : -1;

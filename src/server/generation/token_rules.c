@@ -13,7 +13,7 @@ static bool reserve_biases(ln_generation_request *request, size_t n_more, ln_api
     size_t count = request->options.n_logit_bias + n_more + 1;
     linnet_logit_bias *biases = realloc(request->logit_bias, count * sizeof *biases);
     if (biases == NULL)
-        return ln_api_fail(error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(error);
     request->logit_bias = biases;
     request->options.logit_bias = biases;
     return true;
@@ -62,7 +62,7 @@ static bool read_allowed(const ln_fields *fields, const linnet_model_info *info,
         return ln_api_fail(fields->error, 400, "allowed_token_ids",
                            "allowed_token_ids is not a list of 1 to %d ids", MAX_ALLOWED);
     bool *is_allowed = calloc(n_vocab, sizeof *is_allowed);
-    bool done = is_allowed != NULL || ln_api_fail(fields->error, 503, NULL, "out of memory");
+    bool done = is_allowed != NULL || ln_api_fail_memory(fields->error);
     done = done && ln_api_read_ids(value, info, "allowed_token_ids", &ids, &n_ids, fields->error) &&
            reserve_biases(request, n_vocab, fields->error);
     for (size_t i = 0; done && i < n_ids; i++)
@@ -117,7 +117,7 @@ static bool read_bad_words(const ln_fields *fields, const linnet_model *model,
                            "bad_words is not a list of at most %d words", MAX_WORDS);
     request->bad_words = calloc(2 * json_array_size(value) + 1, sizeof *request->bad_words);
     if (request->bad_words == NULL)
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(fields->error);
     request->options.bad_words = request->bad_words;
     json_array_foreach(value, index, word) {
         if (!add_word(word, false, model, request, fields->error) ||

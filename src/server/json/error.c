@@ -29,6 +29,10 @@ bool ln_api_fail(ln_api_error *error, int status, const char *param, const char 
     return false;
 }
 
+bool ln_api_fail_memory(ln_api_error *error) {
+    return ln_api_fail(error, 503, NULL, "out of memory");
+}
+
 /* Whether a text begins with the name of a field. */
 static bool names_field(const char *text, const char *name) {
     static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";

@@ -18,6 +18,9 @@ typedef struct ln_api_error {
 __attribute__((format(printf, 4, 5))) bool ln_api_fail(ln_api_error *error, int status,
                                                        const char *param, const char *format, ...);
 
+/* Says that memory is out, with 503; always false. */
+bool ln_api_fail_memory(ln_api_error *error);
+
 /* A field of a body that was translated, and what its client calls it. */
 typedef struct ln_field_name {
     const char *own, *client; /* own NULL ends a list */

@@ -5,10 +5,6 @@
 
 #include "base/strbuf.h"
 
-static bool fail_memory(ln_api_error *error) {
-    return ln_api_fail(error, 503, NULL, "out of memory");
-}
-
 /* What llama.cpp's server does unless it is told otherwise. */
 static bool set_defaults(json_t *body, ln_api_error *error) {
     static const struct {
@@ -33,7 +29,7 @@ static bool set_defaults(json_t *body, ln_api_error *error) {
     const json_t *last_n = json_object_get(body, "repeat_last_n");
     if (json_is_integer(last_n) && json_integer_value(last_n) == -1) /* all */
         json_object_del(body, "repeat_last_n");
-    return done || fail_memory(error);
+    return done || ln_api_fail_memory(error);
 }
 
 /* [[id, bias], ...], where a bias of false is never, as the object that other APIs have. */
@@ -61,7 +57,7 @@ static bool unify_biases(json_t *body, ln_api_error *error) {
         done = json_object_set_new(biases, key, bias) == 0 && done;
     }
     done = json_object_set_new(body, "logit_bias", biases) == 0 && done;
-    return done || fail_memory(error);
+    return done || ln_api_fail_memory(error);
 }
 
 /* One prompt: a text or ids. Lists of prompts have answers in another shape. */
@@ -98,7 +94,7 @@ static bool join_texts(const ln_fields *fields, json_t *body) {
     json_object_del(body, "input_prefix");
     json_object_del(body, "input_suffix");
     json_object_del(body, "input_extra");
-    return done || fail_memory(fields->error);
+    return done || ln_api_fail_memory(fields->error);
 }
 
 json_t *ln_native_input_translate(const ln_fields *fields, bool fills_in) {
@@ -115,7 +111,7 @@ json_t *ln_native_input_translate(const ln_fields *fields, bool fills_in) {
     if (json_is_boolean(json_object_get(body, "return_tokens")))
         json_object_set(body, "return_token_ids", json_object_get(body, "return_tokens"));
     json_object_del(body, "return_tokens");
-    bool done = body != NULL || fail_memory(fields->error);
+    bool done = body != NULL || ln_api_fail_memory(fields->error);
     done = done && (fills_in ? join_texts(fields, body) : check_prompt(fields)) &&
            unify_biases(body, fields->error) && set_defaults(body, fields->error);
     if (done)

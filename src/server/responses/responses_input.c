@@ -143,7 +143,7 @@ static bool add_messages(ln_chat_builder *builder, const ln_fields *fields,
         !ln_responses_items_add(builder, input, fields->error))
         return false;
     if (!keep_messages(builder, instructions != NULL, kept) || !keep_input(input, kept))
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+        return ln_api_fail_memory(fields->error);
     return true;
 }
 
@@ -393,6 +393,6 @@ json_t *ln_responses_input_translate(const ln_fields *fields, ln_response_store 
     if (add_messages(&builder, fields, store, kept) && add_tools(&builder, fields) &&
         add_tool_choice(&builder, fields) && add_text(&builder, fields) &&
         add_include(&builder, fields) && !keep_echo(fields, stores, &kept->echo))
-        ln_api_fail(fields->error, 503, NULL, "out of memory");
+        ln_api_fail_memory(fields->error);
     return ln_chat_builder_take(&builder, fields->error);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "grammar/sources.h"
 
 ln_expr *ln_tool_text(ln_grammar_builder *b, const ln_call_syntax *syntax, const char *text) {
@@ -22,15 +23,11 @@ typedef struct arguments_reader {
     int depth; /* of values within values */
 } arguments_reader;
 
-static bool is_word(const json_t *value, const char *word) {
-    return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
-}
-
 static bool is_required(const arguments_reader *a, const char *key) {
     const json_t *required = json_object_get(a->schema, "required"), *item;
     size_t i;
     json_array_foreach(required, i, item) {
-        if (is_word(item, key))
+        if (ln_json_is(item, key))
             return true;
     }
     return false;
@@ -96,9 +93,9 @@ ln_expr *ln_tool_input(ln_grammar_builder *b, const json_t *grammar, bool in_jso
     const char *text = json_is_string(definition) ? json_string_value(definition) : "";
     size_t n_bytes = json_string_length(definition), first = b->n_rules;
     uint32_t root = b->root;
-    if (is_word(syntax, "lark"))
+    if (ln_json_is(syntax, "lark"))
         ln_grammar_read_lark(b, text, n_bytes);
-    else if (is_word(syntax, "regex"))
+    else if (ln_json_is(syntax, "regex"))
         ln_grammar_read_regex(b, text, n_bytes);
     else
         ln_grammar_read_gbnf(b, text, n_bytes);
@@ -125,7 +122,7 @@ static ln_expr *value_of(arguments_reader *a, const json_t *property) {
     const json_t *grammar = a->is_custom ? json_object_get(property, "grammar") : NULL;
     if (grammar != NULL)
         return custom_value(a, grammar);
-    bool is_text = is_word(json_object_get(property, "type"), "string");
+    bool is_text = ln_json_is(json_object_get(property, "type"), "string");
     if (s->form == LN_CALLS_PYTHON || !is_text)
         return json_value(a, property);
     if (s->form == LN_CALLS_TAGGED)
@@ -148,9 +145,9 @@ static ln_expr *nested_value(arguments_reader *a, const json_t *property) {
     arguments_reader inner = {b, a->rules, a->syntax, property, a->is_custom, a->depth + 1};
     if (inner.depth > MAX_DEPTH)
         return json_value(a, property);
-    if (is_word(type, "object") && json_object_size(json_object_get(property, "properties")) > 0)
+    if (ln_json_is(type, "object") && json_object_size(json_object_get(property, "properties")) > 0)
         return properties_of(&inner);
-    if (is_word(type, "array") && json_is_object(items))
+    if (ln_json_is(type, "array") && json_is_object(items))
         return ln_expr_repeat(b, nested_element(&inner, "item", items),
                               length_of(property, "minItems", 0),
                               length_of(property, "maxItems", LN_NO_LIMIT));

@@ -2,6 +2,7 @@
  * each tool's schema allows. */
 #include <string.h>
 
+#include "base/json/value.h"
 #include "grammar/json_rules.h"
 #include "grammar/language.h"
 #include "grammar/sources.h"
@@ -110,7 +111,7 @@ static bool is_custom(const tools_reader *t, const char *name) {
     const json_t *item;
     size_t i;
     json_array_foreach(json_object_get(t->root, "custom"), i, item) {
-        if (json_is_string(item) && strcmp(json_string_value(item), name) == 0)
+        if (ln_json_is(item, name))
             return true;
     }
     return false;

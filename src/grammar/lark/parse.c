@@ -4,6 +4,7 @@
 
 #include "base/hashmap.h"
 #include "base/json/load.h"
+#include "base/json/value.h"
 #include "base/utf8.h"
 #include "grammar/grammar.h"
 #include "grammar/lark/lark.h"
@@ -592,8 +593,7 @@ static void read_grammar_options(lark_parser *p) {
         if (strcmp(key, "allow_initial_skip") == 0)
             p->lark->ignores_first = json_is_true(value);
         else if (strcmp(key, "skip_repetition") == 0)
-            p->lark->ignores_once =
-                json_is_string(value) && strcmp(json_string_value(value), "once") == 0;
+            p->lark->ignores_once = ln_json_is(value, "once");
         else if (strcmp(key, "no_forcing") != 0)
             fail_unsupported(p, "this option of %llguidance");
     }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "grammar/schema/schema.h"
 
 void ln_schema_unsupported(ln_schema *s, const char *what) {
@@ -133,8 +134,7 @@ uint32_t ln_schema_count(ln_schema *s, json_t *schema, const char *keyword, uint
  * that the value is a string, the format is taken for what its author wants. */
 json_t *ln_schema_get_format(const ln_schema *s, json_t *schema) {
     json_t *format = json_object_get(schema, "format"), *type = json_object_get(schema, "type");
-    bool binds = !s->annotates_formats || json_is_array(type) ||
-                 (json_is_string(type) && strcmp(json_string_value(type), "string") == 0);
+    bool binds = !s->annotates_formats || json_is_array(type) || ln_json_is(type, "string");
     return binds && json_is_string(format) ? format : NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "model/adapter/file.h"
 #include "text/regex/regex.h"
 
@@ -54,8 +55,7 @@ static ln_status refuse(const ln_adapter_file *file, ln_error *err) {
         if (says_something(json_object_get(file->config, keys[i])))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: %s of adapter_config.json is not supported", file->path, keys[i]);
-    if (says_something(bias) &&
-        (!json_is_string(bias) || strcmp(json_string_value(bias), "none") != 0))
+    if (says_something(bias) && !ln_json_is(bias, "none"))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: bias of adapter_config.json is not \"none\": trained biases are not "
                        "supported",

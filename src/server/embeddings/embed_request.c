@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "server/generation/token_ids.h"
 
 /* What readers of texts share. */
@@ -235,16 +236,14 @@ static json_t *cut_document(const text_reader *r, const json_t *text, const char
     char *kept = NULL;
     size_t n_ids = 0, n_bytes = 0;
     if (r->max_document_tokens == 0)
-        return json_incref((json_t *)(uintptr_t)text);
+        return ln_json_share(text);
     bool done = linnet_model_encode(r->model, json_string_value(text), json_string_length(text),
                                     false, false, &ids, &n_ids, &err) == LINNET_OK;
     bool is_long = n_ids > r->max_document_tokens;
     if (done && is_long)
         done = linnet_model_decode(r->model, ids, r->max_document_tokens, true, &kept, &n_bytes,
                                    &err) == LINNET_OK;
-    json_t *cut = !done     ? NULL
-                  : is_long ? json_stringn(kept, n_bytes)
-                            : json_incref((json_t *)(uintptr_t)text);
+    json_t *cut = !done ? NULL : is_long ? json_stringn(kept, n_bytes) : ln_json_share(text);
     if (!done)
         ln_api_fail_with(r->error, &err, param);
     else if (cut == NULL)

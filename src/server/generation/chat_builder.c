@@ -1,6 +1,6 @@
 #include "server/generation/chat_builder.h"
 
-#include <string.h>
+#include "base/json/value.h"
 
 void ln_chat_builder_init(ln_chat_builder *builder) {
     *builder = (ln_chat_builder){.body = json_object(), .messages = json_array()};
@@ -32,15 +32,11 @@ bool ln_chat_builder_append(ln_chat_builder *builder, json_t *list, json_t *valu
     return is_there;
 }
 
-static json_t *share(const json_t *value) {
-    return json_incref((json_t *)(uintptr_t)value);
-}
-
 void ln_chat_builder_copy(ln_chat_builder *builder, const ln_fields *fields, const char *name,
                           const char *as) {
     json_t *value = ln_fields_get(fields, name);
     if (value != NULL)
-        ln_chat_builder_put(builder, builder->body, as, share(value));
+        ln_chat_builder_put(builder, builder->body, as, ln_json_share(value));
 }
 
 void ln_chat_builder_copy_all(ln_chat_builder *builder, const ln_fields *fields,
@@ -109,9 +105,9 @@ void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
     json_t *tool = json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name);
     json_t *function = json_object_get(tool, "function");
     if (description != NULL)
-        ln_chat_builder_put(builder, function, "description", share(description));
+        ln_chat_builder_put(builder, function, "description", ln_json_share(description));
     if (parameters != NULL)
-        ln_chat_builder_put(builder, function, "parameters", share(parameters));
+        ln_chat_builder_put(builder, function, "parameters", ln_json_share(parameters));
     ln_chat_builder_append(builder, get_tools(builder), tool);
 }
 

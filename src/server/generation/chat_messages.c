@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "base/strbuf.h"
 
 /* Parts of type text as one string, each on lines of its own; NULL with the error set. */
@@ -156,7 +157,7 @@ static bool shape_function(json_t *message, size_t index, size_t *call, ln_api_e
     }
     json_object_del(message, "function_call");
     const json_t *role = json_object_get(message, "role");
-    if (!json_is_string(role) || strcmp(json_string_value(role), "function") != 0)
+    if (!ln_json_is(role, "function"))
         return true;
     snprintf(id, sizeof id, "call%05zu", *call);
     return set(message, "role", json_string("tool"), error) &&

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "model/model.h"
 #include "server/generation/chat_messages.h"
 #include "server/generation/chat_prompt.h"
@@ -149,7 +150,7 @@ static void choose_parts(const linnet_model *model, const char *source, ln_api_t
             request->syntax = ln_call_syntax_find("hermes");
         request->calls_once = !tools->many || tools->name != NULL;
         request->must_call = tools->must_call;
-        request->tools = json_incref((json_t *)(uintptr_t)tools->list);
+        request->tools = ln_json_share(tools->list);
         show_calls(model, request);
     }
     tools->is_bound = ln_api_may_bind_calls(tools, request);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "server/generation/structured_output.h"
 #include "server/json/schema_shape.h"
 
@@ -17,10 +18,6 @@ static bool is_name(const json_t *name) {
     return n_bytes > 0 && n_bytes <= MAX_NAME && strspn(text, allowed) == n_bytes;
 }
 
-static bool is_word(const json_t *value, const char *word) {
-    return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
-}
-
 static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
     const json_t *function = json_object_get(tool, "function");
     const json_t *parameters = json_object_get(function, "parameters");
@@ -28,7 +25,7 @@ static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
     const json_t *strict = json_object_get(function, "strict");
     char param[96];
     snprintf(param, sizeof param, "tools[%zu]", index);
-    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_object(function))
+    if (!ln_json_is(json_object_get(tool, "type"), "function") || !json_is_object(function))
         return ln_api_fail(error, 400, param, "%s is not of type function or custom", param);
     if (!is_name(json_object_get(function, "name")))
         return ln_api_fail(error, 400, param,
@@ -67,7 +64,7 @@ static bool has_tool(const json_t *tools, const char *name) {
         const json_t *inner = json_object_get(tool, "function");
         if (inner == NULL) /* in a choice */
             inner = json_object_get(tool, "custom");
-        if (is_word(json_object_get(inner, "name"), name))
+        if (ln_json_is(json_object_get(inner, "name"), name))
             return true;
     }
     return false;
@@ -76,7 +73,7 @@ static bool has_tool(const json_t *tools, const char *name) {
 /* {"type": "function", "function": {"name": ...}} */
 static bool read_named(const json_t *choice, ln_api_tools *tools, ln_api_error *error) {
     const json_t *name = json_object_get(json_object_get(choice, "function"), "name");
-    if (!is_word(json_object_get(choice, "type"), "function") || !is_name(name))
+    if (!ln_json_is(json_object_get(choice, "type"), "function") || !is_name(name))
         return ln_api_fail(error, 400, "tool_choice",
                            "tool_choice is not of type function with a function's name");
     if (!has_tool(tools->list, json_string_value(name)))
@@ -113,7 +110,7 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
         return false;
     json_t *list = json_array();
     bool is_whole = list != NULL;
-    tools->must_call = is_word(mode, "required");
+    tools->must_call = ln_json_is(mode, "required");
     json_array_foreach(tools->list, index, tool) {
         const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
         if (has_tool(names, json_string_value(name)))
@@ -123,7 +120,7 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
         json_decref(list);
         return ln_api_fail_memory(fields->error);
     }
-    if ((!tools->must_call && !is_word(mode, "auto")) || json_array_size(list) == 0) {
+    if ((!tools->must_call && !ln_json_is(mode, "auto")) || json_array_size(list) == 0) {
         json_decref(list);
         return ln_api_fail(fields->error, 400, "tool_choice",
                            "tool_choice: allowed_tools needs the mode auto or required, and names "
@@ -144,8 +141,8 @@ static bool fail_function_call(ln_api_error *error) {
 /* The tool_choice that a function_call means; NULL: none of these. */
 static json_t *choice_of(const json_t *call, const json_t *tools) {
     json_t *name = json_object_get(call, "name");
-    if (is_word(call, "none") || is_word(call, "auto"))
-        return json_incref((json_t *)(uintptr_t)call);
+    if (ln_json_is(call, "none") || ln_json_is(call, "auto"))
+        return ln_json_share(call);
     if (!is_name(name) || !has_tool(tools, json_string_value(name)))
         return NULL;
     return json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name);
@@ -176,7 +173,7 @@ bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy) {
     const json_t *call = ln_fields_get(fields, "function_call");
     *is_legacy = functions != NULL;
     if (functions == NULL)
-        return call == NULL || is_word(call, "none") || fail_function_call(fields->error);
+        return call == NULL || ln_json_is(call, "none") || fail_function_call(fields->error);
     if (ln_fields_get(fields, "tools") != NULL || ln_fields_get(fields, "tool_choice") != NULL)
         return ln_api_fail(fields->error, 400, "functions",
                            "functions and tools exclude each other");
@@ -201,10 +198,10 @@ static json_t *make_input(const json_t *format, const char *param, ln_api_error 
     const json_t *type = json_object_get(format, "type");
     json_t *syntax = json_object_get(grammar, "syntax");
     json_t *definition = json_object_get(grammar, "definition");
-    if (format == NULL || json_is_null(format) || is_word(type, "text"))
+    if (format == NULL || json_is_null(format) || ln_json_is(type, "text"))
         return json_pack("{s:s}", "type", "string");
-    if (is_word(type, "grammar") && json_string_length(definition) > 0 &&
-        (is_word(syntax, "lark") || is_word(syntax, "regex") || is_word(syntax, "gbnf")))
+    if (ln_json_is(type, "grammar") && json_string_length(definition) > 0 &&
+        (ln_json_is(syntax, "lark") || ln_json_is(syntax, "regex") || ln_json_is(syntax, "gbnf")))
         return json_pack("{s:s, s:{s:O, s:O}}", "type", "string", "grammar", "syntax", syntax,
                          "definition", definition);
     ln_api_fail(error, 400, param,
@@ -245,14 +242,14 @@ bool ln_api_shape_custom_tools(const ln_fields *fields, json_t **names) {
     json_t *tools = json_object_get(root, "tools"), *choice = json_object_get(root, "tool_choice");
     *names = NULL;
     for (size_t i = 0; i < json_array_size(tools) && i < MAX_TOOLS; i++) {
-        if (!is_word(json_object_get(json_array_get(tools, i), "type"), "custom"))
+        if (!ln_json_is(json_object_get(json_array_get(tools, i), "type"), "custom"))
             continue;
         if (*names == NULL)
             *names = json_array();
         if (!shape_custom(tools, i, *names, fields->error))
             return false;
     }
-    if (*names == NULL || !is_word(json_object_get(choice, "type"), "custom"))
+    if (*names == NULL || !ln_json_is(json_object_get(choice, "type"), "custom"))
         return true;
     const json_t *named = json_object_get(json_object_get(choice, "custom"), "name");
     return json_object_set_new(root, "tool_choice",
@@ -270,16 +267,16 @@ bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
         return false;
     if (json_array_size(tools->list) == 0)
         tools->list = NULL;
-    if (is_word(choice, "none"))
+    if (ln_json_is(choice, "none"))
         tools->list = NULL; /* the template does not see them */
-    if (choice == NULL || is_word(choice, "none"))
+    if (choice == NULL || ln_json_is(choice, "none"))
         return true;
     if (tools->list == NULL)
         return ln_api_fail(fields->error, 400, "tool_choice", "tool_choice needs tools");
-    tools->must_call = is_word(choice, "required");
-    if (tools->must_call || is_word(choice, "auto"))
+    tools->must_call = ln_json_is(choice, "required");
+    if (tools->must_call || ln_json_is(choice, "auto"))
         return true;
-    if (is_word(json_object_get(choice, "type"), "allowed_tools"))
+    if (ln_json_is(json_object_get(choice, "type"), "allowed_tools"))
         return read_allowed(fields, choice, tools);
     if (json_is_object(choice))
         return read_named(choice, tools, fields->error);

@@ -3,16 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "server/generation/chat_builder.h"
-
-static bool is_word(const json_t *value, const char *word) {
-    return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
-}
-
-static const char *type_of(const json_t *block) {
-    const char *type = json_string_value(json_object_get(block, "type"));
-    return type != NULL ? type : "";
-}
 
 static bool fail_block(ln_api_error *error, const char *param, const char *what) {
     return ln_api_fail(error, 400, param, "%s: %s", param, what);
@@ -46,12 +38,14 @@ static bool add_text(block_reader *reader, const json_t *text, const char *param
 /* A plain text, {"type": "text", ...} or a document whose source is text. */
 static bool add_text_block(block_reader *reader, const json_t *block, const char *param) {
     const json_t *source = json_object_get(block, "source");
-    if (strcmp(type_of(block), "text") == 0)
+    if (strcmp(ln_json_text_of(block, "type"), "text") == 0)
         return add_text(reader, json_object_get(block, "text"), param);
-    if (strcmp(type_of(block), "document") == 0 && is_word(json_object_get(source, "type"), "text"))
+    if (strcmp(ln_json_text_of(block, "type"), "document") == 0 &&
+        ln_json_is(json_object_get(source, "type"), "text"))
         return add_text(reader, json_object_get(source, "data"), param);
     char what[96];
-    snprintf(what, sizeof what, "blocks of type '%.40s' are not supported here", type_of(block));
+    snprintf(what, sizeof what, "blocks of type '%.40s' are not supported here",
+             ln_json_text_of(block, "type"));
     return fail_block(reader->error, param, what);
 }
 
@@ -66,8 +60,7 @@ static bool add_result(block_reader *reader, const json_t *block, const char *pa
         return fail_block(reader->error, param, "tool_use_id is missing or not a string");
     reader->message = NULL;
     inner.message = ln_chat_builder_add_message(reader->builder, "tool", json_string(""));
-    ln_chat_builder_put(reader->builder, inner.message, "tool_call_id",
-                        json_incref((json_t *)(uintptr_t)id));
+    ln_chat_builder_put(reader->builder, inner.message, "tool_call_id", ln_json_share(id));
     if (content == NULL || json_is_null(content))
         return true;
     if (json_is_string(content))
@@ -96,12 +89,12 @@ static bool add_thinking(block_reader *reader, const json_t *block, const char *
     if (!json_is_string(thoughts))
         return fail_block(reader->error, param, "thinking is missing or not a string");
     ln_chat_builder_put(reader->builder, get_message(reader), "reasoning_content",
-                        json_incref((json_t *)(uintptr_t)thoughts));
+                        ln_json_share(thoughts));
     return true;
 }
 
 static bool add_block(block_reader *reader, const json_t *block, const char *param) {
-    const char *type = type_of(block);
+    const char *type = ln_json_text_of(block, "type");
     if (reader->is_assistant && strcmp(type, "tool_use") == 0)
         return add_call(reader, block, param);
     if (reader->is_assistant && strcmp(type, "thinking") == 0)
@@ -122,11 +115,11 @@ static bool add_message(ln_chat_builder *builder, const json_t *message, size_t 
     json_t *block;
     const json_t *role = json_object_get(message, "role");
     const json_t *content = json_object_get(message, "content");
-    block_reader reader = {builder, error, is_word(role, "assistant"), NULL};
+    block_reader reader = {builder, error, ln_json_is(role, "assistant"), NULL};
     snprintf(param, sizeof param, "messages[%zu].role", index);
-    if (is_word(role, "system")) /* later than the first, as some clients send them */
+    if (ln_json_is(role, "system")) /* later than the first, as some clients send them */
         reader.message = ln_chat_builder_add_message(builder, "system", json_string(""));
-    else if (!reader.is_assistant && !is_word(role, "user"))
+    else if (!reader.is_assistant && !ln_json_is(role, "user"))
         return fail_block(error, param, "the role is not user or assistant");
     snprintf(param, sizeof param, "messages[%zu].content", index);
     if (json_is_string(content))
@@ -157,7 +150,7 @@ static bool add_messages(ln_chat_builder *builder, const ln_fields *fields) {
     }
     /* the answer goes on with what the assistant said last */
     const json_t *last = json_array_get(builder->messages, json_array_size(builder->messages) - 1);
-    if (is_word(json_object_get(last, "role"), "assistant") &&
+    if (ln_json_is(json_object_get(last, "role"), "assistant") &&
         json_object_get(last, "tool_calls") == NULL)
         ln_chat_builder_put(builder, builder->body, "continue_final_message", json_true());
     return true;
@@ -193,7 +186,7 @@ static bool add_tools(ln_chat_builder *builder, const ln_fields *fields) {
         return false;
     json_array_foreach(tools, index, tool) {
         const json_t *name = json_object_get(tool, "name");
-        const char *type = type_of(tool);
+        const char *type = ln_json_text_of(tool, "type");
         snprintf(param, sizeof param, "tools[%zu]", index);
         if (*type != '\0' && strcmp(type, "custom") != 0)
             return fail_block(fields->error, param, "tools that the server runs are not supported");
@@ -208,7 +201,7 @@ static bool add_tools(ln_chat_builder *builder, const ln_fields *fields) {
 static bool add_tool_choice(ln_chat_builder *builder, const ln_fields *fields) {
     const json_t *choice = ln_fields_get(fields, "tool_choice");
     const json_t *name = json_object_get(choice, "name");
-    const char *type = type_of(choice);
+    const char *type = ln_json_text_of(choice, "type");
     if (choice == NULL)
         return true;
     const ln_fields inner = {choice, "tool_choice.", fields->error, NULL};
@@ -236,7 +229,7 @@ static bool add_tool_choice(ln_chat_builder *builder, const ln_fields *fields) {
 /* {"type": "enabled"}, "adaptive" or "disabled"; a budget is no bound that can be held here. */
 static bool add_thinking_field(ln_chat_builder *builder, const ln_fields *fields) {
     const json_t *thinking = ln_fields_get(fields, "thinking");
-    const char *type = type_of(thinking);
+    const char *type = ln_json_text_of(thinking, "type");
     if (thinking == NULL)
         return true;
     bool is_off = strcmp(type, "disabled") == 0;
@@ -256,8 +249,7 @@ static bool add_output_config(ln_chat_builder *builder, const ln_fields *fields)
     if (config != NULL && !json_is_object(config))
         return ln_api_fail(fields->error, 400, "output_config", "output_config is not an object");
     if (effort != NULL && !json_is_null(effort))
-        ln_chat_builder_put(builder, builder->body, "reasoning_effort",
-                            json_incref((json_t *)(uintptr_t)effort));
+        ln_chat_builder_put(builder, builder->body, "reasoning_effort", ln_json_share(effort));
     if (format == NULL || json_is_null(format)) {
         format = ln_fields_get(fields, "output_format"); /* its name before */
         param = "output_format";
@@ -265,7 +257,7 @@ static bool add_output_config(ln_chat_builder *builder, const ln_fields *fields)
     if (format == NULL)
         return true;
     const json_t *schema = json_object_get(format, "schema");
-    if (strcmp(type_of(format), "json_schema") != 0 || !json_is_object(schema))
+    if (strcmp(ln_json_text_of(format, "type"), "json_schema") != 0 || !json_is_object(schema))
         return ln_api_fail(fields->error, 400, param, "%s is not of type json_schema with a schema",
                            param);
     ln_chat_builder_set_schema(builder, schema, false);

@@ -3,14 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/value.h"
 #include "server/generation/chat_builder.h"
 
 static bool fail_at(ln_api_error *error, const char *param, const char *what) {
     return ln_api_fail(error, 400, param, "%s: %s", param, what);
-}
-
-static json_t *share(const json_t *value) {
-    return json_incref((json_t *)(uintptr_t)value);
 }
 
 json_t *ln_ollama_input_model(const json_t *name) {
@@ -105,7 +102,7 @@ static bool add_format(ln_chat_builder *builder, const ln_fields *fields) {
         return true;
     if (json_is_object(format)) /* Ollama's answers have no other members than the schema's */
         ln_chat_builder_set_schema(builder, format, true);
-    else if (json_is_string(format) && strcmp(json_string_value(format), "json") == 0)
+    else if (ln_json_is(format, "json"))
         ln_chat_builder_put(builder, builder->body, "response_format",
                             json_pack("{s:s}", "type", "json_object"));
     else
@@ -181,9 +178,9 @@ static bool add_message(ln_chat_builder *builder, const json_t *message, size_t 
     if (content != NULL && !json_is_null(content) && !json_is_string(content))
         return fail_at(error, param, "the content is not a string");
     json_t *added = ln_chat_builder_add_message(
-        builder, role, json_is_string(content) ? share(content) : json_string(""));
+        builder, role, json_is_string(content) ? ln_json_share(content) : json_string(""));
     if (json_is_string(thinking))
-        ln_chat_builder_put(builder, added, "reasoning_content", share(thinking));
+        ln_chat_builder_put(builder, added, "reasoning_content", ln_json_share(thinking));
     if (strcmp(role, "tool") == 0)
         ln_chat_builder_put(builder, added, "tool_call_id", call_id(numbers->n_results++));
     return add_calls(builder, added, json_object_get(message, "tool_calls"), param, numbers, error);

@@ -5,13 +5,9 @@
 #include <string.h>
 
 #include "base/json/load.h"
+#include "base/json/value.h"
 #include "server/generation/chat_builder.h"
 #include "server/responses/responses_items.h"
-
-static const char *text_of(const json_t *object, const char *name) {
-    const char *text = json_string_value(json_object_get(object, name));
-    return text != NULL ? text : "";
-}
 
 void ln_responses_request_free(ln_responses_request *request) {
     ln_strbuf_free(&request->echo);
@@ -67,7 +63,8 @@ static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
         return false;
     }
     const json_t *first = json_array_get(messages, 0);
-    if (json_array_size(builder->messages) > 0 && strcmp(text_of(first, "role"), "system") == 0) {
+    if (json_array_size(builder->messages) > 0 &&
+        strcmp(ln_json_text_of(first, "role"), "system") == 0) {
         join_system(builder, json_object_get(first, "content"));
         json_array_remove(messages, 0);
     }
@@ -98,7 +95,7 @@ static bool keep_messages(const ln_chat_builder *builder, bool has_instructions,
 static void complete_item(json_t *item, size_t index) {
     char id[40];
     json_t *content = json_object_get(item, "content");
-    bool is_assistant = strcmp(text_of(item, "role"), "assistant") == 0;
+    bool is_assistant = strcmp(ln_json_text_of(item, "role"), "assistant") == 0;
     if (!json_is_object(item))
         return;
     snprintf(id, sizeof id, "item_%zu", index);
@@ -107,7 +104,7 @@ static void complete_item(json_t *item, size_t index) {
     if (json_is_string(json_object_get(item, "role")) &&
         !json_is_string(json_object_get(item, "type")))
         json_object_set_new(item, "type", json_string("message"));
-    if (json_is_string(content) && strcmp(text_of(item, "type"), "message") == 0)
+    if (json_is_string(content) && strcmp(ln_json_text_of(item, "type"), "message") == 0)
         json_object_set_new(item, "content",
                             json_pack("[{s:s, s:O}]", "type",
                                       is_assistant ? "output_text" : "input_text", "text",
@@ -159,11 +156,12 @@ static bool add_tools(ln_chat_builder *builder, const ln_fields *fields) {
     json_array_foreach(tools, index, tool) {
         const json_t *name = json_object_get(tool, "name");
         snprintf(param, sizeof param, "tools[%zu]", index);
-        if (strcmp(text_of(tool, "type"), "custom") == 0) { /* what the chat reads, less a level */
+        if (strcmp(ln_json_text_of(tool, "type"), "custom") ==
+            0) { /* what the chat reads, less a level */
             ln_chat_builder_add_custom(builder, tool);
             continue;
         }
-        if (strcmp(text_of(tool, "type"), "function") != 0 || !json_is_string(name))
+        if (strcmp(ln_json_text_of(tool, "type"), "function") != 0 || !json_is_string(name))
             return ln_api_fail(fields->error, 400, param,
                                "%s is not of type function or custom with a name", param);
         ln_chat_builder_add_tool(builder, name, json_object_get(tool, "description"),
@@ -179,24 +177,24 @@ static json_t *allowed_tools(const json_t *choice) {
     json_array_foreach(json_object_get(choice, "tools"), index, tool) {
         json_array_append_new(list,
                               json_pack("{s:O*, s:{s:s}}", "type", json_object_get(tool, "type"),
-                                        "function", "name", text_of(tool, "name")));
+                                        "function", "name", ln_json_text_of(tool, "name")));
     }
     return json_pack("{s:s, s:{s:s, s:o}}", "type", "allowed_tools", "allowed_tools", "mode",
-                     text_of(choice, "mode"), "tools", list);
+                     ln_json_text_of(choice, "mode"), "tools", list);
 }
 
 static bool add_tool_choice(ln_chat_builder *builder, const ln_fields *fields) {
     json_t *choice = ln_fields_get(fields, "tool_choice"), *value;
-    const char *type = text_of(choice, "type");
+    const char *type = ln_json_text_of(choice, "type");
     /* clients send "auto" without tools */
-    bool is_auto = json_is_string(choice) && strcmp(json_string_value(choice), "auto") == 0;
+    bool is_auto = ln_json_is(choice, "auto");
     if (choice == NULL || is_auto)
         return true;
     if (json_is_string(choice))
         value = json_incref(choice);
     else if (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0)
         value = json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name",
-                          text_of(choice, "name"));
+                          ln_json_text_of(choice, "name"));
     else if (strcmp(type, "allowed_tools") == 0)
         value = allowed_tools(choice);
     else
@@ -220,7 +218,7 @@ static bool add_text(ln_chat_builder *builder, const ln_fields *fields) {
         ln_chat_builder_put(builder, builder->body, "verbosity", json_incref(verbosity));
     if (format == NULL || json_is_null(format))
         return true;
-    const char *type = text_of(format, "type"), *name = NULL;
+    const char *type = ln_json_text_of(format, "type"), *name = NULL;
     const ln_fields inner = {format, "text.format.", fields->error, NULL};
     bool is_strict = false;
     if (!ln_fields_text(&inner, "name", &name) || !ln_fields_bool(&inner, "strict", &is_strict))

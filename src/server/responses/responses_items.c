@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/value.h"
+
 typedef struct item_reader {
     ln_chat_builder *builder;
     ln_api_error *error;
@@ -10,17 +12,8 @@ typedef struct item_reader {
     bool has_text, has_calls; /* it */
 } item_reader;
 
-static const char *text_of(const json_t *object, const char *name) {
-    const char *text = json_string_value(json_object_get(object, name));
-    return text != NULL ? text : "";
-}
-
 static bool fail_item(item_reader *reader, const char *param, const char *what) {
     return ln_api_fail(reader->error, 400, param, "%s: %s", param, what);
-}
-
-static json_t *share(const json_t *value) {
-    return json_incref((json_t *)(uintptr_t)value);
 }
 
 /* The assistant's open message, or a new one where text comes after text or calls. */
@@ -50,15 +43,15 @@ static bool add_content(item_reader *reader, json_t *message, const json_t *cont
         const json_t *text = json_object_get(part, "text");
         bool is_text = false;
         for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-            is_text = is_text || strcmp(text_of(part, "type"), types[i]) == 0;
-        if (strcmp(text_of(part, "type"), "refusal") == 0) {
+            is_text = is_text || strcmp(ln_json_text_of(part, "type"), types[i]) == 0;
+        if (strcmp(ln_json_text_of(part, "type"), "refusal") == 0) {
             text = json_object_get(part, "refusal");
             is_text = true;
         }
         if (!is_text || !json_is_string(text)) {
             char what[96];
             snprintf(what, sizeof what, "part %zu of type '%.24s' is not supported here", index,
-                     text_of(part, "type"));
+                     ln_json_text_of(part, "type"));
             return fail_item(reader, param, what);
         }
         ln_chat_builder_add_text(reader->builder, message, text);
@@ -68,7 +61,7 @@ static bool add_content(item_reader *reader, json_t *message, const json_t *cont
 
 static bool add_message(item_reader *reader, const json_t *item, const char *param) {
     static const char *const roles[] = {"user", "system", "developer"};
-    const char *role = text_of(item, "role");
+    const char *role = ln_json_text_of(item, "role");
     const json_t *content = json_object_get(item, "content");
     if (strcmp(role, "assistant") == 0) {
         json_t *message = get_assistant(reader, true);
@@ -82,7 +75,7 @@ static bool add_message(item_reader *reader, const json_t *item, const char *par
         /* templates have one system message, at the beginning */
         size_t n = json_array_size(reader->builder->messages);
         json_t *first = json_array_get(reader->builder->messages, 0);
-        bool joins = i > 0 && n == 1 && strcmp(text_of(first, "role"), "system") == 0;
+        bool joins = i > 0 && n == 1 && strcmp(ln_json_text_of(first, "role"), "system") == 0;
         json_t *message = joins ? first
                                 : ln_chat_builder_add_message(
                                       reader->builder, i > 0 ? "system" : "user", json_string(""));
@@ -121,7 +114,7 @@ static bool add_output(item_reader *reader, const json_t *item, const char *para
         return fail_item(reader, param, "the output of a call needs call_id");
     reader->assistant = NULL;
     json_t *message = ln_chat_builder_add_message(reader->builder, "tool", json_string(""));
-    ln_chat_builder_put(reader->builder, message, "tool_call_id", share(id));
+    ln_chat_builder_put(reader->builder, message, "tool_call_id", ln_json_share(id));
     return add_content(reader, message, output, param);
 }
 
@@ -137,12 +130,12 @@ static bool add_reasoning(item_reader *reader, const json_t *item, const char *p
     if (!json_is_string(text))
         return fail_item(reader, param, "the text of reasoning is not a string");
     ln_chat_builder_put(reader->builder, get_assistant(reader, true), "reasoning_content",
-                        share(text));
+                        ln_json_share(text));
     return true;
 }
 
 static bool add_item(item_reader *reader, const json_t *item, const char *param) {
-    const char *type = text_of(item, "type");
+    const char *type = ln_json_text_of(item, "type");
     char what[96];
     if (strcmp(type, "message") == 0 || (*type == '\0' && json_object_get(item, "role") != NULL))
         return add_message(reader, item, param);
@@ -165,7 +158,7 @@ bool ln_responses_items_add(ln_chat_builder *builder, const json_t *input, ln_ap
     json_t *item;
     char param[96];
     if (json_is_string(input)) {
-        ln_chat_builder_add_message(builder, "user", share(input));
+        ln_chat_builder_add_message(builder, "user", ln_json_share(input));
         return true;
     }
     if (json_array_size(input) == 0 || json_array_size(input) > MAX_ITEMS)

@@ -125,17 +125,22 @@ static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *ou
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-/* Puts the response as it is at its end and keeps it. */
+/* Puts the response and keeps it. */
+static void put_stored(ln_answer_writer *writer, const char *status, const ln_choice *choices,
+                       const ln_api_error *error, ln_strbuf *out) {
+    size_t at = out->len;
+    ln_response_put(writer, status, choices, error, out);
+    if (!out->failed)
+        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
+}
+
 static void settle(ln_answer_writer *writer, const ln_choice *choices, const ln_api_error *error,
                    bool is_cancelled, ln_strbuf *out) {
     bool has_failed = error->status != 0;
     const char *status = is_cancelled ? "cancelled"
                          : has_failed ? "failed"
                                       : ln_response_status(choices);
-    size_t at = out->len;
-    ln_response_put(writer, status, choices, has_failed ? error : NULL, out);
-    if (!out->failed)
-        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
+    put_stored(writer, status, choices, has_failed ? error : NULL, out);
 }
 
 static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
@@ -154,25 +159,15 @@ static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
 static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t n_choices,
                       ln_strbuf *out) {
     (void)n_choices;
-    size_t at = out->len;
-    ln_response_put(writer, ln_response_status(choices), choices, NULL, out);
-    if (!out->failed)
-        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
-}
-
-static void store_status(ln_answer_writer *writer, const char *status, ln_strbuf *out) {
-    size_t at = out->len;
-    ln_response_put(writer, status, NULL, NULL, out);
-    if (!out->failed)
-        ln_response_store_answer(writer, NULL, out->data + at, out->len - at);
+    put_stored(writer, ln_response_status(choices), choices, NULL, out);
 }
 
 static void accept(ln_answer_writer *writer, ln_strbuf *out) {
-    store_status(writer, "queued", out);
+    put_stored(writer, "queued", NULL, NULL, out);
 }
 
 static void run(ln_answer_writer *writer, ln_strbuf *out) {
-    store_status(writer, "in_progress", out);
+    put_stored(writer, "in_progress", NULL, NULL, out);
 }
 
 const ln_answer_format ln_responses_format = {.id_prefix = "resp_",

@@ -234,6 +234,10 @@ ln_expr *ln_expr_repeat(ln_grammar_builder *builder, ln_expr *body, uint32_t min
     return expr;
 }
 
+ln_expr *ln_expr_any(ln_grammar_builder *builder, uint32_t min, uint32_t max) {
+    return ln_expr_repeat(builder, ln_expr_chars(builder, NULL, 0, true), min, max);
+}
+
 ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body) {
     return ln_expr_repeat(builder, body, 0, 1);
 }

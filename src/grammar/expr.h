@@ -151,6 +151,8 @@ ln_expr *ln_expr_texts(ln_grammar_builder *builder, ln_text *texts, size_t n);
  * out. An empty set matches nothing. */
 ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size_t n_ranges,
                        bool negated);
+/* min to max code points, whatever they are. */
+ln_expr *ln_expr_any(ln_grammar_builder *builder, uint32_t min, uint32_t max);
 ln_expr *ln_expr_list(ln_grammar_builder *builder, ln_expr_kind kind); /* SEQUENCE or CHOICE */
 void ln_expr_add(ln_grammar_builder *builder, ln_expr *list, ln_expr *part);
 /* The parts up to a NULL. */

@@ -41,13 +41,13 @@ ln_expr *ln_expr_marked_text(ln_grammar_builder *b, const char *text) {
 
 ln_expr *ln_expr_text_without(ln_grammar_builder *b, const char *excluded, uint32_t min,
                               uint32_t max) {
-    ln_expr *any = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
-    ln_expr *before = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
-    ln_expr *after = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+    ln_expr *any = ln_expr_any(b, 0, LN_NO_LIMIT);
+    ln_expr *before = ln_expr_any(b, 0, LN_NO_LIMIT);
+    ln_expr *after = ln_expr_any(b, 0, LN_NO_LIMIT);
     ln_expr *with = ln_expr_sequence(b, before, ln_expr_text(b, excluded), after, NULL);
     const ln_dfa *text = ln_language_minus(b, ln_language_of(b, any), ln_language_of(b, with));
     if (min > 0 || max != LN_NO_LIMIT) {
-        ln_expr *some = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), min, max);
+        ln_expr *some = ln_expr_any(b, min, max);
         text = ln_language_and(b, text, ln_language_of(b, some));
     }
     return ln_expr_rule(b, ln_rule_add_terminal(b, "free text", ln_language_expr(b, text)));

@@ -33,10 +33,6 @@ static ln_expr *refuse(tag_reader *t, const char *what) {
 /* ---- texts -------------------------------------------------------------------------------------
  */
 
-static ln_expr *any_text(ln_grammar_builder *b) {
-    return ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
-}
-
 /* A text, which may be a special token of the vocabulary. */
 static ln_expr *literal(tag_reader *t, const char *text) {
     size_t n = strlen(text);
@@ -68,7 +64,8 @@ static const ln_dfa *containing(tag_reader *t, const json_t *strings, const json
         fail(t, "excludes or triggers are no strings", "");
     if (choice->first == NULL)
         return NULL;
-    return ln_language_of(b, ln_expr_sequence(b, any_text(b), choice, any_text(b), NULL));
+    return ln_language_of(b, ln_expr_sequence(b, ln_expr_any(b, 0, LN_NO_LIMIT), choice,
+                                              ln_expr_any(b, 0, LN_NO_LIMIT), NULL));
 }
 
 /* Any text without some strings. */
@@ -76,8 +73,9 @@ static ln_expr *text_without(tag_reader *t, const json_t *strings, const json_t 
     ln_grammar_builder *b = t->builder;
     const ln_dfa *excluded = containing(t, strings, others);
     if (excluded == NULL)
-        return ln_expr_rule(b, ln_rule_add_terminal(b, "any text", any_text(b)));
-    const ln_dfa *rest = ln_language_minus(b, ln_language_of(b, any_text(b)), excluded);
+        return ln_expr_rule(b, ln_rule_add_terminal(b, "any text", ln_expr_any(b, 0, LN_NO_LIMIT)));
+    const ln_dfa *rest =
+        ln_language_minus(b, ln_language_of(b, ln_expr_any(b, 0, LN_NO_LIMIT)), excluded);
     return ln_expr_rule(b, ln_rule_add_terminal(b, "free text", ln_language_expr(b, rest)));
 }
 
@@ -92,7 +90,7 @@ static ln_expr *read_any_text(tag_reader *t, const json_t *format, const json_t 
     json_int_t n = json_integer_value(most);
     if (n < 0 || n > LN_GRAMMAR_MAX_STATES)
         return fail(t, "max_chars is out of range", "");
-    ln_expr *chars = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, (uint32_t)n);
+    ln_expr *chars = ln_expr_any(b, 0, (uint32_t)n);
     const ln_dfa *excluded = containing(t, excludes, ends), *all = ln_language_of(b, chars);
     if (excluded != NULL)
         all = ln_language_minus(b, all, excluded);
@@ -227,12 +225,14 @@ static ln_expr *text_to(tag_reader *t, const json_t *triggers, const char *trigg
         return literal(t, trigger);
     ln_expr *any = ln_expr_list(b, LN_EXPR_CHOICE);
     add_strings(t, triggers, any);
-    const ln_dfa *to = ln_language_of(b, ln_expr_sequence(b, any_text(b), any, NULL));
+    const ln_dfa *to =
+        ln_language_of(b, ln_expr_sequence(b, ln_expr_any(b, 0, LN_NO_LIMIT), any, NULL));
     ln_expr *further = ln_expr_sequence(b, ln_language_expr(b, to), ln_expr_chars(b, NULL, 0, true),
-                                        any_text(b), NULL);
+                                        ln_expr_any(b, 0, LN_NO_LIMIT), NULL);
     to = ln_language_minus(b, to, ln_language_of(b, further));
-    to = ln_language_and(
-        b, to, ln_language_of(b, ln_expr_sequence(b, any_text(b), ln_expr_text(b, trigger), NULL)));
+    to = ln_language_and(b, to,
+                         ln_language_of(b, ln_expr_sequence(b, ln_expr_any(b, 0, LN_NO_LIMIT),
+                                                            ln_expr_text(b, trigger), NULL)));
     const ln_dfa *excluded = containing(t, excludes, ends);
     if (excluded != NULL)
         to = ln_language_minus(b, to, excluded);

@@ -210,10 +210,6 @@ static ln_expr *frame(tools_reader *t, uint32_t call, bool parallel) {
                             marked(t, s->end), NULL);
 }
 
-static ln_expr *any_text(ln_grammar_builder *b) {
-    return ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
-}
-
 /* What begins a call in a syntax whose calls may stand there without `begin`. */
 static void add_bare_begins(tools_reader *t, ln_expr *begins) {
     ln_grammar_builder *b = t->builder;
@@ -245,9 +241,10 @@ static ln_expr *text_without_calls(tools_reader *t) {
         ln_expr_add(b, begins, ln_expr_text(b, texts[i]));
     if (t->syntax->bare)
         add_bare_begins(t, begins);
-    ln_expr *with = ln_expr_sequence(b, any_text(b), begins, any_text(b), NULL);
-    const ln_dfa *text =
-        ln_language_minus(b, ln_language_of(b, any_text(b)), ln_language_of(b, with));
+    ln_expr *with = ln_expr_sequence(b, ln_expr_any(b, 0, LN_NO_LIMIT), begins,
+                                     ln_expr_any(b, 0, LN_NO_LIMIT), NULL);
+    const ln_dfa *text = ln_language_minus(b, ln_language_of(b, ln_expr_any(b, 0, LN_NO_LIMIT)),
+                                           ln_language_of(b, with));
     return ln_expr_rule(b,
                         ln_rule_add_terminal(b, "text without calls", ln_language_expr(b, text)));
 }

@@ -35,10 +35,6 @@ static bool enter(lark_reader *r) {
 
 static ln_expr *terminal_body(lark_reader *r, const ln_lark_node *node);
 
-static ln_expr *any_text(ln_grammar_builder *b) {
-    return ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
-}
-
 static const ln_dfa *language(lark_reader *r, const ln_lark_node *node) {
     return ln_language_of(r->builder, terminal_body(r, node));
 }
@@ -46,7 +42,7 @@ static const ln_dfa *language(lark_reader *r, const ln_lark_node *node) {
 /* Texts of the language that no other of its texts begins. */
 static const ln_dfa *shortest(ln_grammar_builder *b, const ln_dfa *a) {
     ln_expr *more = ln_expr_sequence(b, ln_language_expr(b, a), ln_expr_chars(b, NULL, 0, true),
-                                     any_text(b), NULL);
+                                     ln_expr_any(b, 0, LN_NO_LIMIT), NULL);
     return ln_language_minus(b, a, ln_language_of(b, more));
 }
 
@@ -67,7 +63,8 @@ static ln_expr *symbol_body(lark_reader *r, ln_lark_symbol *symbol) {
     if (symbol->stop != NULL &&
         !(symbol->stop->kind == LN_LARK_TEXT && symbol->stop->n_bytes == 0)) {
         ln_expr *with =
-            ln_expr_sequence(b, any_text(b), terminal_body(r, symbol->stop), any_text(b), NULL);
+            ln_expr_sequence(b, ln_expr_any(b, 0, LN_NO_LIMIT), terminal_body(r, symbol->stop),
+                             ln_expr_any(b, 0, LN_NO_LIMIT), NULL);
         body = ln_language_expr(
             b, ln_language_minus(b, ln_language_of(b, body), ln_language_of(b, with)));
     }
@@ -201,7 +198,8 @@ static ln_expr *make_terminal(lark_reader *r, const ln_lark_node *node) {
             b, ln_language_and(b, language(r, node->first), language(r, node->last)));
     case LN_LARK_NOT:
         return ln_language_expr(
-            b, ln_language_minus(b, ln_language_of(b, any_text(b)), language(r, node->first)));
+            b, ln_language_minus(b, ln_language_of(b, ln_expr_any(b, 0, LN_NO_LIMIT)),
+                                 language(r, node->first)));
     case LN_LARK_NAME: {
         ln_lark_symbol *symbol = &r->lark.symbols[node->symbol];
         if (symbol->is_terminal)

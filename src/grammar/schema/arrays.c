@@ -19,18 +19,12 @@ typedef struct array_reader {
 /* ---- what an item satisfies --------------------------------------------------------------------
  */
 
-static bool is_within(const ln_scope *scope, const ln_scope *outer) {
-    while (scope != NULL && scope != outer)
-        scope = scope->outer;
-    return scope != NULL;
-}
-
 /* What unevaluatedItems says of an item: NULL: nothing, as it is evaluated. */
 static json_t *find_unevaluated(const array_reader *a, const ln_atom *unevaluated, uint32_t at) {
     ln_schema *s = a->schema;
     json_t *or_contained = NULL;
     for (const ln_atom *atom = a->shape->atoms; atom != NULL; atom = atom->next) {
-        if (!is_within(atom->scope, unevaluated->scope))
+        if (!ln_scope_is_within(atom->scope, unevaluated->scope))
             continue;
         if ((atom->kind == LN_ATOM_UNEVALUATED_ITEMS && atom->scope != unevaluated->scope) ||
             (atom->kind == LN_ATOM_ITEMS &&

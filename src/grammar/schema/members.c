@@ -121,16 +121,10 @@ static bool add_fields(ln_members *m, json_t *schema, subject of, ln_literal_lis
     return is_named;
 }
 
-static bool is_within(const ln_scope *scope, const ln_scope *outer) {
-    while (scope != NULL && scope != outer)
-        scope = scope->outer;
-    return scope != NULL;
-}
-
 /* Whether what stands beside or in an unevaluatedProperties has evaluated it. */
 static bool is_evaluated(ln_members *m, const ln_atom *unevaluated, subject of) {
     for (const ln_atom *atom = m->shape->atoms; atom != NULL; atom = atom->next) {
-        if (!is_within(atom->scope, unevaluated->scope))
+        if (!ln_scope_is_within(atom->scope, unevaluated->scope))
             continue;
         if (atom->kind == LN_ATOM_UNEVALUATED_MEMBERS && atom->scope != unevaluated->scope)
             return true;

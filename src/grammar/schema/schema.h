@@ -43,6 +43,12 @@ typedef struct ln_scope {
     const struct ln_scope *outer;
 } ln_scope;
 
+static inline bool ln_scope_is_within(const ln_scope *scope, const ln_scope *outer) {
+    while (scope != NULL && scope != outer)
+        scope = scope->outer;
+    return scope != NULL;
+}
+
 typedef enum ln_atom_kind {
     LN_ATOM_NOT_VALUES,  /* value: an array of values that it is none of */
     LN_ATOM_PATTERN,     /* value */

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "format/quants.h"
 #include "model/adapter/find.h"
+#include "model/source.h"
 
 /* ---- reading an adapter's tensors ---------------------------------------------------------- */
 
@@ -297,10 +298,6 @@ static ln_status visit(const finder *f, ln_tensor_id id) {
     return change_tensor(f, part, &at);
 }
 
-static bool is_expert(ln_role role) {
-    return role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
-}
-
 /* B A of one expert out of a stack. */
 static ln_status add_expert(const finder *f, const ln_adapter_expert *expert, const place *at) {
     ln_merge_plan *plan = f->plan;
@@ -357,11 +354,11 @@ static ln_status visit_layers(const finder *f, const ln_layer_spec *layers, size
     for (size_t layer = 0; layer < n_layers; layer++) {
         for (size_t role = 0; role < LN_ROLE_COUNT; role++) {
             ln_tensor_id id = {.role = (ln_role)role, .encoder = is_encoder, .layer = layer};
-            size_t n_experts = is_expert(id.role) ? layers[layer].ffn.moe.n_experts : 1;
+            size_t n_experts = ln_role_is_of_expert(id.role) ? layers[layer].ffn.moe.n_experts : 1;
             for (id.expert = 0; id.expert == 0 || id.expert < n_experts; id.expert++)
                 LN_TRY(visit(f, id));
-            for (id.expert = 0; !is_encoder && is_expert(id.role) && id.expert < n_experts;
-                 id.expert++)
+            for (id.expert = 0;
+                 !is_encoder && ln_role_is_of_expert(id.role) && id.expert < n_experts; id.expert++)
                 LN_TRY(visit_stack(f, id));
         }
     }

@@ -395,9 +395,7 @@ ln_status ln_load_constant(ln_loader *l, float value, size_t n, const float **ou
 }
 
 static bool has_expert_adapters(const ln_loader *l, ln_role role) {
-    bool is_expert =
-        role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
-    return is_expert && l->options.adapts_experts && !l->options.only_experts;
+    return ln_role_is_of_expert(role) && l->options.adapts_experts && !l->options.only_experts;
 }
 
 ln_status ln_load_packed(ln_loader *l, ln_role role, size_t layer, size_t number,

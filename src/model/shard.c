@@ -326,12 +326,8 @@ static ln_slice times(ln_slice part, size_t n) {
     return (ln_slice){part.begin * n, part.n * n, part.of * n};
 }
 
-static const ln_layer_spec *layer_of(const ln_spec *spec, ln_tensor_id id) {
-    return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
-}
-
 static ln_cut cut_attention(const ln_spec *spec, ln_tensor_id id) {
-    const ln_layer_spec *layer = layer_of(spec, id);
+    const ln_layer_spec *layer = ln_layer_of(spec, id);
     const ln_attention_spec *a = &layer->attention;
     ln_slice heads = layer->part.heads, kv = layer->part.kv_heads;
     ln_cut cut = {0};
@@ -384,20 +380,20 @@ ln_cut ln_shard_cut(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_K_B:
     case LN_ROLE_V_B: cut = cut_attention(spec, id); break;
     case LN_ROLE_GATE:
-    case LN_ROLE_UP: cut.rows = layer_of(spec, id)->part.hidden; break;
-    case LN_ROLE_DOWN: cut.cols = layer_of(spec, id)->part.hidden; break;
+    case LN_ROLE_UP: cut.rows = ln_layer_of(spec, id)->part.hidden; break;
+    case LN_ROLE_DOWN: cut.cols = ln_layer_of(spec, id)->part.hidden; break;
     case LN_ROLE_EXPERT_GATE:
     case LN_ROLE_EXPERT_UP:
-        cut.rows = layer_of(spec, id)->part.expert_hidden;
-        cut.packed = layer_of(spec, id)->part.experts;
+        cut.rows = ln_layer_of(spec, id)->part.expert_hidden;
+        cut.packed = ln_layer_of(spec, id)->part.experts;
         break;
     case LN_ROLE_EXPERT_DOWN:
-        cut.cols = layer_of(spec, id)->part.expert_hidden;
-        cut.packed = layer_of(spec, id)->part.experts;
+        cut.cols = ln_layer_of(spec, id)->part.expert_hidden;
+        cut.packed = ln_layer_of(spec, id)->part.experts;
         break;
     case LN_ROLE_SHARED_GATE:
-    case LN_ROLE_SHARED_UP: cut.rows = layer_of(spec, id)->part.shared_hidden; break;
-    case LN_ROLE_SHARED_DOWN: cut.cols = layer_of(spec, id)->part.shared_hidden; break;
+    case LN_ROLE_SHARED_UP: cut.rows = ln_layer_of(spec, id)->part.shared_hidden; break;
+    case LN_ROLE_SHARED_DOWN: cut.cols = ln_layer_of(spec, id)->part.shared_hidden; break;
     case LN_ROLE_EMBEDDING:
         cut.rows = id.encoder ? spec->ranks.encoder_vocab : spec->ranks.vocab;
         break;

@@ -190,10 +190,6 @@ static ln_weight_source fourth_part(ln_role role, size_t n_rows, size_t *stored_
     return (ln_weight_source){.n_rows = n_rows, .row_begin = index * n_rows, .run_rows = n_rows};
 }
 
-static const ln_layer_spec *layer_of(const ln_spec *spec, ln_tensor_id id) {
-    return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
-}
-
 /* The key of latent attention that rotates. */
 static ln_weight_source key_part(const ln_attention_spec *a, size_t n_rows, size_t *stored_rows) {
     *stored_rows = a->latent.n_latent + a->latent.n_rope;
@@ -217,7 +213,7 @@ static ln_weight_source gated_part(const ln_attention_spec *a, ln_role role, siz
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
-    const ln_layer_spec *layer = layer_of(spec, id);
+    const ln_layer_spec *layer = ln_layer_of(spec, id);
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
     size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1, group_q = q / n_kv_heads;
@@ -304,7 +300,7 @@ bool ln_source_values(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t
         return false;
     if (part != LN_PART_MIXER_QKV)
         return tensor->n_elems == n;
-    const ln_mixer_spec *m = &layer_of(spec, id)->mixer;
+    const ln_mixer_spec *m = &ln_layer_of(spec, id)->mixer;
     size_t k = m->n_k_heads * m->k_dim, v = m->n_heads * m->v_dim, stored_rows;
     size_t n_rows = id.role == LN_ROLE_MIXER_CONV_V ? v : k, n_cols = n_rows > 0 ? n / n_rows : 0;
     *begin = mixer_part(m, part, id.role, n_rows, &stored_rows).row_begin * n_cols;
@@ -420,9 +416,7 @@ static ln_status find_packed(const ln_checkpoint *checkpoint, const ln_spec *spe
  * transformers has them in memory. */
 static size_t stored_in(const ln_tensor *tensor, const ln_spec *spec, ln_tensor_id id,
                         size_t n_packed) {
-    bool is_expert = id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_EXPERT_UP ||
-                     id.role == LN_ROLE_EXPERT_DOWN;
-    size_t n_zero = is_expert ? layer_of(spec, id)->ffn.moe.n_zero : 0;
+    size_t n_zero = ln_role_is_of_expert(id.role) ? ln_layer_of(spec, id)->ffn.moe.n_zero : 0;
     return n_packed > 1 && tensor->n_dims == 3 && tensor->dims[0] == n_packed + n_zero
                ? n_packed + n_zero
                : n_packed;

@@ -5,6 +5,16 @@
 #include "backend/backend.h"
 #include "model/family.h"
 
+/* The layer of a tensor. */
+static inline const ln_layer_spec *ln_layer_of(const ln_spec *spec, ln_tensor_id id) {
+    return id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
+}
+
+/* Whether each expert has a matrix of this role. */
+static inline bool ln_role_is_of_expert(ln_role role) {
+    return role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
+}
+
 /* What a role needs: a matrix, number `id.expert` of `n_packed` alike. */
 typedef struct ln_source_shape {
     size_t n_packed; /* experts or heads; 1 */

@@ -4,10 +4,6 @@
 
 #include "model/adapter/matrix.h"
 
-static inline bool ln_adapter_is_expert(ln_role role) {
-    return role == LN_ROLE_EXPERT_GATE || role == LN_ROLE_EXPERT_UP || role == LN_ROLE_EXPERT_DOWN;
-}
-
 /* Fills the target of one expert's matrix where the file has a stack for it. */
 ln_status ln_adapter_load_expert(ln_adapter_loading *l, ln_tensor_id id, const ln_weight *weight,
                                  ln_adapter_target *target, ln_error *err);

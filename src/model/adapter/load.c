@@ -161,8 +161,7 @@ static ln_status load_vector(ln_adapter_loading *l, const ln_adapter_part *part,
 static ln_status load_input_vector(ln_adapter_loading *l, const ln_adapter_part *part,
                                    ln_tensor_id id, ln_error *err) {
     const ln_spec *spec = l->spec;
-    const ln_ffn_spec *ffn =
-        id.encoder ? &spec->encoder_layers[id.layer].ffn : &spec->layers[id.layer].ffn;
+    const ln_ffn_spec *ffn = &ln_layer_of(spec, id)->ffn;
     const ln_layer_weights *layer =
         id.encoder ? &l->weights->encoder.layers[id.layer] : &l->weights->layers[id.layer];
     bool is_plain = !ffn->is_sparse && !ffn->xielu && ffn->limit == 0.0f;
@@ -285,11 +284,11 @@ static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weigh
     bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
     if (part == NULL && id.role == LN_ROLE_MIXER_IN && joins_qkv(&l->spec->layers[id.layer].mixer))
         return load_joined(l, id, weight, target, err);
-    if (ln_adapter_is_expert(id.role) && (part == NULL || part->n_experts > 0))
+    if (ln_role_is_of_expert(id.role) && (part == NULL || part->n_experts > 0))
         return ln_adapter_load_expert(l, id, weight, target, err);
     if (part == NULL || part->n_experts > 0)
         return LINNET_OK;
-    if (ln_adapter_is_expert(id.role) && !is_of_one(l, binding, part))
+    if (ln_role_is_of_expert(id.role) && !is_of_one(l, binding, part))
         return LINNET_OK; /* refused by name */
     bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
     if (is_latent && (!is_by_head || part->vector != NULL))

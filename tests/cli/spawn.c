@@ -133,6 +133,17 @@ void spawn_free(spawn_result *result) {
     *result = (spawn_result){0};
 }
 
+void assert_status(spawn_result result, int status, const char *err) {
+    if (result.status != status || strstr(result.err, err) == NULL)
+        fail_msg("exit status %d: %s", result.status, result.err);
+    spawn_free(&result);
+}
+
+void assert_contains(const char *text, const char *part) {
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' lacks '%s'", text, part);
+}
+
 char *temp_create(void) {
     char *folder = strdup("/tmp/linnet-test-XXXXXX");
     assert_non_null(folder);

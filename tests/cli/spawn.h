@@ -28,6 +28,10 @@ void spawn_free(spawn_result *result);
 #define LINNET_WITH(options, ...)                                                                  \
     spawn(options, (const char *const[]){TEST_LINNET, __VA_ARGS__, NULL})
 
+/* Frees the result; fails the test where it has another status, or does not say this on stderr. */
+void assert_status(spawn_result result, int status, const char *err);
+void assert_contains(const char *text, const char *part);
+
 /* A new empty folder, malloc'd; temp_remove deletes it with what is in it and frees the name. */
 char *temp_create(void);
 void temp_remove(char *folder);

@@ -7,11 +7,6 @@
 
 #define DEMO TEST_SOURCE_DIR "/models/demo.gguf"
 
-static void assert_contains(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("'%s' lacks '%s'", text, part);
-}
-
 static spawn_result chat(const char *input) {
     spawn_options options = {.input = input};
     return LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "--seed", "5");

@@ -224,12 +224,6 @@ static void goldens_keep_their_logits(void **state) {
     closedir(dir);
 }
 
-static void assert_status(spawn_result result, int status, const char *err) {
-    if (result.status != status || strstr(result.err, err) == NULL)
-        fail_msg("exit status %d: %s", result.status, result.err);
-    spawn_free(&result);
-}
-
 #define EMBEDDERS TEST_SOURCE_DIR "/tests/golden/embeddings"
 
 static char *vector_of(const char *model) {

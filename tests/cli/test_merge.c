@@ -42,12 +42,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void assert_status(spawn_result result, int status, const char *err) {
-    if (result.status != status || strstr(result.err, err) == NULL)
-        fail_msg("exit status %d: %s", result.status, result.err);
-    spawn_free(&result);
-}
-
 /* The logits of some tokens, malloc'd; `adapter`: NULL or what --lora gets. */
 static float *logits_of(const char *model, const char *adapter, size_t *n) {
     const char *out = path_in(folder, "logits.bin");

@@ -14,11 +14,6 @@
 
 static const char prompt[] = "Once upon a time";
 
-static void assert_contains(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("'%s' lacks '%s'", text, part);
-}
-
 /* The program succeeds; its output is the caller's. */
 static char *take_output(spawn_result result) {
     if (result.status != 0)

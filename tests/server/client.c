@@ -192,7 +192,7 @@ int server_wait(test_server *server, char **log) {
             waitpid(server->pid, &status, 0);
             fail_msg("the server does not end");
         }
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     if (log)
         *log = read_log(server->log_fd);
@@ -211,6 +211,22 @@ void server_stop(test_server *server) {
     if (status != 0)
         fail_msg("the server ends with status %d: %s", status, log);
     free(log);
+}
+
+/* ---- one for all tests ------------------------------------------------------------------ */
+
+test_server shared;
+
+int shared_start(void **state) {
+    (void)state;
+    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo");
+    return 0;
+}
+
+int shared_stop(void **state) {
+    (void)state;
+    server_stop(&shared);
+    return 0;
 }
 
 bool server_is_alive(const test_server *server) {
@@ -365,6 +381,12 @@ void response_free(http_response *response) {
     response->head = response->body = NULL;
 }
 
+void expect_status(http_response response, int status) {
+    if (response.status != status)
+        fail_msg("status %d and not %d: %s", response.status, status, response.body);
+    response_free(&response);
+}
+
 const char *response_header(const http_response *response, const char *name) {
     static char value[512];
     size_t n_name = strlen(name);
@@ -430,6 +452,10 @@ http_response post(const test_server *server, const char *path, const char *body
 
 /* ---- metrics and streams ---------------------------------------------------------------- */
 
+void sleep_ms(long ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
 double metric(const test_server *server, const char *name, const char *label) {
     http_response heard = get(server, "/metrics");
     assert_int_equal(heard.status, 200);
@@ -454,7 +480,7 @@ void wait_for_metric(const test_server *server, const char *name, const char *la
         seen = metric(server, name, label);
         if (seen == value)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        sleep_ms(20);
     }
     fail_msg("%s is %g and not %g", name, seen, value);
 }

@@ -24,6 +24,12 @@ extern const char *server_hub_cache;
 test_server server_start_logging(int log_fd, const char *const *arguments);
 #define SERVER(...) server_start((const char *const[]){__VA_ARGS__, NULL})
 
+/* The server of all tests of a program, their set-up, unless they have one of their own, and their
+ * tear-down: the demo model. */
+extern test_server shared;
+int shared_start(void **state);
+int shared_stop(void **state);
+
 /* A server over an engine whose steps come when modelled_step says so; times in milliseconds. */
 test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
                            unsigned drain_ms);
@@ -67,6 +73,8 @@ typedef struct http_response {
     bool is_cut; /* the connection closed within it */
 } http_response;
 void response_free(http_response *response);
+/* Frees it; fails the test when it has another status. */
+void expect_status(http_response response, int status);
 /* The value of a header, or NULL; valid until the next call. */
 const char *response_header(const http_response *response, const char *name);
 /* What follows `"name":` in the body, NUL-terminated where a value of no structure ends; NULL when
@@ -91,6 +99,8 @@ http_response ask(const test_server *server, const char *method, const char *pat
                   const char *headers, const char *body);
 http_response get(const test_server *server, const char *path);
 http_response post(const test_server *server, const char *path, const char *body);
+
+void sleep_ms(long ms);
 
 /* The value of a metric, summed over its labels that contain `label`; -1 when it is not there. */
 double metric(const test_server *server, const char *name, const char *label);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server/client.h"
@@ -20,7 +19,7 @@ void say_post(int fd, const char *path, const char *body, bool is_apart) {
     strcat(message, body);
     if (is_apart) {
         say(fd, message, (size_t)n_head);
-        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+        sleep_ms(3);
         say_text(fd, body);
     } else {
         say_text(fd, message);

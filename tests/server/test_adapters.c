@@ -14,7 +14,6 @@
 
 enum { DIM = 256 };
 
-static test_server shared;
 static made_adapter made;
 
 static int start(void **state) {

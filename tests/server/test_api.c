@@ -7,20 +7,6 @@
 #include "server/client.h"
 #include "test.h"
 
-static test_server shared;
-
-static int start(void **state) {
-    (void)state;
-    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
-    return 0;
-}
-
 static void expect_field(const http_response *heard, const char *name, const char *value) {
     const char *field = response_field(heard, name);
     if (!field)
@@ -663,5 +649,5 @@ int main(void) {
         cmocka_unit_test(tells_its_version),
         cmocka_unit_test(refuses_long_prompts),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_start, shared_stop);
 }

@@ -11,17 +11,9 @@
 
 #define GOLDENS TEST_SOURCE_DIR "/tests/golden/embeddings/"
 
-static test_server shared;
-
 static int start(void **state) {
     (void)state;
     shared = SERVER("--threads=1", "--served-name=demo");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
     return 0;
 }
 
@@ -368,5 +360,5 @@ int main(void) {
         cmocka_unit_test(classifiers_give_probabilities),
         cmocka_unit_test(a_prompt_stands_before_texts),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, shared_stop);
 }

@@ -9,18 +9,10 @@
 #include "server/client.h"
 #include "test.h"
 
-static test_server shared;
-
 static int start(void **state) {
     (void)state;
     shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo", "--max-body-bytes=20000",
                     "--max-waiting=8");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
     return 0;
 }
 
@@ -825,5 +817,5 @@ int main(void) {
         cmocka_unit_test(seeds_are_wide),
         cmocka_unit_test(large_numbers_are_json),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, shared_stop);
 }

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server/client.h"
@@ -96,7 +95,7 @@ static void limits_sequences_of_a_key(void **state) {
         if (heard.status != 429)
             break;
         response_free(&heard);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     }
     assert_int_equal(heard.status, 400);
     assert_non_null(strstr(heard.body, "all that its key allows"));
@@ -130,7 +129,7 @@ static void limits_requests_a_minute(void **state) {
 /* Waits until a key is let in, or is not. */
 static void wait_for_key(const test_server *server, const char *key, int status) {
     for (int i = 0; i < 500 && status_with(server, key) != status; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_ms(10);
     assert_int_equal(status_with(server, key), status);
 }
 

@@ -12,7 +12,6 @@
 
 enum { DIM = 256, WAIT_MS = 60000, MAX_BATCHES = 4096 };
 
-static test_server shared;
 static made_adapter made;
 static char folder[] = "/tmp/linnet-kv-XXXXXX";
 static char pub_endpoint[64], replay_endpoint[64];
@@ -142,8 +141,7 @@ static void complete(int first, size_t n_prompt, const char *extra) {
     if (heard.status != 200)
         fail_msg("%s gives %d %s", body, heard.status, heard.body);
     response_free(&heard);
-    static const struct timespec pause = {.tv_nsec = 50000000}; /* the thread gathers for 1 ms */
-    nanosleep(&pause, NULL);
+    sleep_ms(50); /* the thread gathers for 1 ms */
 }
 
 /* ---- tests ------------------------------------------------------------------------------- */
@@ -226,10 +224,9 @@ static char *find_told(uint64_t number, const char *tokens) {
 
 /* The same; waits for it. */
 static char *wait_told(uint64_t number, const char *tokens) {
-    static const struct timespec pause = {.tv_nsec = 10000000};
     char *told = NULL;
     for (int i = 0; i < WAIT_MS / 10 && (told = find_told(number, tokens)) == NULL; i++)
-        nanosleep(&pause, NULL);
+        sleep_ms(10);
     assert_non_null(told);
     return told;
 }

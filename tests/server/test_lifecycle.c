@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server/client.h"
@@ -15,10 +14,6 @@
 #define LONG_BODY(stream)                                                                          \
     "{\"prompt\":\"Once\",\"max_tokens\":1000,\"ignore_eos\":true,\"seed\":5,\"stream\":" stream "}"
 
-static void sleep_ms(long ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 static void say_post(int fd, const char *path, const char *body) {
     char head[256];
     snprintf(head, sizeof head,
@@ -26,12 +21,6 @@ static void say_post(int fd, const char *path, const char *body) {
              strlen(body));
     say_text(fd, head);
     say_text(fd, body);
-}
-
-static void expect_status(http_response heard, int status) {
-    if (heard.status != status)
-        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
-    response_free(&heard);
 }
 
 /* ---- slow and broken clients ------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server/client.h"
@@ -24,10 +23,6 @@ static const char *const prompts[N_PROMPTS] = {"Once", "The cat", "A little girl
 
 static char folder[] = "/tmp/linnet-many-XXXXXX";
 static char *alone[N_MODELS][N_PROMPTS]; /* the texts of servers of one model */
-
-static void sleep_ms(long ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
 
 /* The path of a model's file; valid until the next call. */
 static const char *file_of(const char *name) {
@@ -116,12 +111,6 @@ static int say_request(const test_server *server, const char *path, const char *
     say_text(fd, head);
     say_text(fd, body);
     return fd;
-}
-
-static void expect_status(http_response heard, int status) {
-    if (heard.status != status)
-        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
-    response_free(&heard);
 }
 
 static void expect_alone(http_response heard, int model, int prompt) {

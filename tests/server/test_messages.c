@@ -12,20 +12,6 @@
     "\"tools\":[{\"name\":\"get\",\"description\":\"d\",\"input_schema\":{\"type\":\"object\","    \
     "\"properties\":{\"city\":{\"type\":\"string\",\"maxLength\":8}},\"required\":[\"city\"]}}]"
 
-static test_server shared;
-
-static int start(void **state) {
-    (void)state;
-    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
-    return 0;
-}
-
 static http_response post_fields(const test_server *server, const char *path, const char *fields) {
     char body[4096];
     snprintf(body, sizeof body, "{\"model\":\"demo\",%s\"temperature\":0,%s}",
@@ -305,5 +291,5 @@ int main(void) {
         cmocka_unit_test(streams),           cmocka_unit_test(shows_thinking),
         cmocka_unit_test(holds_schemas),     cmocka_unit_test(errors_have_its_shape),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_start, shared_stop);
 }

@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "server/client.h"
 #include "test.h"
@@ -42,17 +41,11 @@ static void wait_for_submitted(const test_server *server, unsigned count) {
 static double wait_for_more(const test_server *server, double before) {
     double now = before;
     for (int times = 0; times < 3000 && now <= before; times++) {
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        sleep_ms(2);
         now = metric(server, "prompt_tokens_total", NULL);
     }
     assert_true(now > before);
     return now;
-}
-
-static void expect_status(http_response heard, int status) {
-    if (heard.status != status)
-        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
-    response_free(&heard);
 }
 
 static void wait_for_health(const test_server *server, int status) {
@@ -62,7 +55,7 @@ static void wait_for_health(const test_server *server, int status) {
         response_free(&heard);
         if (seen == status)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        sleep_ms(20);
     }
     fail_msg("/health does not become %d", status);
 }
@@ -318,7 +311,7 @@ static void wait_for(const test_server *server, const char *path, const char *bo
             response_free(&heard);
             return;
         }
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        sleep_ms(20);
     }
     fail_msg("%s: %d and %s, not %d and %s", path, heard.status, heard.body, status, text);
 }
@@ -331,7 +324,7 @@ static void expect_health_at_gate(test_server *server, const char *model, const 
     wait_for(server, path, NULL, 200, text);
     for (int i = 0; i < 20; i++) { /* each time longer than no progress is a hang */
         expect_status(get(server, "/health"), 200);
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        sleep_ms(2);
     }
     modelled_pass_load(server);
 }

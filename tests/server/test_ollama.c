@@ -9,20 +9,6 @@
 #define SUM   "{\"role\":\"user\",\"content\":\"2+3=\"}"
 #define EXACT "\"options\":{\"temperature\":0}"
 
-static test_server shared;
-
-static int start(void **state) {
-    (void)state;
-    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
-    return 0;
-}
-
 static http_response post_fields(const char *path, const char *fields) {
     char body[2048];
     snprintf(body, sizeof body, "{\"model\":\"demo:latest\",%s}", fields);
@@ -263,5 +249,5 @@ int main(void) {
         cmocka_unit_test(tells_its_tokenizer),
         cmocka_unit_test(tells_logprobs),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_start, shared_stop);
 }

@@ -14,20 +14,6 @@
     "\"strict\":true},{\"type\":\"function\",\"name\":\"stop\",\"parameters\":{\"type\":"          \
     "\"object\",\"properties\":{}}}]"
 
-static test_server shared;
-
-static int start(void **state) {
-    (void)state;
-    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
-    return 0;
-}
-
 static http_response post_fields(const test_server *server, const char *fields) {
     char body[4096];
     snprintf(body, sizeof body, "{\"model\":\"demo\",\"temperature\":0,%s}", fields);
@@ -498,5 +484,5 @@ int main(void) {
         cmocka_unit_test(keeps_the_newest),  cmocka_unit_test(runs_in_the_background),
         cmocka_unit_test(counts_tokens),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_start, shared_stop);
 }

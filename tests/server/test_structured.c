@@ -7,17 +7,9 @@
 #include "server/client.h"
 #include "test.h"
 
-static test_server shared;
-
 static int start(void **state) {
     (void)state;
     shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo", "--draft-tokens=4");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
     return 0;
 }
 
@@ -198,5 +190,5 @@ int main(void) {
         cmocka_unit_test(holds_other_languages), cmocka_unit_test(streams_what_it_gives_whole),
         cmocka_unit_test(holds_completions_too), cmocka_unit_test(refuses_by_name),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, shared_stop);
 }

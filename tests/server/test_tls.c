@@ -18,8 +18,6 @@
 
 enum { MANY = 1000 };
 
-static test_server shared;
-
 /* ---- the server -------------------------------------------------------------------------- */
 
 static void write_pem(char *path, EVP_PKEY *key, X509 *certificate) {
@@ -67,12 +65,6 @@ static int start(void **state) {
                     "--head-timeout=1000", "--idle-timeout=60000");
     unlink(certificate);
     unlink(key);
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
     return 0;
 }
 
@@ -218,7 +210,7 @@ static void times_slow_handshakes(void **state) {
     int fd = dial(&shared);
     for (size_t i = 0; i < 60; i++) {
         say(fd, hello + i, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 25000000}, NULL);
+        sleep_ms(25);
     }
     expect_closed(fd);
     hang_up(fd);
@@ -231,7 +223,7 @@ static double time_late_head(void) {
     char answer[256] = "";
     struct timespec begun, ended;
     client late = begin(TLS1_2_VERSION, 0);
-    nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
+    sleep_ms(600);
     clock_gettime(CLOCK_MONOTONIC, &begun);
     if (SSL_connect(late.ssl) == 1 && SSL_write(late.ssl, "GET /", 5) == 5)
         SSL_read(late.ssl, answer, sizeof answer - 1);
@@ -352,5 +344,5 @@ int main(void) {
         cmocka_unit_test(cancels_those_who_leave),
         cmocka_unit_test(names_files_that_do_not_do),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, shared_stop);
 }

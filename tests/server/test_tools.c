@@ -21,20 +21,6 @@
     "\\\"Rome\\\"}}\\n</tool_call>\\n<tool_call>{\\\"name\\\": \\\"stop\\\", \\\"arguments\\\": "  \
     "{}}</tool_call>"
 
-static test_server shared;
-
-static int start(void **state) {
-    (void)state;
-    shared = SERVER("--threads=1", "--max-seqs=4");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
-    return 0;
-}
-
 /* A chat whose body ends with these fields. */
 static json_t *chat(const test_server *server, const char *fields) {
     char body[4096];
@@ -511,5 +497,5 @@ int main(void) {
         cmocka_unit_test(gives_null_to_those_that_take_it),
         cmocka_unit_test(messages_hold_no_control_tokens),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, shared_start, shared_stop);
 }

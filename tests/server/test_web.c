@@ -11,17 +11,9 @@
 
 enum { MAX_FILES = 64, MAX_NAME = 64, MAX_TOTAL_GZIP_BYTES = 300000 };
 
-static test_server shared;
-
 static int start(void **state) {
     (void)state;
     shared = SERVER("--threads=1", "--max-seqs=2");
-    return 0;
-}
-
-static int stop(void **state) {
-    (void)state;
-    server_stop(&shared);
     return 0;
 }
 
@@ -315,5 +307,5 @@ int main(void) {
         cmocka_unit_test(keeps_sites_out), cmocka_unit_test(is_cached),
         cmocka_unit_test(is_compressed),   cmocka_unit_test(refers_to_nothing_outside),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, shared_stop);
 }

@@ -2,7 +2,7 @@
  * four: the linears at the rate of reading weights or of multiplying, attention at its own, and the
  * all-reduces. Four of the measured figures give rates; the others show the model's error.
  *
- *     build/bench/step_model            all tables of docs/scaling.md
+ *     build/bench/step_model            all tables of docs/notes/ranks.md
  *
  * The exit status is 1 when the figures that gave the rates do not come out again. */
 #include <math.h>
@@ -91,8 +91,8 @@ static const shape deepseek_v3 = {.name = "DeepSeek-V3",
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
-/* Measured, docs/performance.md and docs/scaling.md: H100, but where it says H200, whose memory has
- * 4.8 TB/s instead of 3.35 and whose rates of reading are scaled by that. */
+/* Measured, docs/performance.md and docs/notes/ranks.md: H100, but where it says H200, whose memory
+ * has 4.8 TB/s instead of 3.35 and whose rates of reading are scaled by that. */
 static const double H200_SHARE = 3.35 / 4.8;
 static const double DECODE_1 = 205, DECODE_64 = 7017, PROMPT_2048 = 36271, DECODE_1_TP2 = 253;
 static const double DECODE_1_FP8 = 295.4 / 200.2, PROMPT_FP8 = 56174.0 / 36330; /* to bf16 */

@@ -60,6 +60,16 @@ static inline void golden_open(golden *g, const char *name) {
     json_decref(file);
 }
 
+/* `name` and `variant` are for the message. */
+static inline void expect_golden_ids(const golden *g, int32_t (*ids)[MAX_IDS], const char *name,
+                                     size_t variant) {
+    for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
+        for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
+            if (ids[p][k] != g->greedy[p][k])
+                fail_msg("%s, %zu, prompt %zu: id %zu is %d, not %d", name, variant, p, k,
+                         (int)ids[p][k], (int)g->greedy[p][k]);
+}
+
 static inline linnet_engine_options exact_options(size_t ctx, size_t seqs, size_t batch,
                                                   size_t threads) {
     linnet_engine_options options;

@@ -21,11 +21,7 @@ static void any_split_gives_the_same_ids(void **state) {
             linnet_engine_options options = exact_options(192, 3, 40, 2);
             options.gpu_layers = n;
             answer_as_planned(&g, options, ids);
-            for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
-                for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
-                    if (ids[p][k] != g.greedy[p][k])
-                        fail_msg("%s, %d layers, prompt %zu: id %zu is %d, not %d", names[i],
-                                 (int)n, p, k, (int)ids[p][k], (int)g.greedy[p][k]);
+            expect_golden_ids(&g, ids, names[i], (size_t)n);
         }
         linnet_model_close(g.model);
     }
@@ -51,8 +47,7 @@ static void check_shared(const char *name, int32_t first_shared, int32_t n_layer
         }
         int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
         answer_as_planned(&g, options, ids);
-        for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
-            assert_memory_equal(ids[p], g.greedy[p], sizeof g.greedy[p]);
+        expect_golden_ids(&g, ids, name, (size_t)n);
     }
     linnet_model_close(g.model);
 }

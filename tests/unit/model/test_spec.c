@@ -919,7 +919,6 @@ static void a_scalar_is_no_vector(void **state) {
     ln_checkpoint_close(checkpoint);
 }
 
-/* Of a model that sees, what is skipped and what chunks and windows make of its layers. */
 /* Where config.json lacks a key, what the reference's config class takes counts; a null is none. */
 static void missing_keys_are_those_of_the_reference(void **state) {
     (void)state;
@@ -940,6 +939,46 @@ static void missing_keys_are_those_of_the_reference(void **state) {
     }
 }
 
+/* Tensors of what sees and hears, by the names of published folders; `part` NULL: one that counts.
+ */
+static void parts_that_do_not_read_text_are_skipped(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *name, *part;
+    } cases[] = {
+        {"llama", "image_tower.encoder.layers.0.mlp.fc1.weight", "image_tower"},
+        {"llama", "model.video_tower.post_layernorm.bias", "video_tower"},
+        {"llama", "model.visual_embeddings_table.weight", "visual_embeddings_table"},
+        {"llama", "patch_merge_mlp.linear_1.bias", "patch_merge_mlp"},
+        {"llama", "blocks.0.attn.qkv.weight", NULL},
+        {"llama", "model.layers.0.mlp.other.weight", NULL},
+        {"cosmos3_omni", "blocks.0.attn.qkv.weight", "visual"},
+        {"cosmos3_omni", "deepstack_merger_list.0.norm.weight", "visual"},
+        {"cosmos3_omni", "layers.0.mlp.other.weight", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/tests/golden/models/%s", TEST_SOURCE_DIR, cases[i].golden);
+        ln_checkpoint *checkpoint;
+        ln_spec spec;
+        ln_arena arena;
+        ln_arena_init(&arena);
+        assert_int_equal(ln_checkpoint_open(path, false, &checkpoint, NULL), LINNET_OK);
+        assert_int_equal(ln_spec_read(checkpoint, &arena, &spec, NULL), LINNET_OK);
+        const ln_tensor tensor = {.name = cases[i].name};
+        const char *part = ln_skipped_part(checkpoint, &spec, &tensor);
+        if (cases[i].part == NULL)
+            assert_null(part);
+        else if (part == NULL)
+            fail_msg("%s is not skipped", cases[i].name);
+        else
+            assert_string_equal(part, cases[i].part);
+        ln_checkpoint_close(checkpoint);
+        ln_arena_free(&arena);
+    }
+}
+
+/* Of a model that sees, what is skipped and what chunks and windows make of its layers. */
 static void models_inside_others_are_read(void **state) {
     (void)state;
     static const char path[] = TEST_SOURCE_DIR "/tests/golden/models/gemma3_vision";
@@ -1276,6 +1315,7 @@ int main(void) {
         cmocka_unit_test(a_scalar_is_no_vector),
         cmocka_unit_test(windows_make_groups),
         cmocka_unit_test(missing_keys_are_those_of_the_reference),
+        cmocka_unit_test(parts_that_do_not_read_text_are_skipped),
         cmocka_unit_test(models_inside_others_are_read),
         cmocka_unit_test(published_windows_are_read),
         cmocka_unit_test(repeated_words_are_read),

@@ -83,8 +83,9 @@ static __device__ __forceinline__ size_t find_row(const decode_args &p, const kv
     return ((size_t)(block * n_heads + at.kv_head) << shift) + (key & ((1u << shift) - 1));
 }
 
-/* Queues the copies of keys first .. first + KEYS - 1 as one cp.async group. Keys that are not
- * cached are replaced by cached ones, or by zeros where there are none. */
+/* Queues the copies of keys first .. first + KEYS - 1 as one cp.async group. Of groups of which
+ * nothing is cached there are none: what lies in the stage then, and in rows of others that the
+ * token does not see, is masked (K) or cleared (V). */
 template <typename SHAPE>
 static __device__ __forceinline__ void load_stage(const decode_args &p, const kv_split &at,
                                                   const char *data, unsigned first, char *stage) {
@@ -93,26 +94,15 @@ static __device__ __forceinline__ void load_stage(const decode_args &p, const kv
     unsigned to = row * ROW_BYTES + (lane % SHAPE::CHUNKS ^ row) * 16; /* of rows 0 .. ROWS - 1 */
     data += lane * 16;
 #pragma unroll
-    for (unsigned group = 0; group < SHAPE::KEYS && first / LN_KV_TILE * LN_KV_TILE < at.stop;
-         group += GROUP) {
+    for (unsigned group = 0; group < SHAPE::KEYS; group += GROUP) {
         unsigned key = first + group;
-        if (key >= at.low && key + GROUP <= at.high) {
-            const char *from = data + find_row(p, at, key) * ROW_BYTES;
-#pragma unroll
-            for (unsigned i = 0; i < GROUP; i += ROWS)
-                ln_cp_async_16(stage + (to ^ i % 8 * 16) + (group + i) * ROW_BYTES,
-                               from + i * ROW_BYTES);
+        if (key >= at.high || key + GROUP <= at.low)
             continue;
-        }
-#pragma unroll 1
-        for (unsigned i = 0; i < GROUP; i++) {
-            size_t row = find_row(p, at, min(max(key + i, at.low), at.high - 1));
-            char *row_to = stage + (group + i) * ROW_BYTES + (lane ^ i % 8) * 16;
-            if (lane < SHAPE::CHUNKS && at.high > at.low)
-                ln_cp_async_16(row_to, data + row * ROW_BYTES);
-            else if (lane < SHAPE::CHUNKS)
-                *(uint4 *)row_to = make_uint4(0, 0, 0, 0);
-        }
+        const char *from = data + find_row(p, at, key) * ROW_BYTES;
+#pragma unroll
+        for (unsigned i = 0; i < GROUP; i += ROWS)
+            ln_cp_async_16(stage + (to ^ i % 8 * 16) + (group + i) * ROW_BYTES,
+                           from + i * ROW_BYTES);
     }
     ln_cp_async_commit();
 }
@@ -177,6 +167,20 @@ store_new_row(const kv_split &at, const uint2 (&bytes)[SHAPE::PARTS], unsigned f
     for (unsigned i = 0; i < SHAPE::PARTS; i++)
         if (lane < 2 * SHAPE::CHUNKS)
             *(uint2 *)(to + (i * LN_WARP / 2 + lane / 2 ^ row % 8) * 16) = bytes[i];
+    __syncwarp();
+}
+
+/* Clears the rows of V that the token does not see, whose P is 0: they may be no numbers. */
+template <typename SHAPE>
+static __device__ __forceinline__ void clear_unseen_rows(const kv_split &at, unsigned first,
+                                                         char *stage) {
+    if (first >= at.begin && first + SHAPE::KEYS <= at.end)
+        return;
+    unsigned lane = threadIdx.x;
+    for (unsigned row = lane / SHAPE::CHUNKS; row < SHAPE::KEYS; row += SHAPE::ROWS)
+        if (first + row < at.begin || first + row >= at.end)
+            *(uint4 *)(stage + row * SHAPE::ROW_BYTES + lane % SHAPE::CHUNKS * 16) =
+                make_uint4(0, 0, 0, 0);
     __syncwarp();
 }
 
@@ -367,10 +371,12 @@ attend_split(const decode_args &p, kv_split &at, const ln_query_rows &rows,
             ln_cp_async_wait<N_STAGES - 1>();
             __syncwarp();
             store_new_row<shape>(at, i < 2 ? fresh.k : fresh.v, from, stage);
-            if (i < 2)
+            if (i < 2) {
                 qk<D, BF16, shape>(q, stage, s + i % 2 * (shape::KEYS / 8));
-            else
+            } else {
+                clear_unseen_rows<shape>(at, from, stage);
                 pv<D, BF16, shape>(s + i % 2 * (shape::KEYS / 8), stage, &o);
+            }
             __syncwarp();
             load_stage<shape>(p, at, arrays[next / 2 % 2],
                               first + next / TILE_STAGES * LN_KV_TILE + next % 2 * shape::KEYS,

@@ -97,17 +97,6 @@ typedef struct placed {
     const float *slopes, *sinks, *table, *distances;
 } placed;
 
-/* Cache memory as other sequences may leave it: bytes that are no number in any of its types. What
- * a token does not see must not matter. */
-static void *put_used_cache(side *s, size_t bytes) {
-    uint8_t *used = malloc(bytes);
-    assert_non_null(used);
-    memset(used, 0xff, bytes);
-    void *memory = put_bytes(s, used, bytes);
-    free(used);
-    return memory;
-}
-
 static placed place(side *s, const attention_case *c, const attention_data *d) {
     size_t n_slots = 2 * d->n_blocks * d->block;
     size_t n_rotated = c->rotates_all ? c->k_dim : c->k_dim / 4 * 2;
@@ -118,10 +107,10 @@ static placed place(side *s, const attention_case *c, const attention_data *d) {
                        .k_dim = c->k_dim,
                        .v_dim = c->v_dim,
                        .v_stride = c->n_latent > 0 ? c->k_dim : c->v_dim}};
-    p.kv.k = put_used_cache(s, n_slots * c->kv_heads * c->k_dim * sizeof(float));
+    p.kv.k = put_used(s, n_slots * c->kv_heads * c->k_dim * sizeof(float));
     p.kv.v = p.kv.k;
     if (c->n_latent == 0)
-        p.kv.v = put_used_cache(s, n_slots * c->kv_heads * c->v_dim * sizeof(float));
+        p.kv.v = put_used(s, n_slots * c->kv_heads * c->v_dim * sizeof(float));
     p.rope = (ln_rope){.style = c->style,
                        .n_dims = c->n_latent > 0 ? c->k_dim - c->n_latent : n_rotated,
                        .inv_freq = put(s, d->inv_freq, c->k_dim),

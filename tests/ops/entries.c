@@ -79,7 +79,7 @@ static ln_kv_layer place_cache(side *s, ln_kv_dtype dtype, size_t block_tokens, 
                       .k_dim = dim,
                       .v_dim = dim,
                       .v_stride = dim};
-    kv.k = kv.v = put_zeros(s, N_SEQS * N_BLOCKS * ln_kv_head_bytes(dtype, block_tokens, dim));
+    kv.k = kv.v = put_used(s, N_SEQS * N_BLOCKS * ln_kv_head_bytes(dtype, block_tokens, dim));
     return kv;
 }
 

@@ -58,10 +58,10 @@ static placed place(side *s, const index_case *c, const index_data *d) {
     ln_kv_layer kv = {.dtype = c->dtype, .block_tokens = BLOCK, .n_heads = 1};
     placed p = {.keys = kv, .latents = kv};
     p.keys.k_dim = p.keys.v_dim = p.keys.v_stride = c->k_dim;
-    p.keys.k = p.keys.v = put_zeros(s, n_slots * c->k_dim * sizeof(float));
+    p.keys.k = p.keys.v = put_used(s, n_slots * c->k_dim * sizeof(float));
     p.latents.k_dim = p.latents.v_stride = ROW;
     p.latents.v_dim = LATENT;
-    p.latents.k = p.latents.v = put_zeros(s, n_slots * ROW * sizeof(float));
+    p.latents.k = p.latents.v = put_used(s, n_slots * ROW * sizeof(float));
     p.norm = (ln_norm){LN_NORM_RMS, 1e-5f, LATENT, put(s, d->norm, LATENT), NULL};
     p.rope = (ln_rope){LN_ROPE_INTERLEAVED, ROPE, put(s, d->inv_freq, ROPE), 1.0f, 0, false};
     return p;
@@ -241,8 +241,8 @@ static float *attend_chunks(side *s, const chosen_case *c, const chosen_data *d,
                       .k_dim = c->k_dim,
                       .v_dim = c->v_dim,
                       .v_stride = c->v_dim};
-    kv.k = put_zeros(s, n_slots * c->kv_heads * (c->k_dim + 1) * sizeof(float));
-    kv.v = put_zeros(s, n_slots * c->kv_heads * (c->v_dim + 1) * sizeof(float));
+    kv.k = put_used(s, n_slots * c->kv_heads * (c->k_dim + 1) * sizeof(float));
+    kv.v = put_used(s, n_slots * c->kv_heads * (c->v_dim + 1) * sizeof(float));
     float *out = noise_rows(N_TOKENS * c->n_heads * c->v_dim);
     step st;
     for (size_t begin = 0; begin < N_FIRST; begin += chunk) {

@@ -58,7 +58,7 @@ float *small_integers(size_t n, size_t most) {
 
 /* ---- memory of a side --------------------------------------------------------------------- */
 
-void *put_zeros(side *s, size_t bytes) {
+static void *put_zeros(side *s, size_t bytes) {
     assert_true(s->n_placed < MAX_PLACED);
     size_t i = s->n_placed++;
     s->bytes[i] = bytes + 64;
@@ -72,6 +72,15 @@ void *put_bytes(side *s, const void *x, size_t bytes) {
     void *memory = put_zeros(s, bytes);
     if (x != NULL && bytes > 0)
         s->backend->vtable->upload(s->backend, memory, x, bytes);
+    return memory;
+}
+
+void *put_used(side *s, size_t bytes) {
+    uint8_t *used = malloc(bytes);
+    assert_non_null(used);
+    memset(used, 0xff, bytes);
+    void *memory = put_bytes(s, used, bytes);
+    free(used);
     return memory;
 }
 

@@ -43,8 +43,10 @@ float *small_integers(size_t n, size_t most);
 /* n floats or ids on a side; NULL x: zeros. */
 float *put(side *s, const float *x, size_t n);
 int32_t *put_ids(side *s, const int32_t *ids, size_t n);
-void *put_zeros(side *s, size_t bytes);
 void *put_bytes(side *s, const void *x, size_t bytes);
+/* Cache memory as other sequences may leave it: bytes that are no number in any of its types. What
+ * a token does not see must not matter. */
+void *put_used(side *s, size_t bytes);
 /* Rows of x, [][width], of these numbers. */
 float *put_rows_of(side *s, const float *x, const size_t *rows, size_t n, size_t width);
 void free_placed(side *s);

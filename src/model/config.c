@@ -241,6 +241,16 @@ ln_status ln_config_list(const ln_config *config, ln_key key, ln_meta_value *lis
     return LINNET_OK;
 }
 
+ln_status ln_config_lists(const ln_config *config, ln_key key, size_t number, bool *is_there,
+                          bool *has, ln_error *err) {
+    ln_meta_value list, item;
+    *has = false;
+    LN_TRY(ln_config_list(config, key, &list, is_there, err));
+    for (size_t i = 0; *is_there && ln_meta_item(&list, i, &item); i++)
+        *has |= item.kind == LN_META_INT && item.integer == (int64_t)number;
+    return LINNET_OK;
+}
+
 bool ln_config_is(const ln_config *config, ln_key key, const char *text) {
     ln_meta_value value;
     return ln_config_find(config, key, &value, NULL) && value.kind == LN_META_STRING &&

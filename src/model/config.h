@@ -51,6 +51,10 @@ ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, s
 ln_status ln_config_list(const ln_config *config, ln_key key, ln_meta_value *list, bool *is_there,
                          ln_error *err);
 
+/* Whether a list of whole numbers has this one; *is_there as above. */
+ln_status ln_config_lists(const ln_config *config, ln_key key, size_t number, bool *is_there,
+                          bool *has, ln_error *err);
+
 /* Entry number `index` of a list; or, of a default, of words separated by commas, which go on from
  * their beginning where they end. */
 bool ln_config_entry(const ln_meta_value *list, size_t index, ln_meta_value *entry);

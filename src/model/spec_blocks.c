@@ -266,22 +266,17 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     return LINNET_OK;
 }
 
-/* Whether a list of config.json holds the number of this layer. */
-static bool lists_layer(const ln_meta_value *list, size_t layer) {
-    ln_meta_value item;
-    for (size_t i = 0; ln_meta_item(list, i, &item); i++)
-        if (item.kind == LN_META_INT && item.integer == (int64_t)layer)
-            return true;
-    return false;
-}
-
-bool ln_spec_layer_is_idle(const ln_config *config, const ln_family *family, size_t layer) {
-    ln_meta_value list;
+ln_status ln_spec_layer_is_idle(const ln_config *config, const ln_family *family, size_t layer,
+                                bool *idle, ln_error *err) {
+    bool is_listed;
+    *idle = false;
     if (family->idle_layers_key == NULL)
-        return false;
-    if (ln_config_find(config, (ln_key){family->idle_layers_key, ""}, &list, NULL))
-        return lists_layer(&list, layer);
-    return layer % 5 == 3 && layer < 40;
+        return LINNET_OK;
+    LN_TRY(ln_config_lists(config, (ln_key){family->idle_layers_key, ""}, layer, &is_listed, idle,
+                           err));
+    if (!is_listed)
+        *idle = layer % 5 == 3 && layer < 40;
+    return LINNET_OK;
 }
 
 /* Whether numbers with commas between them hold this one. */
@@ -353,20 +348,20 @@ static ln_status is_dense_by_type(const ln_config *config, size_t layer, bool *d
 static ln_status is_dense_by_list(const ln_config *config, size_t layer, bool *dense,
                                   ln_error *err) {
     static const ln_key text_key = {"moe_layers_enum", ""};
-    ln_meta_value list;
-    bool is_listed;
-    LN_TRY(ln_config_list(config, (ln_key){"mlp_only_layers", ""}, &list, &is_listed, err));
-    *dense |= is_listed && lists_layer(&list, layer);
-    LN_TRY(ln_config_list(config, (ln_key){"moe_layers", ""}, &list, &is_listed, err));
-    if (is_listed)
-        *dense = !lists_layer(&list, layer);
-    if (ln_config_find(config, text_key, &list, NULL) && list.kind == LN_META_STRING) {
-        *dense = !text_lists_layer(&list, layer);
+    ln_meta_value text;
+    bool is_there, has;
+    LN_TRY(ln_config_lists(config, (ln_key){"mlp_only_layers", ""}, layer, &is_there, &has, err));
+    *dense |= has;
+    LN_TRY(ln_config_lists(config, (ln_key){"moe_layers", ""}, layer, &is_there, &has, err));
+    if (is_there)
+        *dense = !has;
+    if (ln_config_find(config, text_key, &text, NULL) && text.kind == LN_META_STRING) {
+        *dense = !text_lists_layer(&text, layer);
         return LINNET_OK;
     }
-    LN_TRY(ln_config_list(config, text_key, &list, &is_listed, err));
-    if (is_listed)
-        *dense = !lists_layer(&list, layer);
+    LN_TRY(ln_config_lists(config, text_key, layer, &is_there, &has, err));
+    if (is_there)
+        *dense = !has;
     return LINNET_OK;
 }
 

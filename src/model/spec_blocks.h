@@ -29,6 +29,7 @@ ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t la
                                ln_attention_spec *attention, ln_error *err);
 
 /* Whether a layer does nothing with text. */
-bool ln_spec_layer_is_idle(const ln_config *config, const ln_family *family, size_t layer);
+ln_status ln_spec_layer_is_idle(const ln_config *config, const ln_family *family, size_t layer,
+                                bool *idle, ln_error *err);
 
 #endif

@@ -300,29 +300,35 @@ static ln_status read_by_heads(const ln_config *config, const ln_spec *spec, siz
     return ln_spec_read_relative_logits(config, window, &layer->attention, err);
 }
 
+/* Whether a layer has experts, or *dense, and the limits of its activations. */
+static ln_status read_own_ffn(const ln_config *config, const ln_spec *spec, size_t i,
+                              ln_layer_spec *layer, bool *dense, ln_error *err) {
+    ln_meta_value list;
+    ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = i};
+    bool is_listed = ln_config_find(config, (ln_key){"mlp_layer_types", ""}, &list, NULL);
+    LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, dense, err));
+    if (config->is_gguf ? spec->family->gguf_dense_by_router
+                        : spec->family->dense_by_router && !is_listed)
+        *dense = !ln_family_has(spec->family, config->checkpoint, router);
+    layer->takes_shortcut = spec->family->shortcut && i % 2 == 1;
+    if (*dense || layer->takes_shortcut) {
+        layer->ffn.moe = (ln_moe_spec){.limits_before = layer->ffn.moe.limits_before};
+        LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
+    }
+    return spec->family->limit_lists ? ln_spec_read_limits(config, &layer->ffn, err) : LINNET_OK;
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *attention = &layer->attention;
-    bool windowed, dense, indexed;
-    ln_meta_value list;
-    if (ln_spec_layer_is_idle(config, spec->family, i)) {
+    bool idle, windowed, dense, indexed;
+    LN_TRY(ln_spec_layer_is_idle(config, spec->family, i, &idle, err));
+    if (idle) {
         *layer = (ln_layer_spec){.placement = layer->placement, .attention.rope = -1};
         return LINNET_OK;
     }
-    LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, &dense, err));
-    ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = i};
-    bool is_listed = ln_config_find(config, (ln_key){"mlp_layer_types", ""}, &list, NULL);
-    if (config->is_gguf ? spec->family->gguf_dense_by_router
-                        : spec->family->dense_by_router && !is_listed)
-        dense = !ln_family_has(spec->family, config->checkpoint, router);
-    layer->takes_shortcut = spec->family->shortcut && i % 2 == 1;
-    if (dense || layer->takes_shortcut) {
-        layer->ffn.moe = (ln_moe_spec){.limits_before = layer->ffn.moe.limits_before};
-        LN_TRY(read_first_hidden(config, spec->family, &layer->ffn.n_hidden, err));
-    }
-    if (spec->family->limit_lists)
-        LN_TRY(ln_spec_read_limits(config, &layer->ffn, err));
+    LN_TRY(read_own_ffn(config, spec, i, layer, &dense, err));
     LN_TRY(read_own_mixer(config, spec, i, layer, err));
     LN_TRY(ln_spec_layer_ngrams(config, spec, i, layer, err));
     LN_TRY(ln_spec_read_normed(config, layer, err));

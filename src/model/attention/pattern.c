@@ -207,10 +207,9 @@ ln_status ln_spec_layer_is_windowed(const ln_config *config, const ln_spec *spec
     LN_TRY(read_layout(config, "sliding_window_layout", stored, &is_laid_out, windowed, err));
     if (is_laid_out)
         return LINNET_OK;
-    if (ln_config_find(config, (ln_key){"local_layer_ids", ""}, &types, NULL)) {
-        for (size_t i = 0; ln_meta_item(&types, i, &item); i++)
-            *windowed |= item.kind == LN_META_INT && item.integer == (int64_t)stored;
+    LN_TRY(ln_config_lists(config, (ln_key){"local_layer_ids", ""}, stored, &is_laid_out, windowed,
+                           err));
+    if (is_laid_out)
         return LINNET_OK;
-    }
     return is_windowed_by_rule(config, spec, stored, window, windowed, err);
 }

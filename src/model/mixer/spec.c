@@ -401,15 +401,6 @@ static ln_status is_in_cycle(const ln_config *config, const ln_family *family, s
                    ln_checkpoint_path(config->checkpoint), layer);
 }
 
-/* Whether config.json's list of layers, counted from `first` on, has this one. */
-static bool is_numbered(const ln_meta_value *list, size_t layer, size_t first) {
-    ln_meta_value item;
-    for (size_t i = 0; ln_meta_item(list, i, &item); i++)
-        if (item.kind == LN_META_INT && item.integer == (int64_t)(layer + first))
-            return true;
-    return false;
-}
-
 /* By a letter for each layer, or by a word. */
 static ln_status find_block(const ln_config *config, const ln_family *family, size_t layer,
                             ln_block *block, ln_error *err) {
@@ -488,10 +479,9 @@ ln_status ln_spec_layer_block(const ln_config *config, const ln_spec *spec, size
 ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,
                                   bool *has_mixer, ln_error *err) {
     const ln_family *family = spec->family;
-    ln_meta_value list;
     ln_block block;
     size_t n_hidden;
-    bool has_list;
+    bool has_list, has;
     *has_mixer = family->mixer != LN_MIXER_NONE;
     if (family->one_block) {
         LN_TRY(ln_spec_layer_block(config, spec, layer, &block, &n_hidden, err));
@@ -500,8 +490,10 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
     }
     if (!*has_mixer || family->mixers_beside || family->mixer_word == NULL)
         return LINNET_OK;
-    if (ln_config_find(config, (ln_key){"linear_attn_config.kda_layers", ""}, &list, NULL)) {
-        *has_mixer = is_numbered(&list, layer, 1);
+    LN_TRY(ln_config_lists(config, (ln_key){"linear_attn_config.kda_layers", ""}, layer + 1,
+                           &has_list, &has, err));
+    if (has_list) {
+        *has_mixer = has;
         return LINNET_OK;
     }
     LN_TRY(is_in_cycle(config, family, layer, &has_list, has_mixer, err));
@@ -510,8 +502,10 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
     LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));
     if (has_list)
         return LINNET_OK;
-    if (ln_config_find(config, (ln_key){"full_attn_idxs|attn_layer_indices", ""}, &list, NULL)) {
-        *has_mixer = !is_numbered(&list, layer, 0);
+    LN_TRY(ln_config_lists(config, (ln_key){"full_attn_idxs|attn_layer_indices", ""}, layer,
+                           &has_list, &has, err));
+    if (has_list) {
+        *has_mixer = !has;
         return LINNET_OK;
     }
     size_t interval = config->is_gguf && family->mixer == LN_MIXER_LIGHTNING ? 8 : 4;

@@ -189,6 +189,8 @@ static const struct {
     {"llama4", "\"moe_layers\": [", "\"moe_layers\": 1, \"nothing\": [", "moe_layers is no list"},
     {"ernie4_5_moe", "\"moe_layer_end_index\": 2", "\"moe_layer_end_index\": \"2\"",
      "key moe_layer_end_index is not a whole number"},
+    {"mllama", "\"cross_attention_layers\": [", "\"cross_attention_layers\": 1, \"nothing\": [",
+     "key cross_attention_layers is no list"},
     {"step3p5", "\"1,2\"", "2", "key moe_layers_enum is no list"},
     {"step3p5", "\"1,2\"", "[1, 2]", NULL},
     {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 2, \"moe_layer_freq\": \"1\"",

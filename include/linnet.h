@@ -134,13 +134,15 @@ LINNET_API linnet_status linnet_model_set_chat_template(linnet_model *model, con
 
 /* Encodes `text` (n_bytes of any bytes) to token ids. add_special: let the tokenizer add BOS and
  * the like. parse_special: recognise the text of control tokens inside `text` (trusted text
- * only). *ids is allocated with malloc and owned by the caller (linnet_free). */
+ * only). *ids is allocated with malloc and owned by the caller (linnet_free). Errors: STATE (no
+ * tokenizer), LIMIT (the text is too long), NOMEM. */
 LINNET_API linnet_status linnet_model_encode(const linnet_model *model, const char *text,
                                              size_t n_bytes, bool add_special, bool parse_special,
                                              int32_t **ids, size_t *n_ids, linnet_error *err);
 
 /* Decodes ids to bytes; *text is NUL-terminated, malloc'd, owned by the caller (linnet_free).
- * keep_special: write control tokens as their text instead of dropping them. */
+ * keep_special: write control tokens as their text instead of dropping them. Ids that the
+ * vocabulary lacks have no text. Errors: STATE (no tokenizer), NOMEM. */
 LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const int32_t *ids,
                                              size_t n_ids, bool keep_special, char **text,
                                              size_t *n_bytes, linnet_error *err);
@@ -150,7 +152,8 @@ LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const in
  * max_tokens is cut from the end of the longer text (0: nothing is). *n_first_ids: ids of the first
  * text, for linnet_request_options; 0 without a second one. *ids as in linnet_model_encode.
  * Language models that rerank get a pair as a chat with roles query and document, whose document is
- * cut. */
+ * cut. Errors: as of linnet_model_encode and, where a chat is rendered, of
+ * linnet_model_encode_chat. */
 LINNET_API linnet_status linnet_model_encode_pair(const linnet_model *model, const char *first,
                                                   size_t first_bytes, const char *second,
                                                   size_t second_bytes, size_t max_tokens,
@@ -187,7 +190,8 @@ typedef struct linnet_chat_options {
 LINNET_API void linnet_chat_options_init(linnet_chat_options *options);
 
 /* linnet_model_encode_chat with tools and variables. *text, when `text` is not NULL, receives what
- * the template rendered, NUL-terminated, malloc'd and owned by the caller (linnet_free). */
+ * the template rendered, NUL-terminated, malloc'd and owned by the caller (linnet_free). Errors: as
+ * of linnet_model_encode_chat; ARGUMENT for malformed tools or variables, too. */
 LINNET_API linnet_status linnet_model_render_chat(const linnet_model *model,
                                                   const linnet_chat_options *options, int32_t **ids,
                                                   size_t *n_ids, char **text, linnet_error *err);
@@ -522,10 +526,10 @@ typedef enum linnet_grammar_kind {
     LINNET_GRAMMAR_REGEX,       /* text: a regular expression for all of the answer */
     LINNET_GRAMMAR_CHOICE,      /* text: a JSON array of strings, one of which is the answer */
     LINNET_GRAMMAR_GBNF,        /* text: rules, as llama.cpp writes them */
-    /* Calls of tools. text: a JSON object with `tools` as OpenAI's API has them, `syntax`:
-     * "hermes", "llama3", "mistral" or "deepseek", `name`: of the one tool to call, and `parallel`:
-     * true for more than one call. The markers of the calls may be special tokens, which
-     * keep_special shows. */
+    /* Calls of tools. text: a JSON object with `tools` as OpenAI's API has them, `syntax`: how the
+     * model writes calls, "hermes" or another name of src/text/chat/calls/call_syntax.c, `name`: of
+     * the one tool to call, and `parallel`: true for more than one call. The markers of the calls
+     * may be special tokens, which keep_special shows. */
     LINNET_GRAMMAR_TOOLS,
     LINNET_GRAMMAR_LARK, /* text: rules in Lark's syntax, as llguidance takes them */
     /* text: a JSON object that says of which tagged parts a text consists, as xgrammar has it */

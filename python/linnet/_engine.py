@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Optional
 
@@ -109,7 +110,6 @@ class Engine:
         self.close = weakref.finalize(self, _destroy_engine, handle, model)
         self.memory = c.sized(c.MemoryPlan)
         lib.engine_get_memory(handle, byref(self.memory))
-        self._max_adapters: int = options.max_adapters
         self._adapters: dict[str, tuple[str, float]] = {}  # path and scale by name; that used last is the last
         self._lock = threading.Lock()
 
@@ -124,25 +124,34 @@ class Engine:
         lib.engine_get_stats(self.handle, byref(stats))
         return {name: getattr(stats, name) for name, *_ in c.EngineStats._fields_[1:]}
 
-    def load_adapter(self, name: str, path: str, scale: float) -> None:
-        """Where there is no room, the one that was used the longest ago, of those that no request has, leaves."""
+    @contextlib.contextmanager
+    def adapter(self, name: str, path: str, scale: float) -> Iterator[None]:
+        """Loads it; it is there as long as the context, in which a request is submitted that has it from then on. Where
+        there is no place, the one that was used the longest ago, of those that no request has, leaves."""
         with self._lock:
             if self._adapters.get(name) != (path, scale):
                 if name in self._adapters:
                     self._unload_adapter(name)
-                elif len(self._adapters) >= self._max_adapters:
-                    self._unload_idle_adapter()
-                err = c.Error()
-                c.check(lib.engine_load_adapter(self.handle, name.encode(), path.encode(), scale, byref(err)), err)
+                try:
+                    self._load_adapter(name, path, scale)
+                except c.StateError:
+                    if not self._unload_idle_adapter():
+                        raise
+                    self._load_adapter(name, path, scale)
             self._adapters.pop(name, None)
             self._adapters[name] = path, scale
+            yield
+
+    def _load_adapter(self, name: str, path: str, scale: float) -> None:
+        err = c.Error()
+        c.check(lib.engine_load_adapter(self.handle, name.encode(), path.encode(), scale, byref(err)), err)
 
     def _unload_adapter(self, name: str) -> None:
         err = c.Error()
         c.check(lib.engine_unload_adapter(self.handle, name.encode(), byref(err)), err)
         del self._adapters[name]
 
-    def _unload_idle_adapter(self) -> None:
+    def _unload_idle_adapter(self) -> bool:
         loaded, idle, i = c.sized(c.Adapter), set(), 0
         while lib.engine_get_adapter(self.handle, i, byref(loaded)):
             if loaded.n_requests == 0:
@@ -151,6 +160,7 @@ class Engine:
         name = next((name for name in self._adapters if name in idle), None)
         if name is not None:
             self._unload_adapter(name)
+        return name is not None
 
 
 def _destroy_engine(handle: c_void_p, model: Model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -136,11 +137,12 @@ class Base:
     def _submit(self, queue: Queue, prompt: Any, params: Optional[SamplingParams],
                 lora: Optional[LoRARequest] = None, request_id: Optional[str] = None) -> PendingGeneration:
         params, prompt = params_of(params, SamplingParams), self._prompt(prompt)
-        if lora is not None:
-            self._engine.load_adapter(lora.lora_name, lora.lora_path, lora.scale)
         options = generate_options(self._model, prompt, params, self._seeds, lora)
         parts = divide(options, self._engine.memory.max_seqs)
-        return PendingGeneration(request_id or str(next(self._ids)), self._engine, prompt, params, queue, parts, lora)
+        with contextlib.nullcontext() if lora is None else self._engine.adapter(
+                lora.lora_name, lora.lora_path, lora.scale):
+            return PendingGeneration(request_id or str(next(self._ids)), self._engine, prompt, params, queue, parts,
+                                     lora)
 
     def _text_limit(self) -> int:
         """Tokens that texts are cut to for vectors."""

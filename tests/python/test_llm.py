@@ -1,5 +1,6 @@
 """LLM with the demo model, and against reference answers of transformers."""
 
+import contextlib
 import gc
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import threading
 import time
 import unittest
+from unittest import mock
 
 from support import DEMO, ROOT, golden, numpy
 
@@ -14,6 +16,7 @@ from linnet import (
     LLM, ArgumentError, BeamSearchParams, InputOutputError, LimitError, LinnetError, LoRARequest, RequestOutputKind,
     SamplingParams, StateError, StructuredOutputsParams, UnsupportedError)
 from linnet._engine import Queue
+from linnet._request import PendingGeneration
 
 GREEDY = {"temperature": 0}
 
@@ -279,6 +282,8 @@ class Arguments(unittest.TestCase):
 
 class Adapters(unittest.TestCase):
     PROMPT = {"prompt_token_ids": [1, 2, 3]}
+    MODEL = os.path.join(ROOT, "tests", "golden", "models", "llama")
+    ADAPTER = os.path.join(ROOT, "tests", "golden", "adapter")
 
     def ids(self, llm, *lora):
         params = SamplingParams(max_tokens=8, **GREEDY)
@@ -286,10 +291,8 @@ class Adapters(unittest.TestCase):
         return output.outputs[0].token_ids
 
     def test_more_adapters_than_places_take_turns(self):
-        folder = os.path.join(ROOT, "tests", "golden")
-        adapter = os.path.join(folder, "adapter")
-        with LLM(os.path.join(folder, "models", "llama"), threads=1, max_num_seqs=1, enable_lora=True,
-                 max_loras=2) as llm:
+        adapter = self.ADAPTER
+        with LLM(self.MODEL, threads=1, max_num_seqs=1, enable_lora=True, max_loras=2) as llm:
             bare, full = self.ids(llm), self.ids(llm, "a", 1, adapter)
             self.assertNotEqual(bare, full)
             for name in ("b", "c", "a"):
@@ -301,7 +304,7 @@ class Adapters(unittest.TestCase):
             for wrong in ([None], ["b"] * 3):
                 with self.assertRaises((TypeError, ValueError)):
                     llm.generate([self.PROMPT] * 3, lora_request=wrong)
-            self.assertRaises(InputOutputError, self.ids, llm, "a", 1, os.path.join(folder, "none"))
+            self.assertRaises(InputOutputError, self.ids, llm, "a", 1, os.path.join(adapter, "none"))
             self.assertEqual(self.ids(llm, "a", 1, adapter), full)
             queue, long = Queue(), SamplingParams(max_tokens=400, ignore_eos=True)
             held = [llm._submit(queue, self.PROMPT, long, LoRARequest(name, 1, adapter)) for name in "ab" * 100]
@@ -309,6 +312,34 @@ class Adapters(unittest.TestCase):
                 llm._submit(queue, self.PROMPT, long, LoRARequest("c", 1, adapter))
             for pending in held:
                 pending.close()
+
+    def test_one_in_use_that_changes_takes_the_place_of_an_idle_one(self):
+        queue, long = Queue(), SamplingParams(max_tokens=400, ignore_eos=True)
+        with LLM(self.MODEL, threads=1, max_num_seqs=1, enable_lora=True, max_loras=2) as llm:
+            self.ids(llm, "b", 1, self.ADAPTER)
+            held = [llm._submit(queue, self.PROMPT, long, LoRARequest("a", 1, self.ADAPTER)) for _ in range(100)]
+            held.append(llm._submit(queue, self.PROMPT, long, LoRARequest("a", 1, self.ADAPTER, 0.5)))
+            for pending in held:
+                pending.close()
+
+    def test_one_stays_until_its_request_has_it(self):
+        queue, params, threads = Queue(), SamplingParams(max_tokens=1), []
+
+        def submit(name):
+            with contextlib.suppress(StateError):  # its only place is in use
+                llm._submit(queue, self.PROMPT, params, LoRARequest(name, 1, self.ADAPTER)).close()
+
+        def submit_late(*args):
+            if not threads:
+                threads.append(threading.Thread(target=submit, args="b"))
+                threads[0].start()
+                threads[0].join(0.2)
+            return PendingGeneration(*args)
+
+        with LLM(self.MODEL, threads=1, enable_lora=True) as llm:
+            with mock.patch("linnet.llm.PendingGeneration", submit_late):
+                submit("a")
+            threads[0].join()
 
 
 class Reference(unittest.TestCase):

@@ -45,12 +45,18 @@ class Prompt:
             self.ids, self.text = _ids_and_text(model, prompt)
 
 
+def text_or_ids(prompt: Any) -> Any:
+    """What a dict has of them, and what else is given as it is."""
+    if not isinstance(prompt, dict):
+        return prompt
+    for name in _WITHOUT:
+        if prompt.get(name) is not None and len(prompt[name]) > 0:
+            raise c.UnsupportedError(f"a prompt has {name}, and there are texts and token ids alone")
+    return prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt.get("prompt")
+
+
 def _ids_and_text(model: Model, prompt: Any) -> tuple[list[int], Optional[str]]:
-    if isinstance(prompt, dict):
-        for name in _WITHOUT:
-            if prompt.get(name) is not None and len(prompt[name]) > 0:
-                raise c.UnsupportedError(f"a prompt has {name}, and there are texts and token ids alone")
-        prompt = prompt["prompt_token_ids"] if "prompt_token_ids" in prompt else prompt.get("prompt")
+    prompt = text_or_ids(prompt)
     if isinstance(prompt, str):
         return model.encode(prompt), prompt
     return token_ids(prompt, _FORMS), None

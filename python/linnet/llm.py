@@ -19,7 +19,7 @@ from ._engine import Engine, Model, Queue, float_view, numpy
 from ._native import lib, number
 from ._request import (
     Pending, PendingGeneration, PendingVector, Prompt, base_options, divide, embed_options, generate_options, is_list,
-    is_one_prompt, messages_of, params_of, texts_of)
+    is_one_prompt, messages_of, params_of, text_or_ids, texts_of)
 from .hub import find_model
 from .outputs import (
     BeamSearchOutput, BeamSearchSequence, ClassificationOutput, ClassificationRequestOutput, EmbeddingOutput,
@@ -151,8 +151,7 @@ class Base:
     def _submit_vector(self, queue: Queue, text: Any, params: Optional[PoolingParams], head: str = "HEAD_DEFAULT",
                        second: Optional[str] = None) -> tuple[PendingVector, list[int]]:
         n_first = 0
-        if isinstance(text, dict) and "prompt" in text:
-            text = text["prompt"]
+        text = text_or_ids(text)
         if isinstance(text, str):
             ids, n_first = self._model.encode_pair(text, second, self._text_limit())
             text = {"prompt_token_ids": ids}

@@ -5,7 +5,7 @@ import unittest
 
 from support import DEMO, golden, numpy
 
-from linnet import LLM, PoolingParams
+from linnet import LLM, PoolingParams, UnsupportedError
 from linnet.pooling import cosine, sigmoid, softmax
 
 
@@ -31,6 +31,13 @@ class Vectors(unittest.TestCase):
             if numpy is not None:
                 self.assertEqual((output.data.dtype, output.data.flags.owndata, output.data.flags.writeable),
                                  (numpy.float32, False, False))
+
+    def test_all_of_a_prompt_counts(self):
+        with LLM(DEMO, threads=1) as llm:
+            ids = [o.prompt_token_ids for o in llm.embed([{"prompt": "The cat"}, {"prompt_token_ids": [5, 6]}])]
+            self.assertEqual(ids, [llm.embed("The cat")[0].prompt_token_ids, [5, 6]])
+            with self.assertRaisesRegex(UnsupportedError, "multi_modal_data"):
+                llm.embed({"prompt": "The cat", "multi_modal_data": {"image": "x"}})
 
     def test_classes(self):
         folder, answers, floats = golden("embeddings", "bert_classes")

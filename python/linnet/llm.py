@@ -172,7 +172,8 @@ def _quantization_on_load(path: str, asked: Optional[str]) -> Optional[bytes]:
             own = json.load(file).get("quantization_config") or {}
     except (OSError, ValueError):
         own = {}
-    return None if own.get("quant_method", "").replace("_", "-") == method.replace("_", "-") else asked.encode()
+    named = own.get("quant_method") or ""
+    return None if named.replace("_", "-") == method.replace("_", "-") else asked.encode()
 
 
 def _set_draft(options: c.EngineOptions, config: Optional[dict]) -> None:

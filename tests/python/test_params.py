@@ -14,6 +14,7 @@ from linnet._engine import Model
 from linnet._native import number
 from linnet._request import INT32_MAX, Prompt, generate_options, is_one_prompt, messages_of
 from linnet.hub import find_model
+from linnet.llm import _quantization_on_load
 
 
 class Options(unittest.TestCase):
@@ -116,6 +117,13 @@ class Options(unittest.TestCase):
         for field in ("multi_modal_data", "prompt_embeds"):
             with self.assertRaisesRegex(UnsupportedError, field):
                 Prompt(self.model, {"prompt": "a", field: {"image": "x"}})
+
+    def test_a_folder_need_not_name_its_quantisation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for own, made in (("null", b"awq"), ('{"quant_method": null}', b"awq"), ('{"quant_method": "awq"}', None)):
+                with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+                    file.write('{"quantization_config": %s}' % own)
+                self.assertEqual(_quantization_on_load(folder, "awq"), made)
 
     def test_what_makes_no_sense_is_refused(self):
         for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},

@@ -807,6 +807,30 @@ static void missing_keys_have_defaults(void **state) {
     ln_arena_free(&arena);
 }
 
+/* What decoders begin with, and which scale their embedding, where config.json does not say it. */
+static void decoders_begin_as_in_the_reference(void **state) {
+    (void)state;
+    static const change changes[] = {{"\"decoder_start_token_id\"", "\"nothing\""},
+                                     {"\"scale_embedding\"", "\"no scale\""}};
+    static const struct {
+        const char *golden;
+        int32_t start;
+        bool scales;
+    } cases[] = {
+        {"bart", 2, false}, {"mvp", 2, false}, {"plbart", 0, true}, {"blenderbot", 1, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        if (read_changed(cases[i].golden, changes, 2, &spec, &arena, &err) < 0)
+            fail_msg("%s", err.message);
+        assert_int_equal(spec.decoder_start_id, cases[i].start);
+        assert_true((spec.embedding_scale > 1) == cases[i].scales);
+        ln_arena_free(&arena);
+    }
+}
+
 /* DeepSeek V2's weights of experts stay as they are, whatever its flag says; those of
  * others do not. */
 static void some_flags_say_nothing(void **state) {
@@ -1309,6 +1333,7 @@ int main(void) {
         cmocka_unit_test(another_output_is_not_tied),
         cmocka_unit_test(a_scaling_may_be_a_default),
         cmocka_unit_test(missing_keys_have_defaults),
+        cmocka_unit_test(decoders_begin_as_in_the_reference),
         cmocka_unit_test(some_flags_say_nothing),
         cmocka_unit_test(choices_outgrow_a_declared_context),
         cmocka_unit_test(original_contexts_are_found),

@@ -78,7 +78,7 @@ const ln_family ln_family_bart = {
     .name = "bart",
     .hf_types = "bart|mvp|plbart",
     .ignored = EMBEDDINGS,
-    .defaults = "decoder_start_token_id=2|plbart:scale_embedding=true",
+    .defaults = "plbart:decoder_start_token_id=0|decoder_start_token_id=2",
     .placement = LN_PLACE_AFTER,
     .learned_offset = 2,
     BOTH_STACKS,

@@ -69,10 +69,10 @@ static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
     LN_TRY(real(r, "mscale_all_dim", "", 0, &rope->mscale_all_dim));
     LN_TRY(ln_config_real(r->config, (ln_key){"", "rope.scaling.attn_factor"}, 0, 1e15,
                           &rope->extra_magnitude, r->err));
-    double extrapolation = 1;
+    double extrapolation = -1; /* negative: by the kind of scaling */
     LN_TRY(ln_config_real(r->config, (ln_key){"", "rope.scaling.yarn_ext_factor"}, -1e9, 1e9,
                           &extrapolation, r->err));
-    if (extrapolation != 1)
+    if (rope->scaling == LN_ROPE_YARN && extrapolation >= 0 && extrapolation != 1)
         return ln_fail(r->err, LINNET_ERR_UNSUPPORTED,
                        "%s: key rope.scaling.yarn_ext_factor: %g is not supported",
                        ln_checkpoint_path(r->config->checkpoint), extrapolation);

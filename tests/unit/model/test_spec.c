@@ -831,6 +831,41 @@ static void decoders_begin_as_in_the_reference(void **state) {
     }
 }
 
+/* GGUF's share of YaRN's extrapolation: all of it, or as the kind of scaling has it. */
+static void yarn_extrapolates_wholly(void **state) {
+    (void)state;
+    static const char source[] = TEST_SOURCE_DIR "/tests/golden/models/grok2/model.gguf";
+    static const char key[] = "grok.rope.scaling.yarn_ext_factor";
+    static const float factors[] = {1, -1, 0.5f, 0};
+    ln_strbuf file;
+    ln_strbuf_init(&file);
+    assert_int_equal(ln_file_read(source, 1 << 24, &file, NULL), LINNET_OK);
+    char *value = memmem(file.data, file.len, key, sizeof key - 1);
+    assert_non_null(value);
+    value += sizeof key - 1 + sizeof(uint32_t); /* behind its type */
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        char path[] = "/tmp/linnet-spec-XXXXXX";
+        ln_checkpoint *checkpoint;
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        memcpy(value, &factors[i], sizeof *factors);
+        FILE *out = fdopen(mkstemp(path), "wb");
+        assert_non_null(out);
+        assert_int_equal(fwrite(file.data, 1, file.len, out), file.len);
+        fclose(out);
+        assert_int_equal(ln_checkpoint_open(path, false, &checkpoint, NULL), LINNET_OK);
+        ln_status status = ln_spec_read(checkpoint, &arena, &spec, &err);
+        assert_int_equal(status, i < 2 ? LINNET_OK : LINNET_ERR_UNSUPPORTED);
+        assert_true(status == LINNET_OK || strstr(err.message, "yarn_ext_factor") != NULL);
+        ln_checkpoint_close(checkpoint);
+        ln_arena_free(&arena);
+        unlink(path);
+    }
+    ln_strbuf_free(&file);
+}
+
 /* DeepSeek V2's weights of experts stay as they are, whatever its flag says; those of
  * others do not. */
 static void some_flags_say_nothing(void **state) {
@@ -1334,6 +1369,7 @@ int main(void) {
         cmocka_unit_test(a_scaling_may_be_a_default),
         cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(decoders_begin_as_in_the_reference),
+        cmocka_unit_test(yarn_extrapolates_wholly),
         cmocka_unit_test(some_flags_say_nothing),
         cmocka_unit_test(choices_outgrow_a_declared_context),
         cmocka_unit_test(original_contexts_are_found),

@@ -32,14 +32,15 @@ static size_t describe(const ln_registry *registry, ln_metrics_model *models, ln
                                     .is_loaded = is_loaded,
                                     .stats.struct_bytes = sizeof model->stats,
                                     .hangs = entry->health.hangs,
-                                    .max_adapters = entry->served.max_adapters};
+                                    .max_adapters = entry->served.max_adapters,
+                                    .used_adapters = ""};
         if (!is_loaded)
             continue;
         linnet_engine_get_stats(entry->served.engine, &model->stats);
         list_used_adapters(entry->served.engine, used);
     }
-    if (n == 1)
-        models[0].used_adapters = used->len > 0 ? used->data : "";
+    if (n == 1 && used->len > 0)
+        models[0].used_adapters = used->data;
     return n;
 }
 

@@ -227,11 +227,12 @@ static void test_options_without_effect(void **state) {
 /* A misspelt path is said at the start, and not to the first client that asks for it. */
 static void test_missing_of_several(void **state) {
     (void)state;
-    spawn_result result =
-        LINNET("serve", "--port=0", TEST_SOURCE_DIR "/models/demo.gguf", "none.gguf");
-    assert_int_equal(result.status, 1);
-    assert_non_null(strstr(result.err, "cannot open none.gguf: No such file or directory"));
-    spawn_free(&result);
+    static const char demo[] = TEST_SOURCE_DIR "/models/demo.gguf";
+    static const char inside[] = TEST_SOURCE_DIR "/models/demo.gguf/a.gguf";
+    assert_status(LINNET("serve", "--port=0", demo, "none.gguf"), 1,
+                  "cannot open none.gguf: No such file or directory");
+    assert_status(LINNET("serve", "--port=0", demo, inside), 1,
+                  "/models/demo.gguf/a.gguf: Not a directory");
 }
 
 /* What the output must be is read before the model, which is not there. */

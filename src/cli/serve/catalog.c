@@ -167,7 +167,7 @@ linnet_status ln_cli_catalog_add_model(ln_cli_catalog *catalog, const char *mode
     ln_cli_offer *offer;
     LN_TRY(add_named(catalog, NULL, model, &offer, err));
     if (!ln_file_exists(offer->path))
-        return ln_fail(err, LINNET_ERR_IO, "cannot open %s: %s", offer->path, strerror(ENOENT));
+        return ln_fail(err, LINNET_ERR_IO, "cannot open %s: %s", offer->path, strerror(errno));
     return LINNET_OK;
 }
 

@@ -17,8 +17,8 @@ typedef struct ln_config {
     /* What the reference implementation takes where config.json lacks a key, or NULL: rows as
      * "key=value|type:key=value|key=value unless other", the second for that model_type alone, the
      * third where config.json has no such key, either. The family's rows, and for keys that these
-     * do not name those of the reference's config class; GGUF has
-     * the family's alone, by its names. */
+     * do not name those of the reference's config class; GGUF has the family's alone, by its
+     * names. */
     const char *defaults, *class_defaults;
     bool by_layer; /* layers may differ: lists and per_layer_config count for `layer` */
     size_t layer;

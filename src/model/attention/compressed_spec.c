@@ -1,4 +1,3 @@
-
 #include "model/attention/compressed.h"
 #include "model/family.h"
 #include "model/spec_blocks.h"

@@ -154,14 +154,13 @@ static bool add_tools(ln_chat_builder *builder, const ln_fields *fields) {
     if (!ln_chat_builder_find_tools(fields, &tools))
         return false;
     json_array_foreach(tools, index, tool) {
-        const json_t *name = json_object_get(tool, "name");
+        const json_t *name = json_object_get(tool, "name"), *type = json_object_get(tool, "type");
         snprintf(param, sizeof param, "tools[%zu]", index);
-        if (strcmp(ln_json_text_of(tool, "type"), "custom") ==
-            0) { /* what the chat reads, less a level */
+        if (ln_json_is(type, "custom")) { /* what the chat reads, less a level */
             ln_chat_builder_add_custom(builder, tool);
             continue;
         }
-        if (strcmp(ln_json_text_of(tool, "type"), "function") != 0 || !json_is_string(name))
+        if (!ln_json_is(type, "function") || !json_is_string(name))
             return ln_api_fail(fields->error, 400, param,
                                "%s is not of type function or custom with a name", param);
         ln_chat_builder_add_tool(builder, name, json_object_get(tool, "description"),

@@ -7,6 +7,7 @@ import ctypes
 import json
 import operator
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_size_t, c_void_p
@@ -110,6 +111,7 @@ class Engine:
         self.close = weakref.finalize(self, _destroy_engine, handle, model)
         self.memory = c.sized(c.MemoryPlan)
         lib.engine_get_memory(handle, byref(self.memory))
+        self._max_adapters: int = options.max_adapters
         self._adapters: dict[str, tuple[str, float]] = {}  # path and scale by name; that used last is the last
         self._lock = threading.Lock()
 
@@ -125,26 +127,31 @@ class Engine:
         return {name: getattr(stats, name) for name, *_ in c.EngineStats._fields_[1:]}
 
     @contextlib.contextmanager
-    def adapter(self, name: str, path: str, scale: float) -> Iterator[None]:
+    def adapter(self, name: str, path: str, scale: float, waits: bool) -> Iterator[None]:
         """Loads it; it is there as long as the context, in which a request is submitted that has it from then on. Where
-        there is no place, the one that was used the longest ago, of those that no request has, leaves."""
+        there is no place, the one that was used the longest ago, of those that no request has, leaves; `waits`: until
+        there is such a one."""
         with self._lock:
             if self._adapters.get(name) != (path, scale):
                 if name in self._adapters:
                     self._unload_adapter(name)
-                try:
-                    self._load_adapter(name, path, scale)
-                except c.StateError:
-                    if not self._unload_idle_adapter():
-                        raise
-                    self._load_adapter(name, path, scale)
+                self._load_adapter(name, path, scale, waits)
             self._adapters.pop(name, None)
             self._adapters[name] = path, scale
             yield
 
-    def _load_adapter(self, name: str, path: str, scale: float) -> None:
-        err = c.Error()
-        c.check(lib.engine_load_adapter(self.handle, name.encode(), path.encode(), scale, byref(err)), err)
+    def _load_adapter(self, name: str, path: str, scale: float, waits: bool) -> None:
+        while True:
+            err = c.Error()
+            try:
+                c.check(lib.engine_load_adapter(self.handle, name.encode(), path.encode(), scale, byref(err)), err)
+                return
+            except c.StateError:  # there is no place
+                if self._unload_idle_adapter():
+                    continue
+                if not waits or self._max_adapters == 0:
+                    raise
+            time.sleep(0.001)  # requests end though nobody reads them
 
     def _unload_adapter(self, name: str) -> None:
         err = c.Error()

@@ -44,6 +44,8 @@ class _Receiver:
 class AsyncLLM(Base):
     """Requests of coroutines share the engine's steps."""
 
+    _waits = False  # the event loop goes on
+
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model, **options)
         self._receiver: Optional[_Receiver] = None

@@ -56,6 +56,8 @@ class Base:
     vLLM's where it has them. `engine_options` are any fields of linnet_engine_options (linnet.h) by name.
     """
 
+    _waits = True  # for the place of an adapter
+
     def __init__(
             self, model: str, *, max_model_len: Optional[int] = None, max_num_seqs: Optional[int] = None,
             max_num_batched_tokens: Optional[int] = None, dtype: str = "auto", quantization: Optional[str] = None,
@@ -140,7 +142,7 @@ class Base:
         options = generate_options(self._model, prompt, params, self._seeds, lora)
         parts = divide(options, self._engine.memory.max_seqs)
         with contextlib.nullcontext() if lora is None else self._engine.adapter(
-                lora.lora_name, lora.lora_path, lora.scale):
+                lora.lora_name, lora.lora_path, lora.scale, self._waits):
             return PendingGeneration(request_id or str(next(self._ids)), self._engine, prompt, params, queue, parts,
                                      lora)
 

@@ -1,6 +1,5 @@
 """LLM with the demo model, and against reference answers of transformers."""
 
-import contextlib
 import gc
 import json
 import os
@@ -308,15 +307,29 @@ class Adapters(unittest.TestCase):
             self.assertEqual(self.ids(llm, "a", 1, adapter), full)
             queue, long = Queue(), SamplingParams(max_tokens=400, ignore_eos=True)
             held = [llm._submit(queue, self.PROMPT, long, LoRARequest(name, 1, adapter)) for name in "ab" * 100]
+            llm._waits = False
             with self.assertRaises(StateError):  # both places are in use, for some seconds
                 llm._submit(queue, self.PROMPT, long, LoRARequest("c", 1, adapter))
             for pending in held:
                 pending.close()
 
+    def test_prompts_wait_for_the_place_of_their_adapter(self):
+        a, b = (LoRARequest(name, 1, self.ADAPTER) for name in "ab")
+        params = SamplingParams(max_tokens=8, **GREEDY)
+        with LLM(self.MODEL, threads=1, enable_lora=True) as llm:
+            bare, full = self.ids(llm), self.ids(llm, "a", 1, self.ADAPTER)
+            mixed = llm.generate([self.PROMPT] * 5, params, lora_request=[a, b, None, b, a])
+            self.assertEqual([o.outputs[0].token_ids for o in mixed], [full, full, bare, full, full])
+            next(llm.stream(self.PROMPT, SamplingParams(ignore_eos=True), lora_request=a))  # is left, and ends soon
+            self.assertEqual(self.ids(llm, "b", 1, self.ADAPTER), full)
+        with LLM(self.MODEL, threads=1) as llm, self.assertRaises(StateError):
+            self.ids(llm, "a", 1, self.ADAPTER)
+
     def test_one_in_use_that_changes_takes_the_place_of_an_idle_one(self):
         queue, long = Queue(), SamplingParams(max_tokens=400, ignore_eos=True)
         with LLM(self.MODEL, threads=1, max_num_seqs=1, enable_lora=True, max_loras=2) as llm:
             self.ids(llm, "b", 1, self.ADAPTER)
+            llm._waits = False
             held = [llm._submit(queue, self.PROMPT, long, LoRARequest("a", 1, self.ADAPTER)) for _ in range(100)]
             held.append(llm._submit(queue, self.PROMPT, long, LoRARequest("a", 1, self.ADAPTER, 0.5)))
             for pending in held:
@@ -326,8 +339,7 @@ class Adapters(unittest.TestCase):
         queue, params, threads = Queue(), SamplingParams(max_tokens=1), []
 
         def submit(name):
-            with contextlib.suppress(StateError):  # its only place is in use
-                llm._submit(queue, self.PROMPT, params, LoRARequest(name, 1, self.ADAPTER)).close()
+            llm._submit(queue, self.PROMPT, params, LoRARequest(name, 1, self.ADAPTER)).close()
 
         def submit_late(*args):
             if not threads:

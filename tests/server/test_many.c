@@ -625,24 +625,18 @@ static void takes_what_replaces(void **state) {
 static void misses_what_it_uses(void **state) {
     (void)state;
     enum { MOST_LOOKS = 4 };
-    static const char body[] = "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":1}";
-    char inner[64], file[96];
+    one_file one;
     int status = 200;
-    snprintf(inner, sizeof inner, "%s/used", folder);
-    snprintf(file, sizeof file, "%s/m.gguf", inner);
-    assert_int_equal(mkdir(inner, 0777), 0);
-    run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
-    test_server server = SERVER("--threads=1", "--ctx=64", "--models", inner, "--keep-alive=-1");
-    expect_status(post(&server, "/v1/completions", body), 200);
-    assert_int_equal(remove(file), 0);
+    start_one_file(&one, "used");
+    assert_int_equal(remove(one.path), 0);
     for (int i = 0; i < MOST_LOOKS && status == 200; i++) {
         sleep_ms(1050); /* files are looked at once in a second */
-        http_response heard = post(&server, "/v1/completions", body);
+        http_response heard = post(&one.server, "/v1/completions", body_of("m", 3));
         status = heard.status;
         response_free(&heard);
     }
     assert_int_equal(status, 404);
-    server_stop(&server);
+    server_stop(&one.server);
 }
 
 /* A model whose file is missing for a moment, as between two commands that replace it, stays. */

@@ -527,9 +527,9 @@ typedef enum linnet_grammar_kind {
     LINNET_GRAMMAR_CHOICE,      /* text: a JSON array of strings, one of which is the answer */
     LINNET_GRAMMAR_GBNF,        /* text: rules, as llama.cpp writes them */
     /* Calls of tools. text: a JSON object with `tools` as OpenAI's API has them, `syntax`: how the
-     * model writes calls, "hermes" or another name of src/text/chat/calls/call_syntax.c, `name`: of
-     * the one tool to call, and `parallel`: true for more than one call. The markers of the calls
-     * may be special tokens, which keep_special shows. */
+     * model writes calls, "hermes", "llama3" or another name that linnet's source lists
+     * (call_syntax.c), `name`: of the one tool to call, and `parallel`: true for more than one
+     * call. The markers of the calls may be special tokens, which keep_special shows. */
     LINNET_GRAMMAR_TOOLS,
     LINNET_GRAMMAR_LARK, /* text: rules in Lark's syntax, as llguidance takes them */
     /* text: a JSON object that says of which tagged parts a text consists, as xgrammar has it */

@@ -5,7 +5,7 @@ random weights, prompts of random ids, bits that depend on the batch (vLLM's def
     python3 bench/vllm_peer.py TYPE CASE...
 
 TYPE: bf16, fp8, int8 (W8A8) or int4 (groups of 128), in the shape of Mistral 7B; or `experts`, four
-layers of Qwen3 30B-A3B's in bf16. CASE: prefill=N, decode=SEQS@CONTEXT or serve=REQUESTS. Decode is
+layers of Qwen3 30B-A3B's experts in bf16. CASE: prefill=N, decode=SEQS@CONTEXT or serve=REQUESTS. Decode is
 the time between 9 and 73 tokens of prompts that lie in the prefix cache. Of both the best of three
 turns counts; of serve, with prompts of 512 and answers of 256, the only one.
 """
@@ -20,15 +20,15 @@ os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 from vllm import LLM, SamplingParams  # noqa: E402
 
 TURNS, SHORT, LONG = 3, 9, 73
-COMMON = {"num_attention_heads": 32, "head_dim": 128, "hidden_act": "silu", "rope_theta": 1e6,
+COMMON = {"vocab_size": 32000, "head_dim": 128, "hidden_act": "silu", "rope_theta": 1e6,
           "tie_word_embeddings": False, "max_position_embeddings": 40960, "bos_token_id": 1,
           "eos_token_id": 2}
 DENSE = {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 4096,
-         "intermediate_size": 14336, "num_hidden_layers": 32, "num_key_value_heads": 8,
-         "vocab_size": 32768, "rms_norm_eps": 1e-5, "sliding_window": None}
+         "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "sliding_window": None}
 EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048,
            "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 4,
-           "num_key_value_heads": 4, "vocab_size": 151936, "num_experts": 128,
+           "num_attention_heads": 16, "num_key_value_heads": 4, "num_experts": 128,
            "num_experts_per_tok": 8, "norm_topk_prob": True, "decoder_sparse_step": 1,
            "mlp_only_layers": [], "rms_norm_eps": 1e-6, "attention_bias": False}
 

@@ -39,9 +39,10 @@ typedef struct ln_backend_options {
     size_t n_threads;
     size_t max_seqs; /* in a step, as far as is known; kernels may be chosen by it */
     bool exact;
-    bool pin;    /* threads keep to a processor each; the caller's thread is its own matter */
-    bool adapts; /* a run that is too small to be shared out uses one of the threads */
-    bool lazy;   /* weights may stay in their file until a run needs them */
+    bool pin;         /* threads keep to a processor each; the caller's thread is its own matter */
+    bool adapts;      /* a run that is too small to be shared out uses one of the threads */
+    bool lazy;        /* weights may stay in their file until a run needs them */
+    bool other_tiles; /* for tests: CPU kernels as another vendor's processors want them */
     bool lets_rows_vary; /* the bits of a row may depend on the other rows, where that is faster */
     size_t n_local, local_rank; /* ranks on this machine, which share its devices; 0: one */
 } ln_backend_options;

@@ -10,12 +10,13 @@ static uint64_t read_xcr0(void) {
     return (uint64_t)high << 32 | low;
 }
 
-/* CPUID leaves 0 and 1: vendor and family. */
-static bool is_amd_25(void) {
+/* The family of a processor of AMD, from CPUID leaves 0 and 1; 0: another vendor's. */
+static unsigned amd_family(void) {
     unsigned a, b, c, d, vendor;
-    if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d))
-        return false;
-    return vendor == signature_AMD_ebx && (a >> 8 & 0xf) + (a >> 20 & 0xff) == 25;
+    if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d) ||
+        vendor != signature_AMD_ebx)
+        return 0;
+    return (a >> 8 & 0xf) + (a >> 20 & 0xff);
 }
 
 static bool all(unsigned value, unsigned bits) {
@@ -38,7 +39,9 @@ ln_cpu_features ln_cpu_detect(void) {
     features.vnni = features.avx512 && all(c7, bit_AVX512VNNI);
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
         features.bf16 = features.avx512 && (a & 1u << 5) != 0;
-    features.wants_fetches = !is_amd_25();
+    features.wants_fetches = amd_family() != 25;
+    features.hides_shifts = amd_family() != 0;
+    features.fast_bf16 = features.bf16 && amd_family() != 0;
     features.amx =
         features.avx512 && (state & TILE_STATE) == TILE_STATE && all(d7, 1u << 22 | 1u << 24);
     return features;

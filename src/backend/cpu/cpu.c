@@ -383,12 +383,14 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
         destroy(&self->base);
         return status;
     }
-    size_t ahead = ln_cpu_detect().wants_fetches ? AHEAD_BYTES : 0;
+    ln_cpu_features features = ln_cpu_detect();
+    size_t ahead = features.wants_fetches ? AHEAD_BYTES : 0;
     for (size_t i = 0; i < options->n_threads; i++)
         self->workers[i] = (ln_cpu_worker){.index = i,
                                            .count = options->n_threads,
                                            .exact = options->exact,
                                            .ahead = ahead,
+                                           .direct = features.hides_shifts != options->other_tiles,
                                            .pool = self->pool,
                                            .queue = &self->queues[i * QUEUE_STRIDE]};
     *backend = &self->base;

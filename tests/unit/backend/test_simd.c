@@ -14,6 +14,7 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 static ln_backend *make_backend(const char *isa, size_t n_threads, bool exact) {
     ln_backend *backend;
     ln_backend_options options = {.isa = isa, .n_threads = n_threads, .exact = exact};
+    options.other_tiles = n_threads == 2; /* which gives the same bits, too */
     ln_step_limits limits = {.max_tokens = 512,
                              .max_seqs = 8,
                              .max_ctx = 2048,
@@ -144,6 +145,43 @@ static void linear_multiplies(void **state) {
             check_linear(sets[set], true, true, types[i], 19, n_in);
         }
     }
+}
+
+/* Quants and x at their ends: sums that a kernel keeps in few bits must fit, so that many rows have
+ * the bits of single ones. */
+static void largest_sums_fit(void **state) {
+    (void)state;
+    enum { ROWS = 17, OUT = 37, IN = 512 };
+    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K, LN_DTYPE_Q5_K,
+                                     LN_DTYPE_Q6_K, LN_DTYPE_Q3_K, LN_DTYPE_Q2_K, LN_DTYPE_Q5_1};
+    enum { N_TYPES = sizeof types / sizeof *types };
+    float *x = noise_rows(ROWS * IN), *all = noise_rows(ROWS * OUT), *one = noise_rows(OUT);
+    for (size_t i = 0; i < ROWS * IN; i++)
+        x[i] = i / IN % 2 == 0 ? 1.0f : -1.0f;
+    for (size_t at = 0; at < N_SETS * N_TYPES * 4; at++) {
+        ln_backend *backend = make_backend(sets[at / 4 / N_TYPES], 1 + at % 2, false);
+        if (backend == NULL)
+            continue;
+        void *memory;
+        ln_dtype dtype = types[at / 4 % N_TYPES];
+        matrix w = make_matrix(dtype, OUT, IN);
+        uint8_t *data = (uint8_t *)(uintptr_t)w.tensor.data;
+        for (size_t i = 0; i < OUT * IN; i++)
+            w.values[i] = at / 2 % 2 == 0 ? 1.0f : -1.0f;
+        for (size_t row = 0; row < OUT; row++)
+            ln_quantize_row(dtype, w.values + row * IN, data + row * w.tensor.bytes / OUT, IN);
+        ln_weight weight = prepare(backend, &w, &memory);
+        ln_op op = linear_op(&weight, NULL, ROWS, x, all);
+        run(backend, &op);
+        for (size_t row = 0; row < ROWS; row++) {
+            op = linear_op(&weight, NULL, 1, x + row * IN, one);
+            run(backend, &op);
+            assert_memory_equal(one, all + row * OUT, OUT * sizeof *one);
+        }
+        free_matrix(&w), free(memory);
+        backend->vtable->destroy(backend);
+    }
+    free(x), free(all), free(one);
 }
 
 /* What follows the sums of every other linear. */
@@ -644,6 +682,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_set_of_the_emulator_is_tested),
         cmocka_unit_test(linear_multiplies),
+        cmocka_unit_test(largest_sums_fit),
         cmocka_unit_test(gates_mix_types),
         cmocka_unit_test(gates_of_one_type),
         cmocka_unit_test(gates_take_many_panels),

@@ -20,5 +20,7 @@ LN_INLINE vi dot_bytes(vi acc, vi w, vi x) {
 LN_INLINE vi dot_words(vi acc, vi w, vi x) {
     return _mm512_add_epi32(acc, _mm512_madd_epi16(w, x));
 }
+/* Whether that is the fastest way of scaling a sum of 16 bits and adding it. */
+enum { WORD_SCALES = 0 };
 
 #endif

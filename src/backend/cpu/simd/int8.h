@@ -342,9 +342,10 @@ LN_INLINE void int8_tile(int8_kind kind, size_t n_panels, const uint8_t *w, cons
             vf_store(y + i * UNIT + p * LANES, sums[i][p]);
 }
 
-/* Whether tiles read a panel as it is packed: unpacking then hides behind the products. */
-LN_INLINE bool is_direct(ln_pack pack) {
-    return DIRECT_TILES && (pack == LN_PACK_Q4_0 || pack == LN_PACK_Q8_0);
+/* Whether tiles read a panel as it is packed, nibbles only where shifts and masks hide behind the
+ * products. */
+LN_INLINE bool is_direct(ln_pack pack, bool hides_shifts) {
+    return DIRECT_TILES && ((pack == LN_PACK_Q4_0 && hides_shifts) || pack == LN_PACK_Q8_0);
 }
 
 /* Bytes of a block of 32 columns of a panel that tiles read directly. */

@@ -206,7 +206,7 @@ static void multiply_int8(const linear_job *job, const operand *o, const uint8_t
         size_t left = o->int8.n_blocks - first, n = left < UNPACK_BLOCKS ? left : UNPACK_BLOCKS;
         const uint8_t *w = panels + first * block_bytes;
         fetcher next = fetch_after(w, n * block_bytes, n == left, n_panels, panel_bytes);
-        if (MATRIX_ROWS == 0 && is_direct(pack)) {
+        if (MATRIX_ROWS == 0 && is_direct(pack, job->worker->direct)) {
             direct_multiply_rows(pack, n_panels, w, panel_bytes, next, &o->int8, job->n, first, n,
                                  o->y);
             continue;
@@ -229,7 +229,7 @@ static void multiply_super(const linear_job *job, const operand *o, const uint8_
         size_t left = o->super.n_supers - first, n = left < UNPACK_SUPERS ? left : UNPACK_SUPERS;
         const uint8_t *w = panels + first * super_bytes(pack);
         fetcher next = fetch_after(w, n * super_bytes(pack), n == left, n_panels, panel_bytes);
-        if (MATRIX_ROWS == 0 && super_is_direct(pack)) {
+        if (MATRIX_ROWS == 0 && super_is_direct(pack, job->worker->direct)) {
             super_direct_rows(n_panels, w, panel_bytes, next, &o->super, job->n, first, n, o->y);
             continue;
         }

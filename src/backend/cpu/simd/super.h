@@ -28,21 +28,22 @@ typedef struct super_kind {
     int32_t offset; /* of the stored quants */
     size_t n_parts; /* of a block: 1 or 2, each with its scale */
     bool has_min;   /* w = q * scale - min, and then there is no offset */
+    bool in_words; /* sums over 16 columns fit in 16 bits, and one operation scales and adds them */
 } super_kind;
 
 LN_INLINE super_kind super_kind_of(ln_pack pack) {
     if (ln_is_grid(pack))
-        return (super_kind){GRID_OFFSET, ln_grid_shape_of(pack).n_parts, false};
+        return (super_kind){GRID_OFFSET, ln_grid_shape_of(pack).n_parts, false, false};
     switch (pack) {
     case LN_PACK_TQ1_0:
-    case LN_PACK_TQ2_0: return (super_kind){1, 1, false};
-    case LN_PACK_Q6_K: return (super_kind){32, 2, false};
-    case LN_PACK_Q3_K: return (super_kind){4, 2, false};
-    case LN_PACK_IQ4_XS: return (super_kind){BYTE_OFFSET, 1, false};
-    case LN_PACK_Q2_K: return (super_kind){0, 2, true};
-    case LN_PACK_Q4_K:
-    case LN_PACK_Q5_K: return (super_kind){0, 1, true};
-    default: LN_BUG_ON(true); return (super_kind){0, 0, false};
+    case LN_PACK_TQ2_0: return (super_kind){1, 1, false, false};
+    case LN_PACK_Q6_K: return (super_kind){32, 2, false, false};
+    case LN_PACK_Q3_K: return (super_kind){4, 2, false, WORD_SCALES};
+    case LN_PACK_IQ4_XS: return (super_kind){BYTE_OFFSET, 1, false, false};
+    case LN_PACK_Q2_K: return (super_kind){0, 2, true, WORD_SCALES};
+    case LN_PACK_Q4_K: return (super_kind){0, 1, true, WORD_SCALES};
+    case LN_PACK_Q5_K: return (super_kind){0, 1, true, false};
+    default: LN_BUG_ON(true); return (super_kind){0, 0, false, false};
     }
 }
 
@@ -434,11 +435,12 @@ static void grid_multiply_small_m(ln_pack pack, size_t n_rows, const uint8_t *pa
 LN_INLINE void super_tile_totals(super_kind kind, size_t n_panels, const uint8_t *w,
                                  const super_block *b, size_t lane,
                                  vi totals[TILE_ROWS][TILE_PANELS]) {
-    const size_t steps = STEPS / kind.n_parts;
+    const size_t n_sums = kind.in_words ? 2 : kind.n_parts, steps = STEPS / n_sums;
 #pragma GCC unroll 1
     for (size_t at = 0; at < SUPER_BLOCKS; at++, w += UNPACKED_BYTES) {
 #pragma GCC unroll 2
-        for (size_t part = 0; part < kind.n_parts; part++) {
+        for (size_t number = 0; number < n_sums; number++) {
+            size_t part = number * kind.n_parts / n_sums;
             const int32_t *start = b->start[at * kind.n_parts + part] + lane;
             vi acc[TILE_ROWS][TILE_PANELS];
 #pragma GCC unroll 8
@@ -446,14 +448,17 @@ LN_INLINE void super_tile_totals(super_kind kind, size_t n_panels, const uint8_t
 #pragma GCC unroll 2
                 for (size_t p = 0; p < n_panels; p++)
                     acc[i][p] = vi_set(kind.has_min ? 0 : start[i]);
-            tile_steps(n_panels, w, b->q[lane] + at * LN_PACK_COLS, SUPER_COLS, part * steps,
-                       (part + 1) * steps, acc);
+            tile_steps(n_panels, w, b->q[lane] + at * LN_PACK_COLS, SUPER_COLS, number * steps,
+                       (number + 1) * steps, acc);
 #pragma GCC unroll 2
             for (size_t p = 0; p < n_panels; p++) {
                 vi scale = vi_load(w + p * UNPACKED_PANEL + (STEPS + part) * STEP_BYTES);
+                if (kind.in_words && !kind.has_min) /* else no scale is negative */
+                    scale = vi_and(scale, vi_set(0xffff));
 #pragma GCC unroll 8
                 for (size_t i = 0; i < TILE_ROWS; i++)
-                    totals[i][p] = vi_add(totals[i][p], vi_mul(acc[i][p], scale));
+                    totals[i][p] = kind.in_words ? dot_words(totals[i][p], acc[i][p], scale)
+                                                 : vi_add(totals[i][p], vi_mul(acc[i][p], scale));
             }
         }
     }
@@ -511,8 +516,8 @@ LN_INLINE void super_tile(super_kind kind, size_t n_panels, const uint8_t *w, co
 }
 
 /* As is_direct of int8.h. */
-LN_INLINE bool super_is_direct(ln_pack pack) {
-    return DIRECT_TILES && pack == LN_PACK_Q4_K;
+LN_INLINE bool super_is_direct(ln_pack pack, bool hides_shifts) {
+    return DIRECT_TILES && pack == LN_PACK_Q4_K && hides_shifts;
 }
 
 /* The exact sums of TILE_ROWS rows of x against 256 columns of panels of Q4_K as they are packed,
@@ -626,14 +631,21 @@ static void super_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w,
                                 const super_rows *x, size_t n_rows, size_t first, size_t n,
                                 float *y) {
     super_kind kind = super_kind_of(pack);
+#define MULTIPLY(parts, has_min, in_words)                                                         \
+    super_rows_of((super_kind){0, parts, has_min, in_words}, n_panels, w, x, n_rows, first, n, y)
     if (kind.has_min && kind.n_parts == 2)
-        super_rows_of((super_kind){0, 2, true}, n_panels, w, x, n_rows, first, n, y);
+        MULTIPLY(2, true, WORD_SCALES);
+    else if (kind.has_min && kind.in_words)
+        MULTIPLY(1, true, WORD_SCALES);
     else if (kind.has_min)
-        super_rows_of((super_kind){0, 1, true}, n_panels, w, x, n_rows, first, n, y);
+        MULTIPLY(1, true, false);
+    else if (kind.n_parts == 2 && kind.in_words)
+        MULTIPLY(2, false, WORD_SCALES);
     else if (kind.n_parts == 2)
-        super_rows_of((super_kind){0, 2, false}, n_panels, w, x, n_rows, first, n, y);
+        MULTIPLY(2, false, false);
     else
-        super_rows_of((super_kind){0, 1, false}, n_panels, w, x, n_rows, first, n, y);
+        MULTIPLY(1, false, false);
+#undef MULTIPLY
 }
 
 #endif

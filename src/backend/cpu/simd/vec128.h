@@ -239,6 +239,8 @@ LN_INLINE int32x4_t dot_words_of(int32x4_t acc, int16x8_t w, int16x8_t x) {
 }
 LN_EACH_QUAD(vi, dot_words, (vi acc, vi w, vi x),
              dot_words_of(acc.q[i], vreinterpretq_s16_s32(w.q[i]), vreinterpretq_s16_s32(x.q[i])))
+/* Whether that is the fastest way of scaling a sum of 16 bits and adding it. */
+enum { WORD_SCALES = 0 };
 
 /* acc + w[0] x[0] + w[1] x[1] of bf16 pairs, in float32 */
 LN_INLINE float32x4_t odd_bf16(int32x4_t x) {

@@ -284,6 +284,8 @@ LN_INLINE vi dot_words(vi acc, vi w, vi x) {
     return (vi){_mm256_add_epi32(acc.a, _mm256_madd_epi16(w.a, x.a)),
                 _mm256_add_epi32(acc.b, _mm256_madd_epi16(w.b, x.b))};
 }
+/* Whether that is the fastest way of scaling a sum of 16 bits and adding it. */
+enum { WORD_SCALES = 0 };
 
 /* acc + w[0] x[0] + w[1] x[1] of bf16 pairs, in float32 */
 LN_INLINE __m256 odd_bf16(__m256i x) {

@@ -15,5 +15,7 @@ LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
 LN_INLINE vi dot_words(vi acc, vi w, vi x) {
     return _mm512_dpwssd_epi32(acc, w, x);
 }
+/* Whether that is the fastest way of scaling a sum of 16 bits and adding it. */
+enum { WORD_SCALES = 1 };
 
 #endif

@@ -12,7 +12,12 @@ if(LINNET_CPU STREQUAL native AND NOT CMAKE_CROSSCOMPILING AND EXISTS /proc/cpui
   set(needs_amx ${needs_avx512-vnni} amx_tile amx_bf16)
   file(STRINGS /proc/cpuinfo features REGEX "^flags" LIMIT_COUNT 1)
   string(REGEX REPLACE "[ \t:]+" ";" features "${features}")
-  foreach(isa avx2 avx512 avx512-vnni avx512-bf16 amx)
+  set(sets avx2 avx512 avx512-vnni avx512-bf16 amx)
+  file(STRINGS /proc/cpuinfo amd REGEX AuthenticAMD LIMIT_COUNT 1)
+  if(NOT amd) # others do float32 faster: fast_bf16 in src/base/cpuid.h
+    list(REMOVE_ITEM sets avx512-bf16)
+  endif()
+  foreach(isa ${sets})
     set(missing ${needs_${isa}})
     list(REMOVE_ITEM missing ${features})
     if(NOT missing AND isa STREQUAL amx)

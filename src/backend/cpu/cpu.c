@@ -338,12 +338,17 @@ static ln_status refuse_isa(const char *isa, ln_error *err) {
                    "there is no instruction set \"%s\"; this build has: %s", isa, names);
 }
 
+/* Whether the set before this one is faster here, although the processor has both. */
+static bool is_slower(const ln_cpu_kernels *set) {
+    return strcmp(set->isa, "avx512-bf16") == 0 && !ln_cpu_detect().fast_bf16;
+}
+
 static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels, ln_error *err) {
     bool any = strcmp(isa, "auto") == 0;
     *kernels = NULL;
     for (size_t i = 0; i < N_SETS; i++) {
         const ln_cpu_kernels *set = instruction_sets[i];
-        if (!any && strcmp(isa, set->isa) != 0)
+        if (any ? i > 1 && is_slower(set) : strcmp(isa, set->isa) != 0)
             continue;
         if (set->is_usable())
             *kernels = set;

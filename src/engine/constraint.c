@@ -84,11 +84,11 @@ ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options
         return LINNET_OK;
     if (c->tokenizer == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "the checkpoint has no tokenizer, so grammars are not possible");
+                       "grammar: the checkpoint has no tokenizer, which grammars need");
     if (!ln_tokenizer_joins(c->tokenizer))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "the texts of this tokenizer's tokens depend on what follows, so grammars "
-                       "are not possible");
+                       "grammar: the texts of this tokenizer's tokens depend on what "
+                       "follows, so grammars are not possible");
     if (o->grammar == NULL && o->grammar_bytes > 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "grammar is NULL");
     pthread_mutex_lock(&c->mutex);

@@ -612,6 +612,8 @@ static void serves_ids_alone(void **state) {
     assert_non_null(strstr(heard.body, "\"text_offset\":[0,0,0]"));
     response_free(&heard);
     expect_error(post(&server, "/v1/completions", "{\"prompt\":[1],\"stop\":\"x\"}"), 400, "stop");
+    expect_error(post(&server, "/v1/completions", "{\"prompt\":[1],\"guided_regex\":\"x\"}"), 400,
+                 "guided_regex");
     expect_error(post(&server, "/v1/completions", "{\"prompt\":\"x\"}"), 400, "prompt");
     char *log;
     kill(server.pid, SIGTERM);

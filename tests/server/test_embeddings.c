@@ -175,6 +175,8 @@ static void names_wrong_texts(void **state) {
         {"score", "\"text_1\":[],\"text_2\":[\"a\"]", "text_1", "items"},
         {"score", "\"text_1\":\"a\",\"documents\":[5]", "documents", "item 0"},
         {"score", "\"text_1\":true,\"text_2\":[5]", "text_1", "text_1"},
+        {"embeddings", "\"input\":\"a\",\"truncate_prompt_tokens\":0", "truncate_prompt_tokens",
+         "no tokens"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[32], body[256];

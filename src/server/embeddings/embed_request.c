@@ -61,6 +61,9 @@ static bool read_truncation(text_reader *r, const ln_fields *fields) {
     int64_t tokens = 0;
     if (!ln_fields_integer(fields, "truncate_prompt_tokens", -1, INT32_MAX, &tokens))
         return false;
+    if (tokens == 0 && ln_fields_get(fields, "truncate_prompt_tokens") != NULL)
+        return ln_api_fail(r->error, 400, "truncate_prompt_tokens",
+                           "truncate_prompt_tokens is 0, which leaves no tokens");
     r->max_tokens = tokens < 0 ? usual_limit(r) : (size_t)tokens;
     return true;
 }

@@ -533,6 +533,32 @@ static void latents_are_those_of_scalar(void **state) {
     check_strange_keys(cases, 1);
 }
 
+/* Heads of 512 elements, which the warps of a GPU's thread block share. */
+static void wide_heads_are_those_of_scalar(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"f16 512", LN_KV_F16, 4, 1, 512, 512, 0, 0, .rotates = true},
+        {"fp8 512", LN_KV_FP8, 4, 2, 512, 512, 0, 0, .rotates = true},
+        {"bf16 512, sixteen heads to one", LN_KV_BF16, 16, 1, 512, 512, 0, 0, .rotates = true,
+         .rotates_all = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"bf16 512, seventeen heads to one", LN_KV_BF16, 17, 1, 512, 512, 90, 0, .sinks = true},
+        {"bf16 512, window", LN_KV_BF16, 6, 2, 512, 512, 150, 0, .rotates = true},
+        {"f16 512, soft-cap, sinks", LN_KV_F16, 3, 1, 512, 512, 300, 3.0f, .sinks = true},
+        {"f16 512, only itself", LN_KV_F16, 2, 2, 512, 512, 1, 0, .rotates = true},
+        {"f16 512, biases", LN_KV_F16, 2, 1, 512, 512, 0, 0, .alibi = true, .relative = true},
+        {"int8 512", LN_KV_Q8_0, 4, 2, 512, 512, 0, 0, .rotates = true},
+        {"int8 512, window", LN_KV_Q8_0, 2, 1, 512, 512, 270, 0, .sinks = true, .block = 8},
+        {"fp8 512, soft-cap", LN_KV_FP8, 3, 1, 512, 512, 200, 2.0f, .rotates = true, .block = 64},
+        {"f16 512, all", LN_KV_F16, 2, 1, 512, 512, 0, 0, .rotates = true, .sees_all = true},
+        {"bf16 512, both ways", LN_KV_BF16, 2, 2, 512, 512, 90, 0, .sees_all = true},
+        {"far scores, bf16 512", LN_KV_BF16, 2, 1, 512, 512, 0, 0, .rotates = true, .scale = 3.0f},
+        {"far scores, int8 512", LN_KV_Q8_0, 2, 1, 512, 512, 0, 0, .rotates = true, .scale = 3.0f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+    check_strange_keys(cases, 2);
+}
+
 /* What heads first .. first + n - 1 of n_all attend to, of queries [n_tokens][n_all][k_dim];
  * malloc'd: [n_tokens][n][v_dim]. */
 static float *attend_latents(const attention_case *c, const placed *p, const step *st,
@@ -633,6 +659,7 @@ static void long_contexts_are_those_of_scalar(void **state) {
         {"long latent 512", LN_KV_F16, 2, 1, 576, 512, 0, 0, .sinks = true, .n_latent = 512},
         {"long bf16 256", LN_KV_BF16, 2, 1, 256, 256, 0, 0, .rotates = true},
         {"long fp8 256", LN_KV_FP8, 2, 1, 256, 256, 0, 0, .sinks = true},
+        {"long bf16 512", LN_KV_BF16, 2, 1, 512, 512, 0, 0, .sinks = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const attention_case *c = &cases[i];
@@ -755,6 +782,7 @@ const struct CMUnitTest attention_tests[] = {
     cmocka_unit_test(attention_sees_both_ways),
     cmocka_unit_test(a_key_that_is_no_number_stays_one),
     cmocka_unit_test(latents_are_those_of_scalar),
+    cmocka_unit_test(wide_heads_are_those_of_scalar),
     cmocka_unit_test(many_heads_are_those_of_fewer),
     cmocka_unit_test(long_contexts_are_those_of_scalar),
 };

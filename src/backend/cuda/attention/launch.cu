@@ -8,6 +8,8 @@
  *     latents  sm90_mla (Hopper, f16 and bf16); then merge
  *     else     reference
  *
+ * Heads of 512 elements are mma_wide's, to which mma_decode and mma_prefill hand them on.
+ *
  * The fused decode kernel has an attention of its own: fused/decode_attention.cuh.
  *
  * All kernels on tensor cores but sm90_mla have the bits of the mma_ ones. */

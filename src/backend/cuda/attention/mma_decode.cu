@@ -9,13 +9,9 @@
 #include "backend/cuda/attention/mma_decode.cuh"
 
 #include "backend/cuda/attention/mma_tile.cuh"
+#include "backend/cuda/attention/mma_walk.cuh"
+#include "backend/cuda/attention/mma_wide.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
-
-/* What a block computes: a KV split of a KV head, tiles from key `first` to key `stop`. */
-typedef struct kv_split {
-    unsigned seq, kv_head, number, first, stop;
-    size_t token, position, begin, end; /* begin, end: keys that the token sees */
-} kv_split;
 
 /* A tile of K or of V. */
 template <int D, int DTYPE, bool IS_K>
@@ -82,25 +78,9 @@ static __device__ __forceinline__ void store_result(const ln_mma_attention_args 
                         ln_merge(0.0f, keep, state.acc[d][2 * i + 1], add) * normalizer);
 }
 
-/* The split of this block; false: its sequence has several tokens, or sees nothing of it. */
-static __device__ __forceinline__ bool find_split(const ln_mma_attention_args &p, kv_split &at) {
-    at.kv_head = blockIdx.x, at.seq = blockIdx.y, at.number = blockIdx.z;
-    at.token = (size_t)p.a.seq_starts[at.seq];
-    if (p.a.seq_starts[at.seq + 1] - (int32_t)at.token != 1)
-        return false;
-    at.position = (size_t)p.a.positions[at.token];
-    ln_key_range(p.a, at.seq, at.position, &at.begin, &at.end);
-    unsigned begin = at.number * LN_KV_SPLIT, end = begin + LN_KV_SPLIT;
-    if (begin >= at.end || end <= at.begin)
-        return false;
-    at.first = begin > at.begin ? begin : (unsigned)at.begin / LN_KV_TILE * LN_KV_TILE;
-    at.stop = end < at.end ? end : (unsigned)at.end;
-    return true;
-}
-
 /* The lane's rows, and their queries: NULL for rows that are not there. */
 static __device__ __forceinline__ ln_query_rows find_rows(const ln_mma_attention_args &p,
-                                                          const kv_split &at, size_t head_dim,
+                                                          const ln_kv_split &at, size_t head_dim,
                                                           const float *q_rows[2]) {
     ln_query_rows rows;
     for (int i = 0; i < 2; i++) {
@@ -120,13 +100,14 @@ static __global__ void __launch_bounds__(LN_WARP)
     decode(const __grid_constant__ ln_mma_attention_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
     ln_pdl_launch_dependents();
-    kv_split at;
-    if (!find_split(p, at))
+    ln_kv_split at;
+    at.kv_head = blockIdx.x, at.seq = blockIdx.y, at.number = blockIdx.z;
+    if (!ln_find_kv_split(p, at))
         return;
     uint16_t *keys = tiles, *values = tiles + LN_KV_TILE_ELEMENTS(D);
     ln_kv_tile_source from =
         ln_make_kv_tile_source(p, at.seq, at.kv_head, at.begin, at.end, threadIdx.x, LN_WARP);
-    bool is_cached = p.reads_past_only && !p.a.sees_all && at.first + LN_KV_TILE <= at.position;
+    bool is_cached = ln_is_tile_cached(p, at);
     if (is_cached)
         load_first<D, DTYPE>(p, from, at.first, keys, values);
     ln_pdl_wait();
@@ -187,6 +168,7 @@ int ln_attention_mma_decode(const ln_mma_attention_args *args, size_t n_seqs, cu
     case 80: return launch_dtype<80>(*args, n_seqs, stream);
     case 96: return launch_dtype<96>(*args, n_seqs, stream);
     case 128: return launch_dtype<128>(*args, n_seqs, stream);
-    default: return launch_dtype<256>(*args, n_seqs, stream);
+    case 256: return launch_dtype<256>(*args, n_seqs, stream);
+    default: return ln_attention_mma_wide_decode(args, n_seqs, stream);
     }
 }

@@ -8,6 +8,8 @@
 #include "backend/cuda/attention/mma_prefill.cuh"
 
 #include "backend/cuda/attention/mma_tile.cuh"
+#include "backend/cuda/attention/mma_walk.cuh"
+#include "backend/cuda/attention/mma_wide.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
 /* Warps of a block: fewer where O of a row is large. */
@@ -54,17 +56,6 @@ static __device__ __forceinline__ void merge_split(merged_rows *merged,
         o.w = ln_merge(o.w, keep[1], state.acc[d][3], add[1]);
         merged->acc[d * LN_WARP + lane] = o;
     }
-}
-
-static __device__ __forceinline__ kv_walk find_walk(const ln_mma_attention_args &p, size_t seq,
-                                                    unsigned first_row, unsigned last_row) {
-    size_t token0 = (size_t)p.a.seq_starts[seq], end, last_begin;
-    kv_walk walk;
-    ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + first_row / p.heads_per_kv], &walk.low,
-                 &end);
-    ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + last_row / p.heads_per_kv], &last_begin,
-                 &walk.high);
-    return walk;
 }
 
 /* All KV tiles of the block, by a warp with its rows. */
@@ -132,7 +123,9 @@ static __global__ void __launch_bounds__(WARPS(D) * LN_WARP, 1)
     ln_query_rows rows;
     size_t items[2];
     ln_find_query_rows(p, seq, kv_head, first_row + 16 * warp, n_rows, &rows, items);
-    kv_walk walk = find_walk(p, seq, first_row, min(first_row + WARPS(D) * 16, n_rows) - 1);
+    kv_walk walk;
+    ln_find_walk(p, seq, first_row, min(first_row + WARPS(D) * 16, n_rows) - 1, &walk.low,
+                 &walk.high);
     uint32_t q[D / 16][4];
     ln_load_query<D, LN_KV_IS_BF16(DTYPE), LN_KV_QUANT_OF(DTYPE) != 0>(
         items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
@@ -187,6 +180,7 @@ int ln_attention_mma_prefill(const ln_mma_attention_args *args, size_t n_seqs, s
     case 80: return launch_dtype<80>(*args, n_seqs, most_tokens, stream);
     case 96: return launch_dtype<96>(*args, n_seqs, most_tokens, stream);
     case 128: return launch_dtype<128>(*args, n_seqs, most_tokens, stream);
-    default: return launch_dtype<256>(*args, n_seqs, most_tokens, stream);
+    case 256: return launch_dtype<256>(*args, n_seqs, most_tokens, stream);
+    default: return ln_attention_mma_wide_prefill(args, n_seqs, most_tokens, stream);
     }
 }

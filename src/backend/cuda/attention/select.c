@@ -1,7 +1,7 @@
 #include "backend/cuda/attention/select.h"
 
 static bool is_size(size_t dim) {
-    static const size_t sizes[] = {16, 32, 64, 80, 96, 128, 256};
+    static const size_t sizes[] = {16, 32, 64, 80, 96, 128, 256, 512};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] == dim)
             return true;
@@ -45,7 +45,7 @@ ln_attention_split ln_attention_find_split(const ln_kv_layer *kv, size_t n_heads
     while ((size_t)1 << split.block_shift < kv->block_tokens)
         split.block_shift++;
     size_t max_tokens = step->batch.groups[kv->group].max_blocks * kv->block_tokens;
-    split.split_keys = kv->v_dim == LN_MLA_V_DIM ? (unsigned)LN_MLA_SPLIT : LN_KV_SPLIT;
+    split.split_keys = kv->k_dim == LN_MLA_K_DIM ? (unsigned)LN_MLA_SPLIT : LN_KV_SPLIT;
     split.n_splits = (unsigned)((max_tokens + split.split_keys - 1) / split.split_keys);
     split.n_items = step->batch.n_seqs * n_heads * split.n_splits;
     size_t bytes =

@@ -15,10 +15,11 @@ enum {
     MAX_LAYERS = 14,
     N_SETS = 2, /* of weights, which layers take by turns */
     MAX_STEPS = 3,
-    MAX_OPS = MAX_LAYERS * 16 + 2,
+    MAX_OPS = MAX_LAYERS * 17 + 2,
     MAX_HALF_DIM = 64,
     MAX_SLOTS = 64, /* of adapters */
     MAX_SHRUNK = 3, /* linears of one x */
+    MAX_EXPERTS = 160,
     N_OUT = 1000
 };
 
@@ -44,12 +45,30 @@ typedef struct chain_case {
     size_t n_slots, rank; /* of adapters on all linears, or 0; rank 0: several */
     bool mostly_first;    /* most rows have the first one */
     bool begins;          /* sequences have nothing cached */
+    /* Instead of the feed-forward, which becomes the shared expert, or is not there: */
+    size_t n_experts, n_used, n_expert_hidden; /* n_experts 0: none */
+    ln_dtype router_dtype;
+    ln_router router;
+    bool has_shared, gates_shared;
 } chain_case;
 
 /* The linears of a layer. */
 typedef enum linear_name { Q, K, V, O, UP, GATE, DOWN, N_LINEARS } linear_name;
 
+/* Those of experts, beside the router and the shared expert's gate. */
+typedef enum expert_linear { EXPERT_UP, EXPERT_GATE, EXPERT_DOWN, N_EXPERT_LINEARS } expert_linear;
+
+typedef struct mixture_data {
+    matrix experts[N_EXPERT_LINEARS][MAX_EXPERTS], router, shared_gate;
+    float *bias[N_EXPERT_LINEARS][MAX_EXPERTS], *router_bias;
+} mixture_data;
+
+typedef struct placed_mixture {
+    ln_weight experts[N_EXPERT_LINEARS][MAX_EXPERTS], router, shared_gate;
+} placed_mixture;
+
 typedef struct chain_data {
+    mixture_data *mixtures; /* [N_SETS] or NULL */
     matrix linears[N_SETS][N_LINEARS], out;
     float *bias[N_SETS][N_LINEARS];
     slot_data slots[N_SETS][N_LINEARS][MAX_SLOTS];
@@ -73,6 +92,9 @@ typedef struct placed {
     ln_rope rope;
     ln_kv_layer kv[MAX_LAYERS];
     float *x, *normed, *other, *q, *k, *v, *attended, *hidden, *logits;
+    placed_mixture *mixtures; /* [N_SETS] or NULL */
+    float *router, *shared_gate, *shared, *shares, *expert_hidden, *expert_out;
+    int32_t *experts, *order, *starts;
     float *low[MAX_SHRUNK]; /* [n_rows][low_stride], what adapters' A gives for linears of one x */
     size_t low_stride;      /* 0: there are no adapters */
 } placed;
@@ -105,6 +127,39 @@ static matrix make_chain_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     return make_case_matrix(dtype, is_byte ? dtype : LN_DTYPE_F32, n_rows, n_cols);
 }
 
+static mixture_data *make_mixtures(const chain_case *c) {
+    mixture_data *sets = calloc(N_SETS, sizeof *sets);
+    assert_non_null(sets);
+    for (size_t set = 0; set < N_SETS && set < c->n_layers; set++) {
+        mixture_data *m = &sets[set];
+        m->router = make_matrix(c->router_dtype, c->n_experts, c->dim);
+        m->shared_gate = make_matrix(c->router_dtype, 1, c->dim);
+        m->router_bias = c->has_bias ? noise_rows(c->n_experts) : NULL;
+        for (expert_linear name = EXPERT_UP; name < N_EXPERT_LINEARS; name++)
+            for (size_t e = 0; e < c->n_experts; e++) {
+                bool is_down = name == EXPERT_DOWN;
+                size_t n_rows = is_down ? c->dim : c->n_expert_hidden;
+                m->experts[name][e] = make_chain_matrix(is_down ? c->down_dtype : c->dtype, n_rows,
+                                                        is_down ? c->n_expert_hidden : c->dim);
+                m->bias[name][e] = c->has_bias ? noise_rows(n_rows) : NULL;
+            }
+    }
+    return sets;
+}
+
+static void free_mixtures(mixture_data *sets) {
+    for (size_t set = 0; set < N_SETS && sets != NULL; set++) {
+        free_matrix(&sets[set].router), free_matrix(&sets[set].shared_gate);
+        free(sets[set].router_bias);
+        for (expert_linear name = EXPERT_UP; name < N_EXPERT_LINEARS; name++)
+            for (size_t e = 0; e < MAX_EXPERTS; e++) {
+                free_matrix(&sets[set].experts[name][e]);
+                free(sets[set].bias[name][e]);
+            }
+    }
+    free(sets);
+}
+
 static chain_data make_data(const chain_case *c) {
     chain_data d = {.out = make_chain_matrix(c->out_dtype, N_OUT, c->dim),
                     .norms = noise_rows(4 * c->dim),
@@ -122,6 +177,7 @@ static chain_data make_data(const chain_case *c) {
             for (size_t slot = 0; slot < c->n_slots; slot++)
                 d.slots[set][name][slot] = make_slot(rank_of(c, slot), n_cols, n_rows, 0.1f);
         }
+    d.mixtures = c->n_experts > 0 ? make_mixtures(c) : NULL;
     d.cache = make_cache(d.n_cache);
     int32_t n_blocks = (int32_t)c->n_rows * MAX_BLOCKS;
     for (int32_t i = 0; i < n_blocks; i++)
@@ -137,6 +193,7 @@ static void free_data(chain_data *d) {
             free_matrix(&d->linears[set][name]);
             free(d->bias[set][name]);
         }
+    free_mixtures(d->mixtures);
     free_matrix(&d->out);
     free(d->norms), free(d->x), free(d->inv_freq), free(d->cache);
 }
@@ -157,6 +214,32 @@ static void place_linears(side *s, const chain_case *c, const chain_data *d, pla
     }
     for (size_t i = 0; i < MAX_SHRUNK && c->n_slots > 0; i++)
         p->low[i] = put(s, NULL, c->n_rows * p->low_stride);
+}
+
+/* The experts' weights, and the memory of what they give. */
+static void place_mixtures(side *s, const chain_case *c, const chain_data *d, placed *p) {
+    size_t n = c->n_rows, n_chosen = n * c->n_used;
+    p->mixtures = calloc(N_SETS, sizeof *p->mixtures);
+    assert_non_null(p->mixtures);
+    for (size_t set = 0; set < N_SETS && set < c->n_layers; set++) {
+        const mixture_data *m = &d->mixtures[set];
+        placed_mixture *to = &p->mixtures[set];
+        for (expert_linear name = EXPERT_UP; name < N_EXPERT_LINEARS; name++)
+            put_weights(s, m->experts[name],
+                        c->has_bias ? (const float *const *)m->bias[name] : NULL, c->n_experts,
+                        to->experts[name]);
+        to->router = put_router(s, &m->router, m->router_bias);
+        to->shared_gate = put_router(s, &m->shared_gate, NULL);
+    }
+    p->router = put(s, NULL, n * c->n_experts);
+    p->shared_gate = put(s, NULL, n);
+    p->shared = put(s, NULL, n * c->dim);
+    p->shares = put(s, NULL, n_chosen);
+    p->expert_hidden = put(s, NULL, n_chosen * c->n_expert_hidden);
+    p->expert_out = put(s, NULL, n_chosen * c->dim);
+    p->experts = put_ids(s, NULL, n_chosen);
+    p->order = put_ids(s, NULL, n_chosen);
+    p->starts = put_ids(s, NULL, c->n_experts + 1);
 }
 
 static placed place(side *s, const chain_case *c, const chain_data *d) {
@@ -186,6 +269,8 @@ static placed place(side *s, const chain_case *c, const chain_data *d) {
     p.head_norm = (ln_norm){
         .kind = LN_NORM_RMS, .eps = 1e-5f, .dim = c->head_dim, .weight = p.norms[0].weight};
     place_linears(s, c, d, &p);
+    if (d->mixtures != NULL)
+        place_mixtures(s, c, d, &p);
     for (size_t layer = 0; layer < c->n_layers; layer++)
         p.kv[layer] = (ln_kv_layer){.dtype = LN_KV_F16,
                                     .block_tokens = BLOCK,
@@ -319,6 +404,68 @@ static void push_attention(ln_op *ops, size_t *n, const ln_batch *batch, const c
     push_to_stream(ops, n, batch, p, &w[O], p->attended);
 }
 
+static void push_choice(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
+                        const placed *p) {
+    ln_op_route *route = &push(ops, n, LN_OP_ROUTE, batch)->route;
+    route->logits = p->router;
+    route->router = c->router;
+    route->n_experts = c->n_experts;
+    route->n_used = c->n_used;
+    route->normalize = c->router == LN_ROUTER_SIGMOID;
+    route->scale = 1.5f;
+    route->experts = p->experts;
+    route->weights = p->shares;
+    ln_op_group *group = &push(ops, n, LN_OP_GROUP, batch)->group;
+    group->experts = p->experts;
+    group->n_rows = batch->n_tokens * c->n_used;
+    group->n_experts = c->n_experts;
+    group->order = p->order;
+    group->starts = p->starts;
+}
+
+static ln_op_linear *push_by_expert(ln_op *ops, size_t *n, const ln_batch *batch,
+                                    const chain_case *c, const placed *p, const ln_weight *weights,
+                                    const float *x, float *out) {
+    ln_op_linear *op = push_linear(ops, n, batch, weights, x, out);
+    op->groups = (ln_row_groups){c->n_experts, p->order, p->starts};
+    op->n_rows *= c->n_used;
+    op->rows_per_token = c->n_used;
+    op->precise = c->is_precise;
+    return op;
+}
+
+/* The shared expert, the router, the experts and their sum. */
+static void push_mixture(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
+                         const placed *p, size_t layer, const float *x) {
+    const ln_weight *w = p->linears[layer % N_SETS];
+    const placed_mixture *m = &p->mixtures[layer % N_SETS];
+    if (c->has_shared) {
+        ln_op_linear *up = push_linear(ops, n, batch, &w[UP], x, p->hidden);
+        up->gate = &w[GATE];
+        up->activation = LN_ACT_SILU;
+        push_linear(ops, n, batch, &w[DOWN], p->hidden, p->shared);
+    }
+    if (c->gates_shared)
+        push_linear(ops, n, batch, &m->shared_gate, x, p->shared_gate);
+    push_linear(ops, n, batch, &m->router, x, p->router)->precise = true;
+    push_choice(ops, n, batch, c, p);
+    ln_op_linear *up =
+        push_by_expert(ops, n, batch, c, p, m->experts[EXPERT_UP], x, p->expert_hidden);
+    up->gate = m->experts[EXPERT_GATE];
+    up->activation = c->has_bias ? LN_ACT_SWIGLU_CLAMPED : LN_ACT_SILU;
+    up->rows_per_x = c->n_used;
+    push_by_expert(ops, n, batch, c, p, m->experts[EXPERT_DOWN], p->expert_hidden, p->expert_out);
+    ln_op_combine *sum = &push(ops, n, LN_OP_COMBINE, batch)->combine;
+    sum->x = p->expert_out;
+    sum->weights = p->shares;
+    sum->n_used = c->n_used;
+    sum->dim = c->dim;
+    sum->shared = c->has_shared ? p->shared : NULL;
+    sum->shared_gate = c->gates_shared ? p->shared_gate : NULL;
+    sum->residual = sum->out = p->x;
+    sum->scale = 0.7f;
+}
+
 static void push_layer(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
                        const placed *p, size_t layer) {
     const ln_weight *w = p->linears[layer % N_SETS];
@@ -331,6 +478,10 @@ static void push_layer(ln_op *ops, size_t *n, const ln_batch *batch, const chain
         push_norm(ops, n, batch, &p->norms[1], p->x, p->other);
     if (c->placement != PARALLEL)
         x = p->other;
+    if (c->n_experts > 0) {
+        push_mixture(ops, n, batch, c, p, layer, x);
+        return;
+    }
     push_shrink(ops, n, batch, p, c->is_plain ? 1 : 2, &w[UP], x); /* and of GATE */
     ln_op_linear *up = push_adapted(ops, n, batch, p, 0, &w[UP], x, p->hidden);
     up->gate = c->is_plain ? NULL : &w[GATE];
@@ -392,6 +543,7 @@ static float *run_steps(side *s, const chain_case *c, const chain_data *d, way b
         append(s, results, n, p.kv[layer].v, d->n_cache);
     }
     s->backend->profile = NULL;
+    free(p.mixtures);
     free_placed(s);
     return results;
 }
@@ -456,6 +608,7 @@ static void check_cases(const chain_case *cases, size_t n_cases) {
         c.n_heads = c.n_heads > 0 ? c.n_heads : 8;
         c.kv_heads = c.kv_heads > 0 ? c.kv_heads : 2;
         c.n_hidden = c.n_hidden > 0 ? c.n_hidden : 768;
+        c.n_expert_hidden = c.n_expert_hidden > 0 ? c.n_expert_hidden : 256;
         c.n_layers = c.n_layers > 0 ? c.n_layers : 2;
         c.n_steps = c.n_steps > 0 ? c.n_steps : MAX_STEPS;
         if (ops_is_brief && c.dim > 2048)
@@ -614,6 +767,58 @@ static void chains_mix_kinds_that_become_f16(void **state) {
     check_cases(cases, sizeof cases / sizeof *cases);
 }
 
+/* Layers whose feed-forward is a mixture of experts, the choice included. */
+static void chains_of_experts_are_those_of_single_kernels(void **state) {
+    (void)state;
+    static const chain_case cases[] = {
+        {"experts", LN_DTYPE_BF16, .n_cached = 40, .n_experts = 16, .n_used = 4,
+         .router_dtype = LN_DTYPE_BF16},
+        {"experts and a shared one", LN_DTYPE_BF16, .n_cached = 150, .n_experts = 24, .n_used = 8,
+         .router_dtype = LN_DTYPE_F32, .has_shared = true, .head_dim = 128,
+         .router = LN_ROUTER_SIGMOID},
+        {"experts and a gated one", LN_DTYPE_BF16, .n_cached = 20, .n_experts = 24, .n_used = 8,
+         .router_dtype = LN_DTYPE_BF16, .has_shared = true, .gates_shared = true,
+         .norm = LN_NORM_RMS_PLUS_ONE, .n_expert_hidden = 512, .dim = 2048, .n_layers = 3},
+        {"experts between attentions apart", LN_DTYPE_BF16, .n_cached = 20, .n_experts = 16,
+         .n_used = 6, .router_dtype = LN_DTYPE_F16, .has_shared = true, .gates_shared = true,
+         .has_bias = true, .head_dim = 256, .n_heads = 4, .n_layers = 3},
+        {"precise experts", LN_DTYPE_BF16, .n_experts = 10, .n_used = 3, .is_precise = true,
+         .router_dtype = LN_DTYPE_BF16, .dim = 2880, .norm = LN_NORM_LAYER, .has_bias = true},
+        {"experts of q8_0", LN_DTYPE_Q8_0, .n_cached = 62, .n_experts = 16, .n_used = 4,
+         .router_dtype = LN_DTYPE_F32, .has_shared = true},
+        {"experts of q4_0", LN_DTYPE_Q4_0, .n_cached = 254, .n_experts = 16, .n_used = 4,
+         .router_dtype = LN_DTYPE_F32, .head_dim = 128},
+        {"experts of w8a8", LN_DTYPE_I8, .n_cached = 33, .n_experts = 12, .n_used = 5,
+         .router_dtype = LN_DTYPE_BF16, .n_expert_hidden = 1056, .has_shared = true},
+        {"experts of k quants", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K,
+         .n_cached = 100, .n_experts = 16, .n_used = 8, .router_dtype = LN_DTYPE_F32,
+         .head_dim = 128, .n_heads = 4},
+        {"experts of mxfp4", LN_DTYPE_MXFP4, .n_experts = 9, .n_used = 4, .has_bias = true,
+         .router_dtype = LN_DTYPE_BF16, .n_expert_hidden = 608},
+        {"experts of k quants between attentions apart", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K,
+         .n_experts = 16, .n_used = 8, .router_dtype = LN_DTYPE_F32, .has_shared = true,
+         .has_bias = true, .head_dim = 256, .n_heads = 2, .kv_heads = 1},
+        {"one expert", LN_DTYPE_BF16, .n_experts = 4, .n_used = 1, .router_dtype = LN_DTYPE_BF16,
+         .n_expert_hidden = 32},
+        {"sixteen experts", LN_DTYPE_BF16, .n_experts = 24, .n_used = 16, .n_expert_hidden = 160,
+         .router_dtype = LN_DTYPE_BF16},
+        {"many experts", LN_DTYPE_BF16, .n_experts = MAX_EXPERTS, .n_used = 8,
+         .n_expert_hidden = 64, .router_dtype = LN_DTYPE_BF16, .has_shared = true,
+         .gates_shared = true},
+        {"parallel experts", LN_DTYPE_BF16, .n_experts = 16, .n_used = 4, .placement = PARALLEL,
+         .router_dtype = LN_DTYPE_BF16, .n_cached = 70},
+        {"many layers of experts", LN_DTYPE_BF16, .n_cached = 255, .n_experts = 16, .n_used = 4,
+         .router_dtype = LN_DTYPE_BF16, .n_layers = MAX_LAYERS, .kv_heads = 1, .n_heads = 4,
+         .n_expert_hidden = 128},
+        {"many layers of shared experts", LN_DTYPE_Q4_0, .n_experts = 8, .n_used = 2,
+         .router_dtype = LN_DTYPE_F32, .n_layers = MAX_LAYERS, .has_shared = true, .n_hidden = 256,
+         .n_expert_hidden = 128},
+        {"experts of two rows", LN_DTYPE_BF16, .n_cached = 40, .n_experts = 16, .n_used = 4,
+         .router_dtype = LN_DTYPE_BF16, .n_rows = 2, .has_shared = true},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
 static void chains_with_adapters_are_those_of_single_kernels(void **state) {
     (void)state;
     static const chain_case cases[] = {
@@ -653,6 +858,7 @@ const struct CMUnitTest chain_tests[] = {
     cmocka_unit_test(a_short_chain_is_that_of_single_kernels),
     cmocka_unit_test(chains_are_those_of_single_kernels),
     cmocka_unit_test(chains_mix_kinds_that_become_f16),
+    cmocka_unit_test(chains_of_experts_are_those_of_single_kernels),
     cmocka_unit_test(chains_of_many_rows_are_those_of_single_kernels),
     cmocka_unit_test(chains_of_row_scales_are_those_of_single_kernels),
     cmocka_unit_test(chains_with_adapters_are_those_of_single_kernels),

@@ -270,8 +270,8 @@ static ln_packed packed_of(const matrix *m) {
 }
 
 /* Plans or prepares n matrices and biases in a row, as ln_weights_load does; the sum of bytes. */
-static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t n, char *memory,
-                      ln_weight *weights) {
+static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t n,
+                      ln_weight_use use, char *memory, ln_weight *weights) {
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
         const ln_backend_vtable *vtable = s->backend->vtable;
@@ -281,7 +281,7 @@ static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t
                                                   .run_rows = m[i].n_rows,
                                                   .packed = packed_of(&m[i])}},
                                      .n_cols = m[i].n_cols,
-                                     .use = n > 1 ? LN_USE_GROUPED : LN_USE_LINEAR};
+                                     .use = use};
         size_t bytes;
         ln_error err = {0};
         assert_int_equal(vtable->plan_weight(s->backend, &request, &bytes, NULL), LINNET_OK);
@@ -301,9 +301,20 @@ static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t
     return at;
 }
 
+static void put_as(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight_use use,
+                   ln_weight *weights) {
+    size_t bytes = lay_out(s, m, bias, n, use, NULL, NULL);
+    lay_out(s, m, bias, n, use, put_zeros(s, bytes), weights);
+}
+
 void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights) {
-    size_t bytes = lay_out(s, m, bias, n, NULL, NULL);
-    lay_out(s, m, bias, n, put_zeros(s, bytes), weights);
+    put_as(s, m, bias, n, n > 1 ? LN_USE_GROUPED : LN_USE_LINEAR, weights);
+}
+
+ln_weight put_router(side *s, const matrix *m, const float *bias) {
+    ln_weight weight;
+    put_as(s, m, &bias, 1, LN_USE_ROUTER, &weight);
+    return weight;
 }
 
 ln_weight put_weight(side *s, const matrix *m, const float *bias) {

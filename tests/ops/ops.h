@@ -79,6 +79,8 @@ matrix make_case_matrix(ln_dtype dtype, ln_dtype byte_dtype, size_t n_rows, size
 size_t columns_of(ln_dtype dtype, size_t least);
 void free_matrix(matrix *m);
 ln_weight put_weight(side *s, const matrix *m, const float *bias);
+/* The same for a matrix that chooses experts, which keeps its type. */
+ln_weight put_router(side *s, const matrix *m, const float *bias);
 /* n of one shape, one after another as a model's experts lie; *weights are put. */
 void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights);
 

@@ -2,12 +2,12 @@
  * which launch, which results are converted on the way, and which are written nowhere else.
  *
  * A plan is shown as a line, a letter for each launch and its operations, if it has more than one:
- * D fused decode, L fused linear + norm, G GEMM, B GEMM with adapters, E grouped GEMM, N norm that
- * converts its result, A attention that does, or finishes q, k and v, P two small linears, R route
- * and group of one token, M all that its experts do; small letters are operations by themselves (e
- * embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c combine, u
- * all-reduce). Then `x`: x is converted first; `>`: the result is converted; `!`: it is written in
- * no other form. */
+ * D fused decode, X the same with experts, L fused linear + norm, G GEMM, B GEMM with adapters, E
+ * grouped GEMM, N norm that converts its result, A attention that does, or finishes q, k and v, P
+ * two small linears, R route and group of one token, M all that its experts do; small letters are
+ * operations by themselves (e embed, n norm, l linear, q qkv, t latent, a attention, r route, g
+ * group, c combine, u all-reduce). Then `x`: x is converted first; `>`: the result is converted;
+ * `!`: it is written in no other form. */
 #include "backend/cuda/plan/plan.h"
 
 #include <stdlib.h>
@@ -17,15 +17,16 @@
 #include "backend/cuda/ranks/link.h"
 #include "test.h"
 
-enum { MAX_OPS = 256, MAX_LINE = 1024, N_EXPERTS = 64, N_USED = 8, MAX_LAYERS = 4 };
+enum { MAX_OPS = 256, MAX_LINE = 1024, N_EXPERTS = 64, N_USED = 8, MAX_LAYERS = 12 };
 
 typedef struct plan_case {
-    ln_weight_layout layout, v_layout, down_layout, out_layout; /* NONE: `layout` */
+    /* NONE: `layout` */
+    ln_weight_layout layout, v_layout, down_layout, out_layout, expert_layout;
     size_t n_rows;
     bool is_prefill;    /* of one sequence */
     size_t dim, hidden; /* 0: 4096, 14336 */
     size_t n_layers;    /* 0: 2 */
-    bool has_experts, gates_shared, is_latent, norms_heads, shares_prefix;
+    bool has_experts, has_shared, gates_shared, is_latent, norms_heads, shares_prefix;
     bool is_precise, is_divided; /* is_divided: among ranks */
     bool fuses_sums;             /* which sum and go on with a norm */
     ln_kv_dtype kv;              /* F32: F16 */
@@ -128,7 +129,7 @@ static ln_kv_layer caches[MAX_LAYERS];
 
 typedef struct places {
     float *x, *normed, *ffn_normed, *q, *k, *v, *attended, *hidden, *logits, *heads;
-    float *router, *shared_gate, *shares, *expert_hidden, *expert_out, *partial;
+    float *router, *shared, *shared_gate, *shares, *expert_hidden, *expert_out, *partial;
     int32_t *experts, *order, *starts;
 } places;
 
@@ -153,11 +154,13 @@ static void make_weights(size_t dim, size_t hidden) {
     w.shared_router = make_weight(LN_LAYOUT_NONE, 1, dim);
     w.kv_a = make_weight(kind, LATENT + ROPE_DIM, dim);
     for (size_t i = 0; i < N_EXPERTS; i++)
-        w.experts_up[i] = make_weight(kind, hidden, dim);
+        w.experts_up[i] = make_weight(layout_or(c->expert_layout), hidden, dim);
     for (size_t i = 0; i < N_EXPERTS; i++)
-        w.experts_gate[i] = make_weight(kind, hidden, dim);
+        w.experts_gate[i] = make_weight(layout_or(c->expert_layout), hidden, dim);
     for (size_t i = 0; i < N_EXPERTS; i++)
-        w.experts_down[i] = make_weight(layout_or(c->down_layout), dim, hidden);
+        w.experts_down[i] = make_weight(
+            layout_or(c->expert_layout != LN_LAYOUT_NONE ? c->expert_layout : c->down_layout), dim,
+            hidden);
     for (size_t i = 0; i < HEADS; i++)
         w.k_b[i] = make_weight(kind, LATENT, HEAD_DIM);
     for (size_t i = 0; i < HEADS; i++)
@@ -196,6 +199,7 @@ static places make_places(size_t n, size_t dim, size_t hidden) {
                     .logits = place(n * N_VOCAB),
                     .heads = place(n * q),
                     .router = place(n * N_EXPERTS),
+                    .shared = place(n * dim),
                     .shared_gate = place(n),
                     .shares = place(rows),
                     .expert_hidden = place(rows * hidden),
@@ -296,6 +300,12 @@ static ln_op_linear *by_expert(const ln_weight *weight, const places *p, const f
 }
 
 static void record_experts(const places *p, size_t dim) {
+    if (model.c->has_shared) {
+        ln_op_linear *up = linear(&w.up, p->ffn_normed, p->hidden);
+        up->gate = &w.gate;
+        up->activation = LN_ACT_SILU;
+        linear(&w.down, p->hidden, p->shared);
+    }
     if (model.c->gates_shared)
         linear(&w.shared_router, p->ffn_normed, p->shared_gate);
     linear(&w.router, p->ffn_normed, p->router)->precise = true;
@@ -314,13 +324,16 @@ static void record_experts(const places *p, size_t dim) {
     up->activation = LN_ACT_SILU;
     up->rows_per_x = N_USED;
     by_expert(w.experts_down, p, p->expert_hidden, p->expert_out);
-    push(LN_OP_COMBINE)->combine = (ln_op_combine){.x = p->expert_out,
-                                                   .weights = p->shares,
-                                                   .n_used = N_USED,
-                                                   .dim = dim,
-                                                   .residual = p->x,
-                                                   .scale = 1.0f,
-                                                   .out = p->x};
+    push(LN_OP_COMBINE)->combine =
+        (ln_op_combine){.x = p->expert_out,
+                        .weights = p->shares,
+                        .n_used = N_USED,
+                        .dim = dim,
+                        .shared = model.c->has_shared ? p->shared : NULL,
+                        .shared_gate = model.c->gates_shared ? p->shared_gate : NULL,
+                        .residual = p->x,
+                        .scale = 1.0f,
+                        .out = p->x};
 }
 
 static void record(const places *p, size_t dim, size_t n_layers) {
@@ -363,6 +376,8 @@ static char letter_of(const ln_cuda_launch *launch) {
         [LN_OP_GATED_NORM] = 'p', [LN_OP_GATHER] = 'k',    [LN_OP_COPY] = 's',
         [LN_OP_ALL_REDUCE] = 'u'};
     static const char kinds[] = "?DLGBENAPRM";
+    if (strcmp(ln_cuda_launch_name(launch, model.ops), "fused decode with experts") == 0)
+        return 'X';
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }
 
@@ -538,13 +553,6 @@ static void other_steps_convert_results_on_the_way(void **state) {
 static void experts_take_what_their_norm_converts(void **state) {
     (void)state;
     static const expected cases[] = {
-        {"one row",
-         {.layout = LN_LAYOUT_BF16,
-          .n_rows = 1,
-          .has_experts = true,
-          .is_precise = true,
-          .hidden = 768},
-         "e D7 n l M5 D7 n l M5 D2"},
         {"one row, without fused kernels",
          {.layout = LN_LAYOUT_BF16,
           .n_rows = 1,
@@ -554,16 +562,15 @@ static void experts_take_what_their_norm_converts(void **state) {
           .one_by_one = true,
           .hidden = 768},
          "e N>! G3 q A> G N> l R2 E>! E c N>! G"},
-        {"one row, a shared expert's gate",
+        {"two rows",
          {.layout = LN_LAYOUT_BF16,
-          .n_rows = 1,
+          .n_rows = 2,
           .n_layers = 1,
           .has_experts = true,
-          .gates_shared = true,
           .is_precise = true,
           .hidden = 768},
-         "e D7 n P2 M5 D2"},
-        {"128 rows, the same",
+         "e D7 N> l r g E>! E c D2"},
+        {"128 rows, a shared expert's gate",
          {.layout = LN_LAYOUT_BF16,
           .n_rows = 128,
           .n_layers = 1,
@@ -589,6 +596,89 @@ static void experts_take_what_their_norm_converts(void **state) {
          "e N>! G3 A2 Gx n l r g Ex Ex c N>! G3 A2 Gx n l r g Ex Ex c D2"},
     };
     check_all(cases, sizeof cases / sizeof *cases);
+}
+
+static plan_case of_experts(ln_weight_layout layout) {
+    return (plan_case){.layout = layout, .n_rows = 1, .has_experts = true, .hidden = 768};
+}
+
+/* A mixture of one row goes with what is around it, its router included, up to the end of the
+ * kernel's list. */
+static void experts_of_one_row_go_with_their_layers(void **state) {
+    (void)state;
+    static const ln_weight_layout kinds[] = {LN_LAYOUT_BF16, LN_LAYOUT_INT8, LN_LAYOUT_INT4,
+                                             LN_LAYOUT_INT8_ROW, LN_LAYOUT_Q4};
+    plan_case c;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        c = of_experts(kinds[i]);
+        check("experts", &c, "e X30");
+        c.is_precise = true;
+        check("precise experts", &c, "e X30");
+    }
+    c = of_experts(LN_LAYOUT_Q4);
+    c.v_layout = c.down_layout = LN_LAYOUT_Q6;
+    check("kinds that become f16", &c, "e X30");
+    c = of_experts(LN_LAYOUT_BF16);
+    c.has_shared = c.gates_shared = true;
+    check("a shared expert and its gate", &c, "e X36");
+    c.n_layers = 3;
+    c.kv = LN_KV_Q8_0;
+    check("attention apart, as recurrent layers are", &c, "e D4 q A> X15 q A> X15 q A> X13");
+    c = of_experts(LN_LAYOUT_BF16);
+    c.n_layers = 12;
+    check("twelve layers", &c, "e X140 X30");
+    c.has_shared = true;
+    check("twelve layers with shared experts", &c, "e X80 X80 X34");
+}
+
+/* Else it is a kernel of its own. */
+static void experts_that_do_not_fit_are_apart(void **state) {
+    (void)state;
+    plan_case c = of_experts(LN_LAYOUT_INT8);
+    c.expert_layout = LN_LAYOUT_MXFP4;
+    check("experts of another kind", &c, "e D7 n l M5 D7 n l M5 D2");
+    c = of_experts(LN_LAYOUT_BF16);
+    c.n_layers = 1;
+    c.gates_shared = true;
+    check("a gate without a shared expert", &c, "e D7 n P2 M5 D2");
+    c.gates_shared = false;
+    c.is_divided = true;
+    check("nothing of the kernel in front of a router", &c, "e D7 u n l M5 D2");
+    c.is_divided = false;
+    c.dim = 8192 + 512; /* which no block holds */
+    check("a wide norm", &c, "e n D6 n l M5 n D");
+}
+
+/* What the blocks of a mixture hand to each other has a place of its own, and lies nowhere else. */
+static void values_of_mixtures_are_handed_off(void **state) {
+    (void)state;
+    plan_case c = of_experts(LN_LAYOUT_BF16);
+    c.n_layers = 3;
+    c.has_shared = c.gates_shared = true;
+    ln_cuda_plan plan = {0};
+    make_plan(&c, &plan);
+    size_t n_places = 0;
+    const ln_cuda_place *of_mixtures[3 * MAX_LAYERS];
+    for (size_t i = 0; i < model.n_ops; i++) {
+        const ln_op *ops = &model.ops[i];
+        if (ops->kind != LN_OP_ROUTE)
+            continue;
+        const ln_op *up = &ops[LN_MIXTURE_UP], *sum = &ops[LN_MIXTURE_COMBINE];
+        const ln_value made[] = {ops[-2].out[LN_OUT], ops[-1].out[LN_OUT], up->out[LN_OUT]};
+        const ln_value read[] = {sum->in[LN_IN_SHARED], sum->in[LN_IN_COMBINE_RESIDUAL],
+                                 up->in[LN_IN_X], sum->out[LN_OUT]};
+        for (size_t k = 0; k < 3; k++)
+            of_mixtures[n_places++] = &plan.places[made[k]];
+        for (size_t k = 0; k < 4; k++)
+            assert_true(plan.places[read[k]].is_handed_off && plan.places[read[k]].is_left_out);
+    }
+    assert_int_equal(n_places, 9);
+    for (size_t i = 0; i < n_places; i++) {
+        assert_true(of_mixtures[i]->is_handed_off && of_mixtures[i]->is_left_out);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(of_mixtures[i]->handoff, of_mixtures[k]->handoff);
+    }
+    ln_cuda_plan_free(&plan);
 }
 
 static void latent_attention_stands_between_fused_kernels(void **state) {
@@ -892,6 +982,9 @@ int main(void) {
         cmocka_unit_test(linears_and_norms_of_9_to_64_rows_are_one_kernel),
         cmocka_unit_test(other_steps_convert_results_on_the_way),
         cmocka_unit_test(experts_take_what_their_norm_converts),
+        cmocka_unit_test(experts_of_one_row_go_with_their_layers),
+        cmocka_unit_test(experts_that_do_not_fit_are_apart),
+        cmocka_unit_test(values_of_mixtures_are_handed_off),
         cmocka_unit_test(latent_attention_stands_between_fused_kernels),
         cmocka_unit_test(all_reduces_stand_between_kernels),
         cmocka_unit_test(all_reduces_go_on_with_norms),

@@ -1,11 +1,13 @@
 /* Activations of the fused decode kernel: rows, or their norms, in the form of
- * activations/view.cuh, in each block's shared memory, of F8_ROW as WGMMA takes them. Arguments are
- * read once, ahead of stores, and arithmetic is of 32 bits: with 16 warps on an SM the number of
- * instructions limits the speed here. */
+ * activations/view.cuh, in each block's shared memory, of F8_ROW as WGMMA takes
+ * them. Arguments are read once, ahead of stores, and arithmetic is of 32 bits:
+ * with 16 warps on an SM the number of instructions limits the speed here. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 
 #include "backend/cuda/activations/store.cuh"
+#include "backend/cuda/fused/decode_absmax.cuh"
+#include "backend/cuda/fused/decode_args.cuh"
 #include "backend/cuda/fused/decode_pipeline.cuh"
 #include "backend/cuda/ptx/bulk_store.cuh"
 
@@ -18,15 +20,9 @@ enum {
     LN_DECODE_POLL_NS = 40 /* between polls, which slow the copies of weights down */
 };
 
-/* The larger magnitude, or a NaN if either is one. */
-static __device__ __forceinline__ float ln_decode_absmax(float a, float b) {
-    float largest;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(fabsf(a)), "f"(fabsf(b)));
-    return largest;
-}
-
-/* As ln_quantize_four, by additions where all products are small: the bits of 1.5 * 2^23 + n end
- * with those of n, and conversions are four times as slow. */
+/* As ln_quantize_four, by additions where all products are small: the bits
+ * of 1.5 * 2^23 + n end with those of n, and conversions are four times as
+ * slow. */
 static __device__ __forceinline__ uint32_t ln_decode_quantize(const float v[4], float inverse) {
     if (!(inverse > 0.0f && inverse < INFINITY))
         return ln_quantize_four(v, inverse);
@@ -38,7 +34,8 @@ static __device__ __forceinline__ uint32_t ln_decode_quantize(const float v[4], 
     return __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
 }
 
-/* Where a thread's first four columns of a row go: elements of values, and of scales. */
+/* Where a thread's first four columns of a row go: elements of values, and of
+ * scales. */
 typedef struct ln_decode_act_offset {
     unsigned value, scale;
 } ln_decode_act_offset;
@@ -55,8 +52,8 @@ static __device__ __forceinline__ ln_decode_act_offset ln_decode_find_act(const 
     return place;
 }
 
-/* As ln_act_store, of a thread's four columns number h; by whole warps, as 128 columns are all in a
- * tile or none. */
+/* As ln_act_store, of a thread's four columns number h; by whole warps, as 128
+ * columns are all in a tile or none. */
 template <int KIND>
 static __device__ __forceinline__ void ln_decode_store_act(const ln_act_view &to,
                                                            const ln_decode_act_offset &place, int h,
@@ -87,8 +84,8 @@ static __device__ __forceinline__ void ln_decode_store_act(const ln_act_view &to
     }
 }
 
-/* The largest magnitude of a row, from those of threads; infinite for a NaN. shared
- * [LN_DECODE_WARPS] is used again only behind another barrier. */
+/* The largest magnitude of a row, from those of threads; infinite for a NaN.
+ * shared [LN_DECODE_WARPS] is used again only behind another barrier. */
 static __device__ __forceinline__ float ln_decode_row_absmax(float largest, float *shared) {
     return fminf(ln_block_greatest(largest, (unsigned *)shared), INFINITY);
 }
@@ -127,8 +124,8 @@ ln_decode_store_row_scaled(const ln_act_view &to, const ln_decode_act_offset &pl
                                               ln_pack_f16(v[2] * factor, v[3] * factor));
 }
 
-/* A thread's float4 of a row, from column `first` on, zeros past its end; polls if other blocks
- * hand them off. */
+/* A thread's float4 of a row, from column `first` on, zeros past its end; polls
+ * if other blocks hand them off. */
 template <int N>
 static __device__ __forceinline__ void ln_decode_load_row(const float *row, bool is_handed_off,
                                                           unsigned n_cols, unsigned first,
@@ -159,16 +156,23 @@ static __device__ __forceinline__ float4 ln_decode_load_four(const float *row, u
     return col < n_cols ? *(const float4 *)(row + col) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
-static __device__ __forceinline__ float ln_decode_absmax(const float4 &v) {
-    return ln_decode_absmax(ln_decode_absmax(v.x, v.y), ln_decode_absmax(v.z, v.w));
+/* Four columns of the row that `plain` keeps as it is. Functions take nullptr,
+ * too, as PLAIN: what keeps nothing is compiled as if this were not there. */
+static __device__ __forceinline__ void ln_decode_store_plain(float *plain, unsigned col,
+                                                             unsigned n_cols, const float v[4]) {
+    if (col < n_cols)
+        *(float4 *)(plain + col) = make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* ln_decode_convert to rows that have a scale each. What of a row does not fit registers is read
- * twice. shared [LN_MAX_WARPS] */
-template <int KIND>
+static __device__ __forceinline__ void ln_decode_store_plain(decltype(nullptr), unsigned, unsigned,
+                                                             const float[4]) {}
+
+/* ln_decode_convert to rows that have a scale each. What of a row does not fit
+ * registers is read twice. shared [LN_MAX_WARPS]; plain: of one row */
+template <int KIND, class PLAIN = decltype(nullptr)>
 static __device__ __forceinline__ void
 ln_decode_convert_row_scaled(const ln_decode_rows &from, unsigned n_rows, const ln_act_view &to,
-                             unsigned padded, float *shared) {
+                             unsigned padded, float *shared, PLAIN plain = nullptr) {
     enum { AT_ONCE = 8, REGISTER_COLS = AT_ONCE * LN_DECODE_COL_STRIDE };
     const float *x = from.at;
     const unsigned n_cols = from.n_cols, stride = from.stride, last = (padded - 1) / REGISTER_COLS;
@@ -201,16 +205,18 @@ ln_decode_convert_row_scaled(const ln_decode_rows &from, unsigned n_rows, const 
                     break;
                 if (col + i * LN_DECODE_COL_STRIDE < padded)
                     ln_decode_store_row_scaled<KIND>(to, place, i, v, factor);
+                ln_decode_store_plain(plain, col + i * LN_DECODE_COL_STRIDE, n_cols, v);
             }
         }
     }
 }
 
-/* Rows as they are, filled up with zeros to `padded` columns. */
-template <int KIND>
+/* Rows as they are, filled up with zeros to `padded` columns. plain: of one row
+ */
+template <int KIND, class PLAIN = decltype(nullptr)>
 static __device__ __forceinline__ void ln_decode_convert(const ln_decode_rows &from,
                                                          unsigned n_rows, const ln_act_view &to,
-                                                         unsigned padded) {
+                                                         unsigned padded, PLAIN plain = nullptr) {
     enum { AT_ONCE = 8 };
     const float *x = from.at;
     const unsigned n_cols = from.n_cols, stride = from.stride;
@@ -227,6 +233,7 @@ static __device__ __forceinline__ void ln_decode_convert(const ln_decode_rows &f
                 const float v[4] = {held[i].x, held[i].y, held[i].z, held[i].w};
                 if (col + i * LN_DECODE_COL_STRIDE < padded)
                     ln_decode_store_act<KIND>(to, place, i, v);
+                ln_decode_store_plain(plain, col + i * LN_DECODE_COL_STRIDE, n_cols, v);
             }
             place.value += AT_ONCE * LN_DECODE_COL_STRIDE;
             place.scale += AT_ONCE * LN_DECODE_COL_STRIDE / LN_SCALE_BLOCK;
@@ -234,7 +241,8 @@ static __device__ __forceinline__ void ln_decode_convert(const ln_decode_rows &f
     }
 }
 
-/* As ln_norm_sum; shared [LN_DECODE_WARPS] is used again only behind another barrier. */
+/* As ln_norm_sum; shared [LN_DECODE_WARPS] is used again only behind another
+ * barrier. */
 static __device__ __forceinline__ float ln_decode_block_sum(float x, float *shared) {
     unsigned lane = threadIdx.x % LN_WARP;
     x = ln_warp_sum(x);
@@ -248,7 +256,8 @@ static __device__ __forceinline__ float ln_decode_block_sum(float x, float *shar
     return x;
 }
 
-/* Mean and 1 / standard deviation of the row in the block's registers, as ln_norm_row_statistics.
+/* Mean and 1 / standard deviation of the row in the block's registers, as
+ * ln_norm_row_statistics.
  */
 template <int FOURS>
 static __device__ __forceinline__ void
@@ -286,7 +295,8 @@ static __device__ __forceinline__ void ln_decode_store_normed(float *normed, flo
         ln_handoff_store(handoff + at + i, y[i]);
 }
 
-/* A row of dim columns in the block's registers, with a scale; first, absmax: the thread's. */
+/* A row of dim columns in the block's registers, with a scale; first, absmax:
+ * the thread's. */
 template <int KIND, int FOURS>
 static __device__ __forceinline__ void
 ln_decode_store_row(const ln_act_view &to, unsigned row, const ln_decode_act_offset &place,
@@ -302,13 +312,13 @@ ln_decode_store_row(const ln_act_view &to, unsigned row, const ln_decode_act_off
     }
 }
 
-/* The norms of rows. Each block with output tiles also stores a share of them to l.normed. shared
- * [LN_MAX_WARPS] */
-template <int KIND, int FOURS>
+/* The norms of rows. Each block with output tiles also stores a share of them
+ * to l.normed. shared [LN_MAX_WARPS]; plain: of one row */
+template <int KIND, int FOURS, class PIPELINE, class PLAIN>
 static __device__ __forceinline__ void
 ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
                     const ln_decode_linear &l, unsigned n_rows, const ln_act_view &to,
-                    float *shared, ln_decode_pipeline *r) {
+                    float *shared, PIPELINE *r, PLAIN plain) {
     const ln_norm norm = l.norm;
     const float *const x = l.x.at;
     const int32_t *const rows = l.rows;
@@ -352,12 +362,12 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
             }
             if (col - blockIdx.x * share < share)
                 ln_decode_store_normed(normed, handoff, row * dim + col, y);
-            if constexpr (BY_ROW) {
-                held[h] = make_float4(y[0], y[1], y[2], y[3]);
+            ln_decode_store_plain(plain, col, dim, y);
+            if constexpr (BY_ROW)
+                held[h] = make_float4(y[0], y[1], y[2], y[3]),
                 largest = ln_decode_absmax(largest, ln_decode_absmax(held[h]));
-            } else {
+            else
                 ln_decode_store_act<KIND>(to, place, h, y);
-            }
         }
         if constexpr (BY_ROW)
             ln_decode_store_row<KIND>(to, row, place, held, first, dim, largest,
@@ -373,12 +383,12 @@ static __device__ __forceinline__ void ln_decode_prefetch_norm(const ln_decode_l
         asm volatile("prefetch.global.L2 [%0];" ::"l"(l.norm.weight + i));
 }
 
-/* Makes the activations at `work`; the block waits for them with a barrier. shared [LN_MAX_WARPS]
- */
-template <int KIND>
+/* Makes the activations at `work`; the block waits for them with a barrier.
+ * shared [LN_MAX_WARPS]; plain: where the one row goes in float32, too */
+template <int KIND, class PIPELINE, class PLAIN = decltype(nullptr)>
 static __device__ __forceinline__ ln_act_view ln_decode_make_act(
     const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
-    unsigned n_rows, uint8_t *work, float *shared, ln_decode_pipeline *r) {
+    unsigned n_rows, uint8_t *work, float *shared, PIPELINE *r, PLAIN plain = nullptr) {
     ln_act_view x = {};
     x.cols = l.x_cols;
     x.n_untiled = n_rows;
@@ -390,16 +400,17 @@ static __device__ __forceinline__ ln_act_view ln_decode_make_act(
     unsigned held =
         l.normalizes ? ((unsigned)l.norm.dim + LN_DECODE_COL_STRIDE - 1) / LN_DECODE_COL_STRIDE : 0;
     if (held == 1)
-        ln_decode_normalize<KIND, 1>(p, weights, l, n_rows, x, shared, r);
+        ln_decode_normalize<KIND, 1>(p, weights, l, n_rows, x, shared, r, plain);
     else if (held == 2)
-        ln_decode_normalize<KIND, 2>(p, weights, l, n_rows, x, shared, r);
+        ln_decode_normalize<KIND, 2>(p, weights, l, n_rows, x, shared, r, plain);
     else if (held > 2)
-        ln_decode_normalize<KIND, LN_NORM_MAX_FOURS>(p, weights, l, n_rows, x, shared, r);
+        ln_decode_normalize<KIND, LN_NORM_MAX_FOURS>(p, weights, l, n_rows, x, shared, r, plain);
     else if constexpr (ln_weight_tile_has_act_row_scales(KIND))
-        ln_decode_convert_row_scaled<KIND>(l.x, n_rows, x,
-                                           l.k_tiles * (unsigned)ln_weight_tile_cols(KIND), shared);
+        ln_decode_convert_row_scaled<KIND>(
+            l.x, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND), shared, plain);
     else
-        ln_decode_convert<KIND>(l.x, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND));
+        ln_decode_convert<KIND>(l.x, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND),
+                                plain);
     if (KIND == LN_LAYOUT_F8_ROW)
         ln_fence_proxy_async();
     ln_decode_fill_free_stage<KIND>(p, weights, r);

@@ -4,53 +4,9 @@
 
 #include "backend/cuda/attention/args.cuh"
 #include "backend/cuda/fused/decode_handoff.cuh"
-#include "backend/cuda/fused/limits.h"
+#include "backend/cuda/fused/decode_weights.cuh"
 #include "backend/cuda/gemm/args.cuh"
 #include "backend/cuda/ops/qkv.cuh"
-
-enum {
-    LN_DECODE_GROUP_THREADS = LN_K_SPLITS * LN_WARP, /* threads of an output tile */
-    LN_DECODE_GROUPS = 2,
-    LN_DECODE_THREADS = LN_DECODE_GROUPS * LN_DECODE_GROUP_THREADS
-};
-static_assert(LN_DECODE_WARPS == LN_DECODE_THREADS / LN_WARP, "as the planner has it");
-
-/* Bytes of a weight tile, of the scales behind the K tiles of an output tile, and K tiles of a
- * stage. */
-typedef struct ln_decode_tile_copy {
-    uint16_t tile_bytes, tail_bytes, tiles_per_copy;
-} ln_decode_tile_copy;
-
-static __host__ __device__ constexpr ln_decode_tile_copy ln_decode_tile_copy_of(int kind) {
-    return {(uint16_t)ln_weight_tile_bytes(kind), (uint16_t)ln_weight_tile_row_bytes(kind, 0),
-            (uint16_t)(ln_decode_stage_bytes(kind) / ln_weight_tile_bytes(kind))};
-}
-
-/* By weight kind; empty for kinds that are not dequantised to f16. */
-static __constant__ const ln_decode_tile_copy ln_decode_f16_tile_copies[] = {
-    {},
-    {},
-    {},
-    {},
-    {},
-    ln_decode_tile_copy_of(LN_LAYOUT_Q4),
-    ln_decode_tile_copy_of(LN_LAYOUT_Q5),
-    ln_decode_tile_copy_of(LN_LAYOUT_Q6),
-    ln_decode_tile_copy_of(LN_LAYOUT_F8),
-    {},
-    ln_decode_tile_copy_of(LN_LAYOUT_MXFP4),
-    ln_decode_tile_copy_of(LN_LAYOUT_I8)};
-static_assert(LN_LAYOUT_Q4 == 5 && LN_LAYOUT_Q5 == 6 && LN_LAYOUT_Q6 == 7 && LN_LAYOUT_F8 == 8 &&
-                  LN_LAYOUT_MXFP4 == 10 && LN_LAYOUT_I8 == 11,
-              "in this order");
-
-template <int KIND>
-static __device__ __forceinline__ ln_decode_tile_copy ln_decode_find_tile_copy(unsigned kind) {
-    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
-        return ln_decode_f16_tile_copies[kind];
-    else
-        return ln_decode_tile_copy_of(KIND);
-}
 
 /* What linears read. */
 typedef struct ln_decode_rows {
@@ -88,27 +44,14 @@ typedef union ln_decode_task {
     ln_decode_attention attention;
 } ln_decode_task;
 
-/* What the weight pipeline needs to know of a linear. */
-typedef struct ln_decode_weight_tiles {
-    const uint8_t *parts[LN_GEMM_MAX_PARTS], *gate;
-    unsigned tile_ends[LN_GEMM_MAX_PARTS]; /* output tiles up to a part's end */
-    unsigned k_tiles;
-    uint8_t kinds[LN_GEMM_MAX_PARTS];
-} ln_decode_weight_tiles;
-
-typedef struct ln_decode_args {
-    unsigned n_rows, n_linears, n_attentions, n_tasks;
-    unsigned n_stages;                                  /* of a warp's ring */
-    unsigned work_offset, plan_offset, barriers_offset; /* bytes of shared memory */
-    unsigned *barrier_count;   /* what blocks count at barriers; 0 at first */
-    float *handoff;            /* where */
-    unsigned n_handoff_floats; /* floats, a multiple of 4 */
-    uint8_t is_attention[LN_DECODE_MAX_TASKS];
+/* The kernel's argument: tasks without mixtures. */
+typedef struct ln_decode_list {
+    ln_decode_args p;
     ln_decode_weight_tiles weights[LN_DECODE_MAX_LINEARS]; /* of linears */
     ln_decode_linear linears[LN_DECODE_MAX_LINEARS];
     ln_decode_attention attentions[LN_DECODE_MAX_ATTENTIONS];
-} ln_decode_args;
+} ln_decode_list;
 
-static_assert(sizeof(ln_decode_args) < 32700, "kernels take so many bytes");
+static_assert(sizeof(ln_decode_list) < 32700, "kernels take so many bytes");
 
 #endif

@@ -7,102 +7,19 @@
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 
+#include "backend/cuda/fused/decode_args.cuh"
+#include "backend/cuda/fused/decode_mma.cuh"
 #include "backend/cuda/fused/decode_pipeline.cuh"
-#include "backend/cuda/gemm/mma_fragments.cuh"
 #include "backend/cuda/ptx/wgmma_fp8_splits.cuh"
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Accumulates n weight tiles of a stage times the activations: output columns g and g + 8, rows 2 t
- * and 2 t + 1. */
-template <int KIND>
+/* Accumulates the next n tiles of the pipeline; kind: their own; is_last: of the task. */
+template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
-ln_decode_mma_tiles(const uint8_t *tiles, unsigned n, const ln_act_view &x, const unsigned rows[3],
-                    unsigned first_unit, bool precise, float sum[4]) {
-    constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
-    constexpr unsigned UNITS = PER_TILE * ln_decode_tile_copy_of(KIND).tiles_per_copy;
-    unsigned lane = threadIdx.x % LN_WARP;
-#pragma unroll
-    for (unsigned unit = 0; unit < UNITS; unit++) {
-        if (unit >= n * PER_TILE)
-            break;
-        const uint8_t *tile = tiles + unit / PER_TILE * ln_weight_tile_bytes(KIND);
-        ln_lane_tile<KIND> part;
-        ln_take_unit<KIND>(tile, unit % PER_TILE, lane, part);
-        if (KIND == LN_LAYOUT_BF16 && precise) {
-            ln_lane_x<KIND, true> act;
-            ln_load_x<KIND, true>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, act);
-            ln_add_unit<KIND, true>(part, act, true, sum);
-        } else {
-            ln_lane_x<KIND, false> act;
-            ln_load_x<KIND, false>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, act);
-            ln_add_unit<KIND, false>(part, act, false, sum);
-        }
-    }
-}
-
-/* The same for a tile in shared memory that is dequantised to f16. */
-template <int KIND>
-static __device__ __forceinline__ void ln_decode_mma_f16_tile(const uint8_t *at,
-                                                              const ln_act_view &x, unsigned row,
-                                                              unsigned unit, float sum[4]) {
-    const unsigned lane = threadIdx.x % LN_WARP;
-    ln_lane_tile<KIND> tile;
-    ln_lane_x<KIND, false> act;
-    ln_take_unit<KIND>(at, 0, lane, tile);
-    ln_load_x<KIND, false>(x, row, 0, 0, unit, lane, act);
-    ln_add_unit<KIND, false>(tile, act, false, sum);
-}
-
-/* The same for n tiles, mostly as many as a stage has. */
-template <int KIND>
-static __device__ __forceinline__ void
-ln_decode_mma_f16_tiles_of(const uint8_t *tiles, unsigned n, const ln_act_view &x, unsigned row,
-                           unsigned unit, float sum[4]) {
-    constexpr unsigned BYTES = ln_weight_tile_bytes(KIND),
-                       N = ln_decode_tile_copy_of(KIND).tiles_per_copy;
-    if (n == N)
-#pragma unroll
-        for (unsigned i = 0; i < N; i++)
-            ln_decode_mma_f16_tile<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
-    else
-#pragma unroll 1
-        for (unsigned i = 0; i < n; i++)
-            ln_decode_mma_f16_tile<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
-}
-
-/* The same for tiles of any such kind. */
-static __device__ __forceinline__ void ln_decode_mma_f16_tiles(int kind, const uint8_t *tiles,
-                                                               unsigned n, const ln_act_view &x,
-                                                               unsigned row, unsigned first_unit,
-                                                               float sum[4]) {
-    switch (kind) {
-    case LN_LAYOUT_Q4:
-        ln_decode_mma_f16_tiles_of<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum);
-        break;
-    case LN_LAYOUT_Q5:
-        ln_decode_mma_f16_tiles_of<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum);
-        break;
-    case LN_LAYOUT_Q6:
-        ln_decode_mma_f16_tiles_of<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum);
-        break;
-    case LN_LAYOUT_MXFP4:
-        ln_decode_mma_f16_tiles_of<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum);
-        break;
-    case LN_LAYOUT_F8:
-        ln_decode_mma_f16_tiles_of<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum);
-        break;
-    default: ln_decode_mma_f16_tiles_of<LN_LAYOUT_I8>(tiles, n, x, row, first_unit, sum);
-    }
-}
-
-/* The same for the next n tiles of the pipeline; kind: their own; is_last: of the task. */
-template <int KIND>
-static __device__ __forceinline__ void
-ln_decode_mma_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                    ln_decode_pipeline *r, int kind, unsigned n, const ln_act_view &x,
-                    const unsigned rows[3], unsigned first_tile, bool precise, bool is_last,
-                    float sum[4]) {
+ln_decode_mma_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights, PIPELINE *r,
+                    int kind, unsigned n, const ln_act_view &x, const unsigned rows[3],
+                    unsigned first_tile, bool precise, bool is_last, float sum[4]) {
     constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
     ln_stage_wait(&r->barriers[r->stage], r->parity);
@@ -122,11 +39,10 @@ template <int KIND, bool ONE> static __device__ constexpr bool ln_decode_has_blo
  * B operands. Column n of a product is of use where the A operand is block n, too, so that lanes t
  * have what becomes of blocks 2 t and 2 t + 1, with an eighth of the scales to multiply by. They
  * add it to the sums of rows of tiles g and g + 8 one after another; lanes t = 3 have these. */
-template <int KIND>
+template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
-ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                     ln_decode_pipeline *r, const ln_act_view &x, unsigned tile, bool is_last,
-                     float sum[4]) {
+ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weights, PIPELINE *r,
+                     const ln_act_view &x, unsigned tile, bool is_last, float sum[4]) {
     enum { BLOCKS = (int)ln_weight_tile_cols(KIND) / LN_SCALE_BLOCK, PAIRS = BLOCKS / 2 };
     static_assert(BLOCKS == 8, "columns of a product");
     unsigned lane = threadIdx.x % LN_WARP, g = lane / 4, t = lane % 4;
@@ -173,11 +89,11 @@ static_assert((int)LN_FP8_BEHIND == (int)LN_DECODE_FP8_BEHIND, "as the planner h
 
 /* The K split [begin, end) of the pipeline's next F8_ROW tiles of n along K. The four warps of a
  * WGMMA go on together: those whose K splits are shorter multiply on, with their sums kept. */
-template <int KIND>
+template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
-ln_decode_wgmma_split(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                      ln_decode_pipeline *r, const ln_act_view &x, unsigned n, unsigned begin,
-                      unsigned end, bool is_last, float own[4]) {
+ln_decode_wgmma_split(const ln_decode_args &p, const ln_decode_weight_tiles *weights, PIPELINE *r,
+                      const ln_act_view &x, unsigned n, unsigned begin, unsigned end, bool is_last,
+                      float own[4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     const unsigned n_rows = x.n_untiled, per_split = (n + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const unsigned split_bytes = per_split * (unsigned)ln_weight_tile_cols(KIND) * n_rows;
@@ -281,17 +197,6 @@ ln_decode_store_partials(unsigned n_rows, float *sums, const float sum[4], uint6
         ln_stage_arrive(full);
 }
 
-template <int KIND>
-static __device__ __forceinline__ float ln_decode_reduce(const float *sums, unsigned column,
-                                                         unsigned row, unsigned width) {
-    float total = sums[column * width + row];
-#pragma unroll
-    for (int s = 1; s < LN_K_SPLITS; s++)
-        total =
-            ln_add_k_splits<KIND>(total, sums[(s * LN_WEIGHT_TILE_ROWS + column) * width + row]);
-    return ln_sum_value<KIND>(total);
-}
-
 /* What the epilogue adds to a sum, loaded ahead of it. */
 typedef struct ln_decode_epilogue {
     float bias, gate_bias, residual;
@@ -387,11 +292,11 @@ static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(
 
 /* All output tiles of a group, `at` being the first. ONE: a single row, so accumulators of other
  * rows are not stored. */
-template <int KIND, bool ONE>
+template <int KIND, bool ONE, class PIPELINE>
 static __device__ __forceinline__ void
 ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
                          const ln_decode_linear &l, const ln_act_view &x, float *all_sums,
-                         ln_decode_reduction *reductions, ln_decode_pipeline *r,
+                         ln_decode_reduction *reductions, PIPELINE *r,
                          ln_decode_reduction_counts *counts, ln_decode_output_tile at) {
     const unsigned lane = threadIdx.x % LN_WARP, group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     const unsigned n_rows = ONE ? 1 : p.n_rows, last = n_rows - 1, cols = (unsigned)x.cols;

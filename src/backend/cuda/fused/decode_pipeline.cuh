@@ -1,14 +1,16 @@
-/* Weight pipeline of the fused decode kernel: each warp is its own producer, of its K range of
- * output tile after output tile and linear after linear, whatever the task. From a task's end on
- * one stage stays free until the next activations are there: their loads would else queue behind
- * all weight loads at once. */
+/* Weight pipeline of the fused decode kernel: each warp is its own producer, of
+ * its K range of output tile after output tile and linear after linear,
+ * whatever the task. From a task's end on one stage stays free until the next
+ * activations are there: their loads would else queue behind all weight loads
+ * at once. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 
-#include "backend/cuda/fused/decode_args.cuh"
+#include "backend/cuda/fused/decode_weights.cuh"
 #include "backend/cuda/ptx/stage.cuh"
 
-/* A warp's pipeline. */
+/* A warp's pipeline. Functions take one as PIPELINE, which lists with mixtures
+ * have another of. */
 typedef struct ln_decode_pipeline {
     uint8_t *stages;
     uint64_t *barriers;
@@ -19,6 +21,7 @@ typedef struct ln_decode_pipeline {
     unsigned left; /* bytes of the row; 0: there are no more */
     unsigned most; /* bytes of a copy */
     const uint8_t *next;
+    enum { MIXES = false }; /* some of the weights are those of experts */
 } ln_decode_pipeline;
 
 /* The warp's K range. */
@@ -30,20 +33,39 @@ static __device__ __forceinline__ void ln_decode_k_range(unsigned n_tiles, unsig
     *end = min((warp + 1) * per_slice, n_tiles);
 }
 
-/* The output tile of a group in a round. With a gate both groups take the same one, the second
- * group the gate's. */
+/* The output tile of a group in a round. With a gate both groups take the same
+ * one, the second group the gate's. */
 static __device__ __forceinline__ unsigned ln_decode_tile_of_round(bool has_gate, unsigned round) {
     unsigned group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     return blockIdx.x + (has_gate ? round : LN_DECODE_GROUPS * round + group) * gridDim.x;
 }
 
+/* Whether weights are those of experts, and then whether there are more, or
+ * they are not chosen yet. */
+typedef enum ln_decode_experts {
+    LN_DECODE_NO_EXPERTS,
+    LN_DECODE_EXPERTS_COME,
+    LN_DECODE_EXPERTS_END
+} ln_decode_experts;
+
+/* Of decode_mixture.cuh, for pipelines of lists with mixtures. */
+template <int KIND, class PIPELINE>
+static __device__ ln_decode_experts ln_decode_next_experts(const ln_decode_weight_tiles &weights,
+                                                           PIPELINE *r);
+
 /* Finds the weights that come next: of this linear or one behind it. */
-template <int KIND>
-static __device__ __forceinline__ void ln_decode_next_tile(const ln_decode_args &p,
-                                                           const ln_decode_weight_tiles *weights,
-                                                           ln_decode_pipeline *r) {
+template <int KIND, class PIPELINE>
+static __device__ __forceinline__ void
+ln_decode_next_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights, PIPELINE *r) {
     for (; r->linear < p.n_linears; r->linear++, r->round = 0) {
         const ln_decode_weight_tiles &w = weights[r->linear];
+        if constexpr (PIPELINE::MIXES) {
+            const ln_decode_experts experts = ln_decode_next_experts<KIND>(w, r);
+            if (experts == LN_DECODE_EXPERTS_COME)
+                return;
+            if (experts == LN_DECODE_EXPERTS_END)
+                continue;
+        }
         unsigned begin, end, row = ln_decode_tile_of_round(w.gate != NULL, r->round);
         ln_decode_k_range(w.k_tiles, &begin, &end);
         if (begin == end || row >= w.tile_ends[LN_GEMM_MAX_PARTS - 1])
@@ -63,10 +85,10 @@ static __device__ __forceinline__ void ln_decode_next_tile(const ln_decode_args 
 }
 
 /* Queues the copy of the next K tiles into a stage; by lane 0. */
-template <int KIND>
-static __device__ __forceinline__ void
-ln_decode_fetch_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                      ln_decode_pipeline *r, unsigned stage) {
+template <int KIND, class PIPELINE>
+static __device__ __forceinline__ void ln_decode_fetch_tiles(const ln_decode_args &p,
+                                                             const ln_decode_weight_tiles *weights,
+                                                             PIPELINE *r, unsigned stage) {
     if (r->left == 0)
         return;
     constexpr unsigned STAGE_BYTES = ln_decode_stage_bytes(KIND);
@@ -80,12 +102,12 @@ ln_decode_fetch_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *wei
         ln_decode_next_tile<KIND>(p, weights, r);
 }
 
-template <int KIND>
+template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
 ln_decode_init_pipeline(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                        uint8_t *memory, ln_decode_pipeline *r) {
+                        uint8_t *memory, PIPELINE *r) {
     unsigned warp = threadIdx.x / LN_WARP;
-    *r = {};
+    *(ln_decode_pipeline *)r = {};
     r->has_free_stage = true;
     r->stages = memory + (size_t)warp * p.n_stages * ln_decode_stage_bytes(KIND);
     r->barriers = (uint64_t *)(memory + p.barriers_offset) + warp * p.n_stages;
@@ -100,21 +122,21 @@ ln_decode_init_pipeline(const ln_decode_args &p, const ln_decode_weight_tiles *w
 }
 
 /* Fills the stage that stayed free, if there is one. */
-template <int KIND>
+template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
 ln_decode_fill_free_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                          ln_decode_pipeline *r) {
+                          PIPELINE *r) {
     if (r->has_free_stage && threadIdx.x % LN_WARP == 0)
         ln_decode_fetch_tiles<KIND>(p, weights, r, (r->stage > 0 ? r->stage : p.n_stages) - 1);
     r->has_free_stage = false;
 }
 
-/* Moves on to the next stage, and refills the one that all lanes have read, but at the end of a
- * task. */
-template <int KIND>
+/* Moves on to the next stage, and refills the one that all lanes have read, but
+ * at the end of a task. */
+template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
 ln_decode_release_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                        bool is_last, ln_decode_pipeline *r) {
+                        bool is_last, PIPELINE *r) {
     __syncwarp();
     if (!is_last && threadIdx.x % LN_WARP == 0)
         ln_decode_fetch_tiles<KIND>(p, weights, r, r->stage);

@@ -1,5 +1,5 @@
-/* Limits of the fused kernels (fused/decode.cu, fused/mixture.cu, fused/linear_norm.cu), for those
- * who plan them. */
+/* Limits of the fused kernels (fused/decode.cu, fused/decode_mixture.cu, fused/mixture.cu,
+ * fused/linear_norm.cu), for those who plan them. */
 #ifndef LN_BACKEND_CUDA_FUSED_LIMITS_H
 #define LN_BACKEND_CUDA_FUSED_LIMITS_H
 
@@ -14,6 +14,11 @@ enum {
     LN_DECODE_MAX_LINEARS = 48,
     LN_DECODE_MAX_ATTENTIONS = 12,
     LN_DECODE_MAX_TASKS = LN_DECODE_MAX_LINEARS + LN_DECODE_MAX_ATTENTIONS,
+    /* Of a list with mixtures: with two linears a layer it is full in front of a linear, with which
+     * the next one can begin. */
+    LN_DECODE_MAX_MIXTURES = 10,
+    LN_DECODE_MIXED_MAX_LINEARS = 2 * LN_DECODE_MAX_MIXTURES,
+    LN_DECODE_MIXED_MAX_ATTENTIONS = LN_DECODE_MAX_MIXTURES,
     LN_DECODE_MIN_STAGES = 2,
     LN_DECODE_MAX_STAGES = 16,
     LN_DECODE_WARPS = 16,

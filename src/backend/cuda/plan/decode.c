@@ -1,5 +1,5 @@
-/* The longest run of norms, linears and attentions that fused/decode.cu takes as one kernel, and
- * what its blocks hand to each other.
+/* The longest run of norms, linears, attentions and mixtures of experts that fused/decode.cu takes
+ * as one kernel, and what its blocks hand to each other.
  *
  * Blocks pass results to each other one by one, without barriers between tasks: a task finds what
  * earlier tasks made in the kernel's hand-off memory. So blocks may be tasks apart, and a block
@@ -24,7 +24,7 @@ typedef struct result {
 typedef struct decode {
     const ln_planner *p;
     ln_cuda_task *tasks;
-    size_t n_tasks, n_linears, n_attentions, n_rows;
+    size_t n_tasks, n_linears, n_attentions, n_mixtures, n_rows;
     int kind; /* of weight tiles */
     size_t head_dim, work_bytes, n_handoff_floats;
     size_t n_results;
@@ -130,7 +130,8 @@ static const char *refuses_kind(const decode *d, const ln_op_linear *p) {
         return "the number of rows changes";
     if (d->n_linears > 0 && kind != d->kind)
         return "weights of another kind follow";
-    return d->n_linears == LN_DECODE_MAX_LINEARS ? "the kernel's list of linears is full" : NULL;
+    size_t most = d->n_mixtures > 0 ? LN_DECODE_MIXED_MAX_LINEARS : LN_DECODE_MAX_LINEARS;
+    return d->n_linears >= most ? "the kernel's list of linears is full" : NULL;
 }
 
 static const char *pass_linears(decode *d, const ln_op *norm, const ln_op *ops, size_t n_ops) {
@@ -198,7 +199,8 @@ static const char *refuses_attention(const decode *d, const ln_op *qkv, const ln
         return "sequences have more tokens than one";
     if (step->shares_new)
         return "sequences read what others write in this step";
-    if (d->n_attentions == LN_DECODE_MAX_ATTENTIONS)
+    size_t most = d->n_mixtures > 0 ? LN_DECODE_MIXED_MAX_ATTENTIONS : LN_DECODE_MAX_ATTENTIONS;
+    if (d->n_attentions >= most)
         return "the kernel's list of attentions is full";
     if (d->n_tasks == 0 || qkv->qkv.kv != kv || attention->in[LN_IN_Q] == 0 ||
         attention->in[LN_IN_Q] != qkv->out[LN_OUT_Q] || p->sees_all ||
@@ -249,6 +251,155 @@ static const char *add_attention(decode *d, size_t at) {
     return NULL;
 }
 
+/* ---- mixtures -------------------------------------------------------------------------------- */
+
+/* A mixture as a task: a norm or NULL, the shared expert's gate or NULL, the router, and then the
+ * operations from the route on, which end with the sum. */
+typedef struct mixture {
+    const ln_op *norm, *gate, *router, *route, *up, *sum;
+    size_t n_routers;
+} mixture;
+
+/* Whether there is one at operation `at`, as models record it. */
+static bool find_mixture(const ln_planner *p, size_t at, mixture *m) {
+    const ln_op *op = &p->ops[at];
+    const size_t n_ops = p->n_ops - at;
+    const bool has_norm = op->kind == LN_OP_NORM;
+    size_t n = has_norm;
+    while (n < n_ops && n < (size_t)has_norm + 2 && ln_plan_is_untiled(&op[n]))
+        n++;
+    if (n == has_norm || n + LN_MIXTURE_OPS > n_ops || op[n].kind != LN_OP_ROUTE)
+        return false;
+    const ln_op *route = &op[n];
+    *m = (mixture){.norm = has_norm ? op : NULL,
+                   .gate = n == (size_t)has_norm + 2 ? route - 2 : NULL,
+                   .router = route - 1,
+                   .route = route,
+                   .up = &route[LN_MIXTURE_UP],
+                   .sum = &route[LN_MIXTURE_COMBINE],
+                   .n_routers = n - has_norm};
+    return true;
+}
+
+/* A linear of the router's kind, which reads what the experts read. */
+static bool is_router(const ln_op *op, const ln_op *up) {
+    const ln_op_linear *p = &op->linear;
+    return p->n_rows == 1 && p->residual == NULL &&
+           p->weight->n_cols == up->linear.weight->n_cols && p->weight->n_cols % 8 == 0 &&
+           op->in[LN_IN_X] != 0 && op->in[LN_IN_X] == up->in[LN_IN_X];
+}
+
+/* Whether the router's blocks can make its norm, whose result the sum must not add: others write
+ * it meanwhile. */
+static bool takes_norm(const mixture *m) {
+    const ln_op_norm *p = &m->norm->norm;
+    const ln_weight *up = m->up->linear.weight;
+    const ln_value normed = m->norm->out[LN_OUT];
+    size_t dim = p->norm->dim;
+    return normed == m->up->in[LN_IN_X] && m->sum->in[LN_IN_SHARED] != normed &&
+           m->sum->in[LN_IN_COMBINE_RESIDUAL] != normed && p->out != p->x && p->residual == NULL &&
+           p->n_rows == 1 && up->n_cols == dim &&
+           ln_weight_tile_padded_cols((int)up->layout, dim) == dim && ln_plan_norm_converts(p);
+}
+
+static const char *refuses_mixture(const decode *d, const mixture *m, size_t at) {
+    const ln_op_linear *up = &m->up->linear;
+    const ln_op_combine *sum = &m->sum->combine;
+    const char *why = ln_plan_refuses_mixture(d->p, at);
+    if (why != NULL)
+        return why;
+    if (d->n_tasks == 0)
+        return "a router begins no fused kernel";
+    if (d->n_rows != 1 || d->kind != ln_decode_kind((int)up->weight->layout))
+        return "experts are of another kind than the linears in front";
+    if (d->n_mixtures == LN_DECODE_MAX_MIXTURES || d->n_linears > LN_DECODE_MIXED_MAX_LINEARS ||
+        d->n_attentions > LN_DECODE_MIXED_MAX_ATTENTIONS)
+        return "the kernel's list of mixtures is full";
+    if (!is_router(m->router, m->up) || (m->gate != NULL && !is_router(m->gate, m->up)) ||
+        m->router->linear.weight->n_rows != m->route->route.n_experts ||
+        m->route->in[LN_IN_X] != m->router->out[LN_OUT])
+        return "the router reads something else than the experts";
+    if ((sum->shared_gate != NULL) != (m->gate != NULL) ||
+        (m->gate != NULL && (m->gate->linear.weight->n_rows != 1 || sum->shared == NULL ||
+                             m->sum->in[LN_IN_SHARED_GATE] != m->gate->out[LN_OUT])))
+        return "the shared expert's gate is not right in front of the router";
+    if (m->norm != NULL && !takes_norm(m))
+        return "the norm's width is no multiple of a tile's";
+    return NULL;
+}
+
+/* Whether the hand-off has room for what a mixture reads and makes. */
+static bool has_room_for_mixture(const decode *d, const mixture *m) {
+    const ln_op_linear *up = &m->up->linear;
+    size_t n_hidden = up->n_rows * up->weight->n_rows, dim = m->sum->combine.dim;
+    return d->n_handoff_floats + n_hidden + up->weight->n_cols + 2 * dim +
+               m->route->route.n_experts + 1 + 6 * 3 <=
+           LN_DECODE_HANDOFF_FLOATS;
+}
+
+/* x, or what its norm reads, must be made by this kernel: blocks without output tiles read it, too,
+ * and nobody waits for these. */
+static const char *pass_mixture(decode *d, const mixture *m) {
+    const ln_op_linear *up = &m->up->linear, *router = &m->router->linear;
+    const ln_op_combine *sum = &m->sum->combine;
+    const size_t n_cols = up->weight->n_cols, n_hidden = up->n_rows * up->weight->n_rows;
+    const ln_value x = m->norm != NULL ? m->norm->in[LN_IN_X] : m->up->in[LN_IN_X];
+    const ln_value residual = m->sum->in[LN_IN_COMBINE_RESIDUAL], shared = m->sum->in[LN_IN_SHARED];
+    bool fits =
+        find(d, x) != NULL && can_read(d, x, n_cols, n_cols) && has_room_for_mixture(d, m) &&
+        (sum->residual == NULL || can_read(d, residual, sum->dim, sum->dim)) &&
+        (sum->shared == NULL || can_read(d, shared, sum->dim, sum->dim)) &&
+        (m->norm == NULL ||
+         can_write(d, m->norm->out[LN_OUT], m->norm->norm.out, n_cols, n_cols)) &&
+        can_write(d, m->router->out[LN_OUT], router->out, router->weight->n_rows,
+                  router->weight->n_rows) &&
+        (m->gate == NULL || can_write(d, m->gate->out[LN_OUT], m->gate->linear.out, 1, 1)) &&
+        can_write(d, m->up->out[LN_OUT], up->out, n_hidden, n_hidden) &&
+        can_write(d, m->sum->out[LN_OUT], sum->out, sum->dim, sum->dim);
+    if (!fits)
+        return "its activations share memory, or are not made by this kernel";
+    read_value(d, x);
+    if (sum->residual != NULL)
+        read_value(d, residual);
+    if (sum->shared != NULL)
+        read_value(d, shared);
+    if (m->norm != NULL)
+        write_value(d, m->norm->out[LN_OUT], m->norm->norm.out, n_cols, n_cols);
+    if (m->gate != NULL) {
+        write_value(d, m->gate->out[LN_OUT], m->gate->linear.out, 1, 1);
+        read_value(d, m->gate->out[LN_OUT]);
+    }
+    write_value(d, m->router->out[LN_OUT], router->out, router->weight->n_rows,
+                router->weight->n_rows);
+    read_value(d, m->router->out[LN_OUT]);
+    write_value(d, m->up->out[LN_OUT], up->out, n_hidden, n_hidden);
+    read_value(d, m->up->out[LN_OUT]);
+    write_value(d, m->sum->out[LN_OUT], sum->out, sum->dim, sum->dim);
+    return NULL;
+}
+
+/* Adds a mixture at operation `at`, a task whose linears have no weight tiles, if there is one; *n:
+ * how many operations that is. */
+static const char *add_mixture(decode *d, size_t at, size_t *n) {
+    const ln_planner *p = d->p;
+    mixture m;
+    if (!find_mixture(p, at, &m))
+        return "no kernel fuses this operation";
+    const size_t route = (size_t)(m.route - p->ops);
+    const char *why = refuses_mixture(d, &m, route);
+    if (why == NULL)
+        why = make_room(d, ln_plan_mixture_work_bytes(m.route, true));
+    if (why == NULL)
+        why = pass_mixture(d, &m);
+    if (why != NULL)
+        return why;
+    *n = route + LN_MIXTURE_OPS - at;
+    d->tasks[d->n_tasks++] = (ln_cuda_task){
+        .first = (uint32_t)at, .n_linears = (uint8_t)m.n_routers, .has_norm = m.norm != NULL};
+    d->n_mixtures++;
+    return NULL;
+}
+
 /* ---- the longest run ------------------------------------------------------------------------- */
 
 /* Adds what comes at operation `at`; *n: how many operations that is. */
@@ -263,7 +414,7 @@ static const char *add_next(decode *d, size_t at, size_t *n) {
     size_t n_linears = ln_plan_linears(p, at + has_norm, true);
     *n = n_linears + has_norm;
     if (n_linears == 0)
-        return "no kernel fuses this operation";
+        return add_mixture(d, at, n);
     return add_linears(d, has_norm, at + has_norm, n_linears);
 }
 

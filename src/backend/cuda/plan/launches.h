@@ -22,7 +22,7 @@ typedef struct ln_cuda_target {
 
 typedef enum ln_cuda_launch_kind {
     LN_CUDA_OP,           /* the operation's own kernel */
-    LN_CUDA_FUSED_DECODE, /* norms, linears and attentions as one kernel: `tasks` */
+    LN_CUDA_FUSED_DECODE, /* norms, linears, attentions, mixtures as one kernel: `tasks` */
     LN_CUDA_LINEAR_NORM,  /* norms and linears as one kernel: `tasks` */
     LN_CUDA_GEMM,         /* up to three linears of weight tiles that read the same x */
     LN_CUDA_LORA_GEMM,    /* the same behind the first half of their adapters, in the GEMM itself */
@@ -51,7 +51,7 @@ typedef struct ln_cuda_launch {
 } ln_cuda_launch;
 
 /* A part of a fused kernel: n_linears that read the same x, behind a norm or not, and then behind
- * the shrink half of their adapters or not, or with n_linears 0 a QKV and its attention. */
+ * the shrink of their adapters or not, or with none a QKV and its attention; or a mixture. */
 typedef struct ln_cuda_task {
     uint32_t first; /* operation */
     uint8_t n_linears;

@@ -1,5 +1,6 @@
-/* Whether the experts of one token run as one kernel (fused/mixture.cu): the choice of experts,
- * their linears and their sum, as models record them. */
+/* Whether the experts of one token run as one kernel (fused/mixture.cu), or as a task of one
+ * (fused/decode_mixture.cu): the choice of experts, their linears and their sum, as models record
+ * them. */
 #include "backend/cuda/fused/limits.h"
 #include "backend/cuda/plan/planner.h"
 
@@ -35,14 +36,15 @@ static bool is_sum(const ln_op *op, const ln_op *route, const ln_op *down) {
            (p->experts == NULL || (p->first_expert == 0 && p->n_experts == route->route.n_experts));
 }
 
-/* Bytes of shared memory beside the stages, as fused/mixture.cu places them. */
-static size_t work_bytes(int kind, const ln_op *ops) {
+size_t ln_plan_mixture_work_bytes(const ln_op *ops, bool has_router) {
     const ln_op_linear *up = &ops[LN_MIXTURE_UP].linear, *down = &ops[LN_MIXTURE_DOWN].linear;
-    size_t n_used = ops->route.n_used;
-    size_t n_floats =
-        3 * ops->route.n_experts + LN_MIXTURE_MORE_FLOATS + n_used * LN_MIXTURE_FLOATS_OF_CHOICE;
-    return ln_decode_act_bytes(kind, 1, up->weight->n_cols, up->precise) +
-           ln_decode_act_bytes(kind, n_used, down->weight->n_cols, down->precise) +
+    const int kind = ln_decode_kind((int)up->weight->layout);
+    size_t n_used = ops->route.n_used, n_cols = up->weight->n_cols;
+    size_t n_floats = (has_router ? 4 : 3) * ops->route.n_experts + LN_MIXTURE_MORE_FLOATS +
+                      n_used * LN_MIXTURE_FLOATS_OF_CHOICE;
+    size_t hidden = ln_decode_act_bytes(kind, n_used, down->weight->n_cols, down->precise);
+    size_t plain = has_router ? n_cols * sizeof(float) : 0;
+    return ln_decode_act_bytes(kind, 1, n_cols, up->precise) + (hidden > plain ? hidden : plain) +
            n_floats * sizeof(float);
 }
 
@@ -60,8 +62,9 @@ static const char *refuses_linears(const ln_planner *p, const ln_op *up, const l
     return is_chain ? NULL : "others read what experts give, or it is not aligned";
 }
 
-/* Why operations from a route on are not one kernel, or NULL. */
-static const char *refuses(const ln_planner *p, const ln_op *ops, size_t n_ops) {
+const char *ln_plan_refuses_mixture(const ln_planner *p, size_t at) {
+    const ln_op *ops = &p->ops[at];
+    const size_t n_ops = p->n_ops - at;
     const ln_op *group = &ops[LN_MIXTURE_GROUP];
     const ln_op *up = &ops[LN_MIXTURE_UP], *down = &ops[LN_MIXTURE_DOWN];
     if (p->step->fused_workspace == NULL || !p->target->has_sm90a)
@@ -81,12 +84,13 @@ size_t ln_plan_mixture(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     const ln_op *ops = &p->ops[at];
     if (ops->kind != LN_OP_ROUTE)
         return 0;
-    launch->apart = refuses(p, ops, p->n_ops - at);
+    launch->apart = ln_plan_refuses_mixture(p, at);
     if (launch->apart != NULL)
         return 0;
     const ln_op_linear *up = &ops[LN_MIXTURE_UP].linear, *down = &ops[LN_MIXTURE_DOWN].linear;
     const int kind = ln_decode_kind((int)up->weight->layout);
-    const size_t n_hidden = up->n_rows * down->weight->n_cols, bytes = work_bytes(kind, ops);
+    const size_t n_hidden = up->n_rows * down->weight->n_cols,
+                 bytes = ln_plan_mixture_work_bytes(ops, false);
     if (n_hidden > LN_DECODE_HANDOFF_FLOATS ||
         ln_decode_stages_beside(kind, bytes) < LN_DECODE_MIN_STAGES) {
         launch->apart = "shared memory has no room for so many columns";

@@ -195,8 +195,7 @@ static bool feeds_experts(ln_planner *p, size_t at) {
            experts->n_rows < LN_ACT_TILES_MIN_ROWS * experts->groups.n_groups;
 }
 
-/* Whether a linear's kernel is that of few rows without tensor cores, and can share a launch. */
-static bool is_untiled(const ln_op *op) {
+bool ln_plan_is_untiled(const ln_op *op) {
     const ln_op_linear *p = &op->linear;
     return op->kind == LN_OP_LINEAR && p->weight->layout == LN_LAYOUT_NONE && p->gate == NULL &&
            p->groups.n_groups == 0 && p->n_rows > 0 && p->n_rows <= LN_PAIR_ROWS &&
@@ -209,7 +208,7 @@ static bool is_untiled(const ln_op *op) {
  * are. */
 static bool is_pair(const ln_planner *p, size_t at) {
     const ln_op *op = &p->ops[at], *next = op + 1;
-    return at + 1 < p->n_ops && is_untiled(op) && is_untiled(next) &&
+    return at + 1 < p->n_ops && ln_plan_is_untiled(op) && ln_plan_is_untiled(next) &&
            op->linear.weight->dtype == next->linear.weight->dtype &&
            op->linear.n_rows == next->linear.n_rows && op->linear.x == next->linear.x &&
            op->linear.weight->n_rows <= LN_PAIR_NARROW &&
@@ -397,9 +396,17 @@ static const char *op_kernel_name(const ln_op *op) {
     return op->kind == LN_OP_LINEAR ? "linear without tensor cores" : ln_op_name(op->kind);
 }
 
+static bool chooses_experts(const ln_cuda_launch *launch, const ln_op *ops) {
+    bool any = false;
+    for (uint32_t i = 0; i < launch->n_ops; i++)
+        any |= ops[launch->first + i].kind == LN_OP_ROUTE;
+    return any;
+}
+
 const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) {
     switch (launch->kind) {
-    case LN_CUDA_FUSED_DECODE: return "fused decode";
+    case LN_CUDA_FUSED_DECODE:
+        return chooses_experts(launch, ops) ? "fused decode with experts" : "fused decode";
     case LN_CUDA_LINEAR_NORM: return "fused linear + norm";
     case LN_CUDA_GEMM:
         return launch->expands       ? "GEMM, adapters"

@@ -34,6 +34,8 @@ bool ln_plan_norm_converts(const ln_op_norm *op);
  * become of it, or of a gate's the scale. */
 bool ln_plan_is_plain(const ln_op_linear *p);
 bool ln_plan_takes_grouped(const ln_op *op);
+/* Whether a linear's kernel is that of few rows without tensor cores, and can share a launch. */
+bool ln_plan_is_untiled(const ln_op *op);
 
 /* What n linears from `at` on want of the result of operation `producer`, n_rows rows of dim, of
  * which they make x: to launch->to, with leaves_out. false: it cannot give it. */
@@ -44,6 +46,12 @@ bool ln_plan_convert_to(const ln_planner *p, size_t producer, size_t n_rows, siz
  * operations; else 0, and launch->apart says why. */
 size_t ln_plan_decode(ln_planner *p, size_t at, ln_cuda_launch *launch);
 size_t ln_plan_linear_norm(ln_planner *p, size_t at, ln_cuda_launch *launch);
+
+/* Why operations from a route on are not all that one token's experts do in one kernel, or NULL. */
+const char *ln_plan_refuses_mixture(const ln_planner *p, size_t at);
+/* Bytes of shared memory beside the stages that such operations take, as ln_mixture_memory of
+ * fused/mixture_experts.cuh has them; has_router: with those of the router in front. */
+size_t ln_plan_mixture_work_bytes(const ln_op *ops, bool has_router);
 
 /* Plans all that one token's experts do from the choice on, if one kernel takes it: its operations;
  * else 0, and behind a route launch->apart says why. */

@@ -1,6 +1,5 @@
-/* The fused decode kernel (decode.cu) for lists of tasks without and with
- * mixtures of experts, the latter of one row alone: what a kernel may have to
- * run takes registers from all that it runs. */
+/* The fused decode kernel (decode.cu) for lists of tasks without and with mixtures of experts, the
+ * latter of one row alone: what a kernel may have to run takes registers from all that it runs. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_KERNEL_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_KERNEL_CUH
 
@@ -9,8 +8,7 @@
 #include "backend/cuda/fused/grid_barrier.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
 
-/* What a kernel takes; MIXES: its tasks may be mixtures, as decode_mixture.cuh
- * has them. */
+/* What a kernel takes; MIXES: its tasks may be mixtures, as decode_mixture.cuh has them. */
 template <bool MIXES> struct ln_decode_types;
 
 template <> struct ln_decode_types<false> {
@@ -21,8 +19,8 @@ template <> struct ln_decode_types<false> {
     enum { MAX_WEIGHTS = LN_DECODE_MAX_LINEARS };
 };
 
-/* Attention, of decode_attention.cuh, which a kernel's file includes, too: here
- * its includes would be too deep. */
+/* Attention, of decode_attention.cuh, which a kernel's file includes, too: here its includes would
+ * be too deep. */
 template <int D> struct ln_decode_split_plan;
 
 template <int D>
@@ -98,8 +96,8 @@ static __device__ __forceinline__ void ln_decode_store_task(ln_decode_task *to, 
         ((uint32_t *)to)[threadIdx.x] = word;
 }
 
-/* What of a task, and of the attention behind it, can begin before its inputs
- * are there. next: numbers of the next ones, this task included. */
+/* What of a task, and of the attention behind it, can begin before its inputs are there. next:
+ * numbers of the next ones, this task included. */
 template <int D, bool MIXES>
 static __device__ __forceinline__ void
 ln_decode_prefetch_task(const typename ln_decode_types<MIXES>::list &list, unsigned number,
@@ -127,10 +125,9 @@ static __device__ __forceinline__ void ln_decode_sync_grid(const ln_decode_args 
     __syncthreads();
 }
 
-/* One task, at `work` in shared memory. waits_for_grid: blocks wait for each
- * other ahead of the first hand-off, norms included. For a single row what the
- * first output tile needs is loaded ahead of the activations; for more,
- * registers do not suffice. */
+/* One task, at `work` in shared memory. waits_for_grid: blocks wait for each other ahead of the
+ * first hand-off, norms included. For a single row what the first output tile needs is loaded ahead
+ * of the activations; for more, registers do not suffice. */
 template <int KIND, bool ONE, class PIPELINE>
 static __device__ __forceinline__ void ln_decode_run_linear(
     const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
@@ -218,9 +215,7 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     }
 }
 
-/* ---- launching
- * -------------------------------------------------------------------------------
- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 template <int KIND, int D, bool ONE, bool MIXES>
 static int ln_decode_launch(typename ln_decode_types<MIXES>::list &list, size_t work_bytes,

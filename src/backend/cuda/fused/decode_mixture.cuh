@@ -1,13 +1,11 @@
-/* A mixture of experts as a task of the fused decode kernel, of one row: the
- * norm in front of it, if it has one, the router and the shared expert's gate,
- * the choice, and all that mixture_experts.cuh has.
+/* A mixture of experts as a task of the fused decode kernel, of one row: the norm in front of it,
+ * if it has one, the router and the shared expert's gate, the choice, and all that
+ * mixture_experts.cuh has.
  *
- * A block converts x for itself, as for a linear, and computes a few columns of
- * the router, whose logits it hands off. Every block waits for all logits and
- * chooses for itself. The weight pipeline stands still in front of a mixture
- * until its experts are chosen: all stages are empty then, as the warp has
- * multiplied what they held. From there on it goes on with what is behind the
- * mixture.
+ * A block converts x for itself, as for a linear, and computes a few columns of the router, whose
+ * logits it hands off. Every block waits for all logits and chooses for itself. The weight pipeline
+ * stands still in front of a mixture until its experts are chosen: all stages are empty then, as
+ * the warp has multiplied what they held. From there on it goes on with what is behind the mixture.
  *
  * Work memory: ln_mixture_memory, with a router. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_MIXTURE_CUH
@@ -32,8 +30,8 @@ typedef struct ln_decode_mixture {
     ln_mixture mixture;
 } ln_decode_mixture;
 
-/* What the weight pipeline is told of a mixture: two entries, gate and up, and
- * down. Their k_tiles is 0, tile_ends what stands here. */
+/* What the weight pipeline is told of a mixture: two entries, gate and up, and down. Their k_tiles
+ * is 0, tile_ends what stands here. */
 enum { LN_DECODE_EXPERTS_MIXTURE, LN_DECODE_EXPERTS_ARE_DOWN };
 enum { LN_DECODE_MIXED_MAX_WEIGHTS = LN_DECODE_MIXED_MAX_LINEARS + 2 * LN_DECODE_MAX_MIXTURES };
 
@@ -49,9 +47,7 @@ typedef struct ln_decode_mixed_list {
 
 static_assert(sizeof(ln_decode_mixed_list) < 32700, "kernels take so many bytes");
 
-/* ---- the pipeline
- * ----------------------------------------------------------------------------
- */
+/* ---- the pipeline ---------------------------------------------------------------------------- */
 
 typedef struct ln_decode_mixed_pipeline : ln_decode_pipeline {
     const ln_decode_args *p;
@@ -116,12 +112,9 @@ static __device__ __forceinline__ void ln_mixture_release_stage(bool is_last,
     ln_decode_release_stage<KIND>(*r->p, r->weights, is_last, r);
 }
 
-/* ---- the router
- * ------------------------------------------------------------------------------
- */
+/* ---- the router ------------------------------------------------------------------------------ */
 
-/* A warp's column, in the order of sums of gemm/simt.cu. x [n_cols], in shared
- * memory */
+/* A warp's column, in the order of sums of gemm/simt.cu. x [n_cols], in shared memory */
 template <int T>
 static __device__ __forceinline__ float ln_decode_router_sum(const uint8_t *row, const float *x,
                                                              unsigned n_cols) {
@@ -148,8 +141,7 @@ static __device__ __forceinline__ unsigned ln_decode_warp_of_grid(void) {
     return blockIdx.x + threadIdx.x / LN_WARP * gridDim.x;
 }
 
-/* The router that has a column of both, which becomes its own; the shared
- * expert's gate is last. */
+/* The router that has a column of both, which becomes its own; the shared expert's gate is last. */
 static __device__ __forceinline__ const ln_decode_router &
 ln_decode_find_router(const ln_decode_mixture &m, unsigned *column) {
     const unsigned n = (unsigned)m.router.epilogue.n_out;
@@ -223,9 +215,7 @@ static __device__ __forceinline__ void ln_decode_await_logits(const float *from,
     __syncwarp();
 }
 
-/* ---- the task
- * --------------------------------------------------------------------------------
- */
+/* ---- the task -------------------------------------------------------------------------------- */
 
 /* x: the task's, as ln_decode_mixture has it. shared [LN_MAX_WARPS] */
 template <int KIND>

@@ -49,7 +49,7 @@ enum {
 typedef struct cpu_backend {
     ln_backend base;
     const ln_cpu_kernels *kernels;
-    bool exact, lazy, adapts;
+    bool exact, lazy, adapts, rounds_f32;
     size_t lazy_bytes; /* of weights that may be lazy, at most; 0: not asked yet */
     ln_lazy_list waiting;
     ln_bulk *bulk;          /* while weights are loaded; NULL: none was put off */
@@ -88,7 +88,7 @@ static ln_pack choose_pack(const cpu_backend *self, const ln_weight_request *req
     bool packs = !self->exact && !request->as_f32 && request->use != LN_USE_TABLE &&
                  (self->kernels->packs >> pack & 1) != 0;
     if (dtype == LN_DTYPE_F32)
-        packs &= request->rounds_f32 && self->kernels->rounds_f32;
+        packs &= request->rounds_f32 && self->rounds_f32;
     return packs ? pack : LN_PACK_NONE;
 }
 
@@ -361,6 +361,16 @@ static bool is_slower(const ln_cpu_kernels *set) {
     return strcmp(set->isa, "avx512-bf16") == 0 && !ln_cpu_detect().fast_bf16;
 }
 
+/* Whether float32 weights that may be bf16 become so: with a set that is faster then, and with the
+ * one that takes its place, which reads half the bytes by that. */
+static bool rounds_f32(const ln_cpu_kernels *kernels) {
+    bool rounds = kernels->rounds_f32;
+    for (size_t i = 1; i < N_SETS; i++)
+        rounds |= instruction_sets[i - 1] == kernels && is_slower(instruction_sets[i]) &&
+                  instruction_sets[i]->is_usable();
+    return rounds;
+}
+
 static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels, ln_error *err) {
     bool any = strcmp(isa, "auto") == 0;
     *kernels = NULL;
@@ -387,6 +397,7 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     self->base.vtable = &vtable;
     self->base.arch = kernels->isa;
     self->kernels = kernels;
+    self->rounds_f32 = rounds_f32(kernels);
     self->exact = options->exact;
     self->lazy = options->lazy;
     self->adapts = options->adapts;

@@ -1,7 +1,7 @@
 /* Activations of the fused decode kernel: rows, or their norms, in the form of
- * activations/view.cuh, in each block's shared memory, of F8_ROW as WGMMA takes
- * them. Arguments are read once, ahead of stores, and arithmetic is of 32 bits:
- * with 16 warps on an SM the number of instructions limits the speed here. */
+ * activations/view.cuh, in each block's shared memory, of F8_ROW as WGMMA takes them. Arguments are
+ * read once, ahead of stores, and arithmetic is of 32 bits: with 16 warps on an SM the number of
+ * instructions limits the speed here. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 
@@ -20,9 +20,8 @@ enum {
     LN_DECODE_POLL_NS = 40 /* between polls, which slow the copies of weights down */
 };
 
-/* As ln_quantize_four, by additions where all products are small: the bits
- * of 1.5 * 2^23 + n end with those of n, and conversions are four times as
- * slow. */
+/* As ln_quantize_four, by additions where all products are small: the bits of 1.5 * 2^23 + n end
+ * with those of n, and conversions are four times as slow. */
 static __device__ __forceinline__ uint32_t ln_decode_quantize(const float v[4], float inverse) {
     if (!(inverse > 0.0f && inverse < INFINITY))
         return ln_quantize_four(v, inverse);
@@ -34,8 +33,7 @@ static __device__ __forceinline__ uint32_t ln_decode_quantize(const float v[4], 
     return __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
 }
 
-/* Where a thread's first four columns of a row go: elements of values, and of
- * scales. */
+/* Where a thread's first four columns of a row go: elements of values, and of scales. */
 typedef struct ln_decode_act_offset {
     unsigned value, scale;
 } ln_decode_act_offset;
@@ -52,8 +50,8 @@ static __device__ __forceinline__ ln_decode_act_offset ln_decode_find_act(const 
     return place;
 }
 
-/* As ln_act_store, of a thread's four columns number h; by whole warps, as 128
- * columns are all in a tile or none. */
+/* As ln_act_store, of a thread's four columns number h; by whole warps, as 128 columns are all in a
+ * tile or none. */
 template <int KIND>
 static __device__ __forceinline__ void ln_decode_store_act(const ln_act_view &to,
                                                            const ln_decode_act_offset &place, int h,
@@ -84,8 +82,8 @@ static __device__ __forceinline__ void ln_decode_store_act(const ln_act_view &to
     }
 }
 
-/* The largest magnitude of a row, from those of threads; infinite for a NaN.
- * shared [LN_DECODE_WARPS] is used again only behind another barrier. */
+/* The largest magnitude of a row, from those of threads; infinite for a NaN. shared
+ * [LN_DECODE_WARPS] is used again only behind another barrier. */
 static __device__ __forceinline__ float ln_decode_row_absmax(float largest, float *shared) {
     return fminf(ln_block_greatest(largest, (unsigned *)shared), INFINITY);
 }
@@ -124,8 +122,8 @@ ln_decode_store_row_scaled(const ln_act_view &to, const ln_decode_act_offset &pl
                                               ln_pack_f16(v[2] * factor, v[3] * factor));
 }
 
-/* A thread's float4 of a row, from column `first` on, zeros past its end; polls
- * if other blocks hand them off. */
+/* A thread's float4 of a row, from column `first` on, zeros past its end; polls if other blocks
+ * hand them off. */
 template <int N>
 static __device__ __forceinline__ void ln_decode_load_row(const float *row, bool is_handed_off,
                                                           unsigned n_cols, unsigned first,
@@ -156,8 +154,8 @@ static __device__ __forceinline__ float4 ln_decode_load_four(const float *row, u
     return col < n_cols ? *(const float4 *)(row + col) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
-/* Four columns of the row that `plain` keeps as it is. Functions take nullptr,
- * too, as PLAIN: what keeps nothing is compiled as if this were not there. */
+/* Four columns of the row that `plain` keeps as it is. Functions take nullptr, too, as PLAIN: what
+ * keeps nothing is compiled as if this were not there. */
 static __device__ __forceinline__ void ln_decode_store_plain(float *plain, unsigned col,
                                                              unsigned n_cols, const float v[4]) {
     if (col < n_cols)
@@ -167,8 +165,8 @@ static __device__ __forceinline__ void ln_decode_store_plain(float *plain, unsig
 static __device__ __forceinline__ void ln_decode_store_plain(decltype(nullptr), unsigned, unsigned,
                                                              const float[4]) {}
 
-/* ln_decode_convert to rows that have a scale each. What of a row does not fit
- * registers is read twice. shared [LN_MAX_WARPS]; plain: of one row */
+/* ln_decode_convert to rows that have a scale each. What of a row does not fit registers is read
+ * twice. shared [LN_MAX_WARPS]; plain: of one row */
 template <int KIND, class PLAIN = decltype(nullptr)>
 static __device__ __forceinline__ void
 ln_decode_convert_row_scaled(const ln_decode_rows &from, unsigned n_rows, const ln_act_view &to,
@@ -241,8 +239,7 @@ static __device__ __forceinline__ void ln_decode_convert(const ln_decode_rows &f
     }
 }
 
-/* As ln_norm_sum; shared [LN_DECODE_WARPS] is used again only behind another
- * barrier. */
+/* As ln_norm_sum; shared [LN_DECODE_WARPS] is used again only behind another barrier. */
 static __device__ __forceinline__ float ln_decode_block_sum(float x, float *shared) {
     unsigned lane = threadIdx.x % LN_WARP;
     x = ln_warp_sum(x);
@@ -256,8 +253,7 @@ static __device__ __forceinline__ float ln_decode_block_sum(float x, float *shar
     return x;
 }
 
-/* Mean and 1 / standard deviation of the row in the block's registers, as
- * ln_norm_row_statistics.
+/* Mean and 1 / standard deviation of the row in the block's registers, as ln_norm_row_statistics.
  */
 template <int FOURS>
 static __device__ __forceinline__ void
@@ -295,8 +291,7 @@ static __device__ __forceinline__ void ln_decode_store_normed(float *normed, flo
         ln_handoff_store(handoff + at + i, y[i]);
 }
 
-/* A row of dim columns in the block's registers, with a scale; first, absmax:
- * the thread's. */
+/* A row of dim columns in the block's registers, with a scale; first, absmax: the thread's. */
 template <int KIND, int FOURS>
 static __device__ __forceinline__ void
 ln_decode_store_row(const ln_act_view &to, unsigned row, const ln_decode_act_offset &place,
@@ -312,8 +307,8 @@ ln_decode_store_row(const ln_act_view &to, unsigned row, const ln_decode_act_off
     }
 }
 
-/* The norms of rows. Each block with output tiles also stores a share of them
- * to l.normed. shared [LN_MAX_WARPS]; plain: of one row */
+/* The norms of rows. Each block with output tiles also stores a share of them to l.normed. shared
+ * [LN_MAX_WARPS]; plain: of one row */
 template <int KIND, int FOURS, class PIPELINE, class PLAIN>
 static __device__ __forceinline__ void
 ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
@@ -383,8 +378,8 @@ static __device__ __forceinline__ void ln_decode_prefetch_norm(const ln_decode_l
         asm volatile("prefetch.global.L2 [%0];" ::"l"(l.norm.weight + i));
 }
 
-/* Makes the activations at `work`; the block waits for them with a barrier.
- * shared [LN_MAX_WARPS]; plain: where the one row goes in float32, too */
+/* Makes the activations at `work`; the block waits for them with a barrier. shared [LN_MAX_WARPS];
+ * plain: where the one row goes in float32, too */
 template <int KIND, class PIPELINE, class PLAIN = decltype(nullptr)>
 static __device__ __forceinline__ ln_act_view ln_decode_make_act(
     const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,

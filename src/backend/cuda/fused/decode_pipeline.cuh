@@ -1,16 +1,14 @@
-/* Weight pipeline of the fused decode kernel: each warp is its own producer, of
- * its K range of output tile after output tile and linear after linear,
- * whatever the task. From a task's end on one stage stays free until the next
- * activations are there: their loads would else queue behind all weight loads
- * at once. */
+/* Weight pipeline of the fused decode kernel: each warp is its own producer, of its K range of
+ * output tile after output tile and linear after linear, whatever the task. From a task's end on
+ * one stage stays free until the next activations are there: their loads would else queue behind
+ * all weight loads at once. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 
 #include "backend/cuda/fused/decode_weights.cuh"
 #include "backend/cuda/ptx/stage.cuh"
 
-/* A warp's pipeline. Functions take one as PIPELINE, which lists with mixtures
- * have another of. */
+/* A warp's pipeline. Functions take one as PIPELINE, which lists with mixtures have another of. */
 typedef struct ln_decode_pipeline {
     uint8_t *stages;
     uint64_t *barriers;
@@ -33,15 +31,15 @@ static __device__ __forceinline__ void ln_decode_k_range(unsigned n_tiles, unsig
     *end = min((warp + 1) * per_slice, n_tiles);
 }
 
-/* The output tile of a group in a round. With a gate both groups take the same
- * one, the second group the gate's. */
+/* The output tile of a group in a round. With a gate both groups take the same one, the second
+ * group the gate's. */
 static __device__ __forceinline__ unsigned ln_decode_tile_of_round(bool has_gate, unsigned round) {
     unsigned group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     return blockIdx.x + (has_gate ? round : LN_DECODE_GROUPS * round + group) * gridDim.x;
 }
 
-/* Whether weights are those of experts, and then whether there are more, or
- * they are not chosen yet. */
+/* Whether weights are those of experts, and then whether there are more, or they are not chosen
+ * yet. */
 typedef enum ln_decode_experts {
     LN_DECODE_NO_EXPERTS,
     LN_DECODE_EXPERTS_COME,
@@ -131,8 +129,8 @@ ln_decode_fill_free_stage(const ln_decode_args &p, const ln_decode_weight_tiles 
     r->has_free_stage = false;
 }
 
-/* Moves on to the next stage, and refills the one that all lanes have read, but
- * at the end of a task. */
+/* Moves on to the next stage, and refills the one that all lanes have read, but at the end of a
+ * task. */
 template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
 ln_decode_release_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,

@@ -245,20 +245,36 @@ static bool joins(const ln_op *before, const ln_op *op) {
            a->residual == NULL && b->residual == NULL && a->weight->n_cols == b->weight->n_cols;
 }
 
-/* What scans decay becomes subnormal sooner or later, and an instruction that meets such a number
- * takes many times as long on Intel's processors: so they count as zero. */
-static void run_op(const cpu_backend *self, const ln_op *op, const ln_cpu_worker *worker) {
 #if defined(__x86_64__)
+static unsigned flush_subnormals(void) {
     enum { SUBNORMALS_ARE_ZERO = 0x8040 }; /* flush-to-zero and denormals-are-zero of MXCSR */
     unsigned mode = _mm_getcsr();
-    if (op->kind == LN_OP_SCAN)
-        _mm_setcsr(mode | SUBNORMALS_ARE_ZERO);
-    self->kernels->kernels[op->kind](op, worker);
-    if (op->kind == LN_OP_SCAN)
-        _mm_setcsr(mode);
+    _mm_setcsr(mode | SUBNORMALS_ARE_ZERO);
+    return mode;
+}
+
+static void restore_subnormals(unsigned mode) {
+    _mm_setcsr(mode);
+}
 #else
-    self->kernels->kernels[op->kind](op, worker);
+static unsigned flush_subnormals(void) {
+    return 0;
+}
+
+static void restore_subnormals(unsigned mode) {
+    (void)mode;
+}
 #endif
+
+/* What scans decay becomes subnormal sooner or later, and an instruction that meets such a number
+ * takes many times as long on Intel's processors: so they count as zero there, and nowhere else, as
+ * the mode is the thread's, and one thread is the caller's. */
+static void run_op(const cpu_backend *self, const ln_op *op, const ln_cpu_worker *worker) {
+    bool flushes = op->kind == LN_OP_SCAN;
+    unsigned mode = flushes ? flush_subnormals() : 0;
+    self->kernels->kernels[op->kind](op, worker);
+    if (flushes)
+        restore_subnormals(mode);
 }
 
 static void walk(cpu_backend *self, ln_cpu_worker *worker) {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/sets.h"
 #include "backend/registry.h"
 #include "base/rng.h"
 #include "bench.h"
@@ -188,12 +188,13 @@ static double measure_reading(const layers *l) {
 int main(int argc, char **argv) {
     static layers l;
     size_t n_threads = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    ln_cpu_features processor = ln_cpu_detect();
     is_alone = n_threads == 1;
     make_layers(&l, argc > 3 && strcmp(argv[3], "kda") == 0);
     printf("%-12s %12s %12s %12s %12s\n", "set", "conv 512", "scan 512", "conv 1", "scan 1");
     for (size_t i = 0; ln_cpu_set(i) != NULL; i++) {
         const ln_cpu_kernels *set = ln_cpu_set(i);
-        if (!set->is_usable() || (argc > 2 && strcmp(argv[2], set->isa) != 0))
+        if (!set->is_usable(&processor) || (argc > 2 && strcmp(argv[2], set->isa) != 0))
             continue;
         ln_backend *backend = create(set->isa, n_threads);
         double conv = measure(backend, &l, LN_OP_CONV, 0, PROMPT);

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/sets.h"
 #include "backend/registry.h"
 #include "base/module.h"
 #include "cli/commands.h"
@@ -73,16 +73,15 @@ static void report_processor(json_t *report) {
     int count = sched_getaffinity(0, sizeof all, &all) == 0 ? CPU_COUNT(&all) : 0;
     say(report, "processor", "%s, %s may be used", *model ? model : "unknown",
         ln_cli_count_text((size_t)count, "thread").text);
+    ln_cpu_features processor = ln_cpu_detect();
     const ln_cpu_kernels *set;
-    const char *best = "none";
     for (size_t i = 0; (set = ln_cpu_set(i)) != NULL; i++) {
         size_t used = strlen(sets);
-        if (!set->is_usable())
-            continue;
-        snprintf(sets + used, sizeof sets - used, "%s%s", used > 0 ? ", " : "", set->isa);
-        best = set->isa;
+        if (set->is_usable(&processor))
+            snprintf(sets + used, sizeof sets - used, "%s%s", used > 0 ? ", " : "", set->isa);
     }
-    say(report, "kernels", "%s (of %s)", best, sets);
+    if (ln_cpu_choose_set(&processor, "auto", &set, NULL) == LINNET_OK)
+        say(report, "kernels", "%s (of %s)", set->isa, sets);
 }
 
 /* Memory that is free, and how fast it is read, which bounds how fast tokens come. */

@@ -2,7 +2,7 @@
  * `exact` and `fast`. docs/precision.md sums its output up. */
 #include "reference.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/sets.h"
 #include "test.h"
 
 static const double max_error[] = {
@@ -11,7 +11,8 @@ static const double max_error[] = {
 };
 
 static bool has_set(size_t index) {
-    return ln_cpu_set(index)->is_usable();
+    ln_cpu_features processor = ln_cpu_detect();
+    return ln_cpu_set(index)->is_usable(&processor);
 }
 
 static double error_with(reference *golden, size_t set, linnet_precision precision) {

@@ -4,43 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "backend/cpu/bulk.h"
 #include "backend/cpu/ceilings.h"
 #include "backend/cpu/lazy.h"
 #include "backend/cpu/pages.h"
 #include "backend/cpu/prepare.h"
+#include "backend/cpu/sets.h"
 #include "backend/cpu/small.h"
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-#include "backend/cpu/x86.h"
-#elif defined(__aarch64__)
-#include "backend/cpu/arm.h"
-#endif
-#include "backend/cpu/scalar/scalar.h"
 #include "base/clock.h"
-#include "base/cpuid.h"
 #include "base/host/available_memory.h"
 #include "base/layout.h"
 #include "base/pool.h"
 
-#if defined(LN_CPU_TABLES) /* of one processor: cmake/native.cmake */
-#elif defined(__x86_64__)
-#define LN_CPU_TABLES                                                                              \
-    &ln_avx2_kernels, &ln_avx512_kernels, &ln_avx512_vnni_kernels, &ln_avx512_bf16_kernels,        \
-        &ln_amx_kernels
-#elif defined(__aarch64__)
-#define LN_CPU_TABLES &ln_neon_kernels, &ln_neon_dotprod_kernels, &ln_neon_i8mm_kernels
-#else
-#define LN_CPU_TABLES
-#endif
-
-/* Best last. */
-static const ln_cpu_kernels *const instruction_sets[] = {&ln_scalar_kernels, LN_CPU_TABLES};
-
 enum {
-    N_SETS = sizeof instruction_sets / sizeof *instruction_sets,
     QUEUE_STRIDE = 4,
     READ_BYTES = 128 << 10, /* of a file that a thread packs, at a time */
     AHEAD_BYTES = 4096      /* as a worker's `ahead` */
@@ -357,63 +337,17 @@ static const ln_backend_vtable vtable = {IS(destroy),      IS(available_bytes), 
                                          IS(run),          IS(read_back),       IS(share),
                                          .name = "cpu"};
 
-const ln_cpu_kernels *ln_cpu_set(size_t index) {
-    return index < N_SETS ? instruction_sets[index] : NULL;
-}
-
-static ln_status refuse_isa(const char *isa, ln_error *err) {
-    char names[128] = "";
-    for (size_t i = 0; i < N_SETS; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
-                 instruction_sets[i]->isa);
-    }
-    return ln_fail(err, LINNET_ERR_ARGUMENT,
-                   "there is no instruction set \"%s\"; this build has: %s", isa, names);
-}
-
-/* Whether the set before this one is faster here, although the processor has both. */
-static bool is_slower(const ln_cpu_kernels *set) {
-    return strcmp(set->isa, "avx512-bf16") == 0 && !ln_cpu_detect().fast_bf16;
-}
-
-/* Whether float32 weights that may be bf16 become so: with a set that is faster then, and with the
- * one that takes its place, which reads half the bytes by that. */
-static bool rounds_f32(const ln_cpu_kernels *kernels) {
-    bool rounds = kernels->rounds_f32;
-    for (size_t i = 1; i < N_SETS; i++)
-        rounds |= instruction_sets[i - 1] == kernels && is_slower(instruction_sets[i]) &&
-                  instruction_sets[i]->is_usable();
-    return rounds;
-}
-
-static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels, ln_error *err) {
-    bool any = strcmp(isa, "auto") == 0;
-    *kernels = NULL;
-    for (size_t i = 0; i < N_SETS; i++) {
-        const ln_cpu_kernels *set = instruction_sets[i];
-        if (any ? i > 1 && is_slower(set) : strcmp(isa, set->isa) != 0)
-            continue;
-        if (set->is_usable())
-            *kernels = set;
-        else if (!any)
-            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "this processor has no %s", isa);
-    }
-    if (*kernels == NULL)
-        return refuse_isa(isa, err);
-    return LINNET_OK;
-}
-
-ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
+ln_status ln_cpu_create_on(const ln_cpu_features *processor, const ln_backend_options *options,
+                           ln_backend **backend, ln_error *err) {
     const ln_cpu_kernels *kernels;
-    LN_TRY(choose_kernels(options->isa, &kernels, err));
+    LN_TRY(ln_cpu_choose_set(processor, options->isa, &kernels, err));
     cpu_backend *self = calloc(1, sizeof *self);
     if (self == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CPU backend");
     self->base.vtable = &vtable;
     self->base.arch = kernels->isa;
     self->kernels = kernels;
-    self->rounds_f32 = rounds_f32(kernels);
+    self->rounds_f32 = ln_cpu_rounds_f32(processor, kernels);
     self->exact = options->exact;
     self->lazy = options->lazy;
     self->adapts = options->adapts;
@@ -433,16 +367,21 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
         destroy(&self->base);
         return status;
     }
-    ln_cpu_features features = ln_cpu_detect();
-    size_t ahead = features.wants_fetches ? AHEAD_BYTES : 0;
+    size_t ahead = processor->wants_fetches ? AHEAD_BYTES : 0;
     for (size_t i = 0; i < options->n_threads; i++)
-        self->workers[i] = (ln_cpu_worker){.index = i,
-                                           .count = options->n_threads,
-                                           .exact = options->exact,
-                                           .ahead = ahead,
-                                           .direct = features.hides_shifts != options->other_tiles,
-                                           .pool = self->pool,
-                                           .queue = &self->queues[i * QUEUE_STRIDE]};
+        self->workers[i] =
+            (ln_cpu_worker){.index = i,
+                            .count = options->n_threads,
+                            .exact = options->exact,
+                            .ahead = ahead,
+                            .direct = processor->hides_shifts != options->other_tiles,
+                            .pool = self->pool,
+                            .queue = &self->queues[i * QUEUE_STRIDE]};
     *backend = &self->base;
     return LINNET_OK;
+}
+
+ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
+    ln_cpu_features processor = ln_cpu_detect();
+    return ln_cpu_create_on(&processor, options, backend, err);
 }

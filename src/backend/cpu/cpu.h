@@ -7,7 +7,9 @@
 
 ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend, ln_error *err);
 
-/* Number `index` of the tables of this build, best last; NULL: there are no more. */
-const ln_cpu_kernels *ln_cpu_set(size_t index);
+/* The same on a processor that is described, which must not be better than the real one when
+ * anything is computed. */
+ln_status ln_cpu_create_on(const ln_cpu_features *processor, const ln_backend_options *options,
+                           ln_backend **backend, ln_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/pack_write.h"
+#include "base/cpuid.h"
 #include "base/pool.h"
 
 /* Where a worker stands in the items that the workers take from lists since the last barrier. */
@@ -55,7 +56,7 @@ typedef void (*ln_cpu_kernel)(const ln_op *op, const ln_cpu_worker *worker);
 /* What an instruction set provides. */
 typedef struct ln_cpu_kernels {
     const char *isa;
-    bool (*is_usable)(void); /* asks the processor */
+    bool (*is_usable)(const ln_cpu_features *processor);
     bool (*supports_weight)(ln_dtype dtype);
     uint32_t packs;         /* bit 1 << ln_pack: weights that `fast` packs for these kernels */
     ln_panel_packer packer; /* NULL with `packs` 0 */

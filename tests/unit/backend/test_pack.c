@@ -1,8 +1,13 @@
 /* Panels as every instruction set that this processor has packs them. */
 #include "matrix.h"
 
-#include "backend/cpu/cpu.h"
 #include "backend/cpu/pack_write.h"
+#include "backend/cpu/sets.h"
+
+static bool packs_here(const ln_cpu_kernels *kernels) {
+    ln_cpu_features processor = ln_cpu_detect();
+    return kernels->packer != NULL && kernels->is_usable(&processor);
+}
 
 /* Every number of f16 packs as the bf16 that is nearest to it. */
 static void halves_are_rounded_when_packed(void **state) {
@@ -19,7 +24,7 @@ static void halves_are_rounded_when_packed(void **state) {
             values[row * COLS + i] = (uint16_t)(row * COLS + i);
     }
     for (size_t set = 0; (kernels = ln_cpu_set(set)) != NULL; set++) {
-        if (!kernels->is_usable() || kernels->packer == NULL)
+        if (!packs_here(kernels))
             continue;
         kernels->packer(LN_DTYPE_F16, rows, COLS, panel);
         for (size_t row = 0; row < LN_PANEL_ROWS; row++)
@@ -46,7 +51,7 @@ static void floats_are_rounded_when_packed(void **state) {
             values[row][i] = (uint32_t)((row * COLS + i) << 18 | (i % 3) << 15 | (i % 5 == 0));
     }
     for (size_t set = 0; (kernels = ln_cpu_set(set)) != NULL; set++) {
-        if (!kernels->is_usable() || kernels->packer == NULL)
+        if (!packs_here(kernels))
             continue;
         kernels->packer(LN_DTYPE_F32, rows, COLS, panel);
         for (size_t row = 0; row < LN_PANEL_ROWS; row++)
@@ -89,8 +94,8 @@ static void panels_are_those_of_the_plain_packer(void **state) {
     for (size_t set = 0; (kernels = ln_cpu_set(set)) != NULL; set++)
         for (ln_dtype dtype = 0; dtype < LN_DTYPE_COUNT; dtype++)
             for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
-                if (!kernels->is_usable() || kernels->packer == NULL ||
-                    ln_pack_of(dtype) == LN_PACK_NONE || cols[i] % ln_dtype_block_elems(dtype) != 0)
+                if (!packs_here(kernels) || ln_pack_of(dtype) == LN_PACK_NONE ||
+                    cols[i] % ln_dtype_block_elems(dtype) != 0)
                     continue;
                 check_packer(kernels, dtype, cols[i], LN_PANEL_ROWS);
                 check_packer(kernels, dtype, cols[i], 11);

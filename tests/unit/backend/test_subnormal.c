@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/sets.h"
 #include "backend/registry.h"
 
 #if defined(__x86_64__)

@@ -12,10 +12,9 @@
 #include "backend/cpu/x86.h"
 
 /* The kernel hands out the tiles' state to a process that asks. */
-static bool is_usable(void) {
+static bool is_usable(const ln_cpu_features *processor) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    ln_cpu_features features = ln_cpu_detect();
-    return features.vnni && features.amx &&
+    return processor->vnni && processor->amx &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 

@@ -7,9 +7,8 @@
 #include "backend/cpu/simd/table.h"
 #include "backend/cpu/x86.h"
 
-static bool is_usable(void) {
-    ln_cpu_features features = ln_cpu_detect();
-    return features.avx512;
+static bool is_usable(const ln_cpu_features *processor) {
+    return processor->avx512;
 }
 
 const ln_cpu_kernels ln_avx512_kernels = LN_SIMD_TABLE("avx512");

@@ -10,9 +10,8 @@
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"
 
-static bool is_usable(void) {
-    ln_cpu_features features = ln_cpu_detect();
-    return features.dotprod;
+static bool is_usable(const ln_cpu_features *processor) {
+    return processor->dotprod;
 }
 
 const ln_cpu_kernels ln_neon_dotprod_kernels = LN_SIMD_TABLE("neon-dotprod");

@@ -10,9 +10,8 @@
 #include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/table.h"
 
-static bool is_usable(void) {
-    ln_cpu_features features = ln_cpu_detect();
-    return features.i8mm;
+static bool is_usable(const ln_cpu_features *processor) {
+    return processor->i8mm;
 }
 
 const ln_cpu_kernels ln_neon_i8mm_kernels = LN_SIMD_TABLE("neon-i8mm");

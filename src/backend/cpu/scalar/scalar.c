@@ -16,7 +16,8 @@ float ln_scalar_dot(const float *a, const float *b, size_t n) {
     return lanes[0];
 }
 
-static bool is_usable(void) {
+static bool is_usable(const ln_cpu_features *processor) {
+    (void)processor;
     return true;
 }
 

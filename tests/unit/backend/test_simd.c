@@ -147,41 +147,86 @@ static void linear_multiplies(void **state) {
     }
 }
 
-/* Quants and x at their ends: sums that a kernel keeps in few bits must fit, so that many rows have
- * the bits of single ones. */
+/* Where blocks have their float16 scales, one or two, and their integer scales and minimums; all
+ * other bytes are quants. */
+typedef struct block_parts {
+    ln_dtype dtype;
+    size_t n_floats, floats_at, scales_at, n_scales;
+} block_parts;
+
+static const block_parts block_kinds[] = {
+    {LN_DTYPE_Q4_0, 1, 0, 0, 0},     {LN_DTYPE_Q8_0, 1, 0, 0, 0},
+    {LN_DTYPE_Q5_1, 2, 0, 0, 0},     {LN_DTYPE_Q4_K, 2, 0, 4, 12},
+    {LN_DTYPE_Q5_K, 2, 0, 4, 12},    {LN_DTYPE_Q2_K, 2, 80, 0, 16},
+    {LN_DTYPE_Q3_K, 1, 108, 96, 12}, {LN_DTYPE_Q6_K, 1, 208, 192, 16},
+    {LN_DTYPE_IQ4_XS, 1, 0, 2, 6}};
+
+/* All integer scales and minimums are made of one byte, and all quants. Those of 4 and 6 bits are
+ * largest with all bits set, signed ones with the first or all others. */
+static void fill_matrix(matrix *m, const block_parts *p, uint8_t scales, uint8_t quants) {
+    uint8_t *data = (uint8_t *)(uintptr_t)m->tensor.data;
+    size_t row_bytes = m->tensor.bytes / m->n_rows, bytes = ln_dtype_block_bytes(p->dtype);
+    uint16_t one = ln_f16_from_f32(1.0f);
+    memset(data, quants, m->tensor.bytes);
+    for (uint8_t *block = data; block < data + m->tensor.bytes; block += bytes) {
+        memset(block + p->scales_at, scales, p->n_scales);
+        for (size_t i = 0; i < p->n_floats; i++)
+            memcpy(block + p->floats_at + 2 * i, &one, sizeof one);
+    }
+    for (size_t i = 0; i < m->n_rows; i++)
+        ln_dequantize_row(p->dtype, data + i * row_bytes, m->values + i * m->n_cols, m->n_cols);
+}
+
+/* Against the sum of a row's weights, all of whose products have one sign. */
+static void check_ends(ln_backend *backend, const matrix *w, const char *isa) {
+    enum { ROWS = 17 };
+    void *memory;
+    float *x = noise_rows(ROWS * w->n_cols), *all = noise_rows(ROWS * w->n_rows);
+    float *one = noise_rows(w->n_rows);
+    ln_weight weight = prepare(backend, w, &memory);
+    ln_op op = linear_op(&weight, NULL, ROWS, x, all);
+    for (size_t i = 0; i < ROWS * w->n_cols; i++)
+        x[i] = i / w->n_cols % 2 == 0 ? 1.0f : -1.0f;
+    run(backend, &op);
+    for (size_t row = 0; row < ROWS; row++) {
+        op = linear_op(&weight, NULL, 1, x + row * w->n_cols, one);
+        run(backend, &op);
+        assert_memory_equal(one, all + row * w->n_rows, w->n_rows * sizeof *one);
+        double want = 0, most = 1;
+        for (size_t i = 0; i < w->n_cols; i++) {
+            want += (double)w->values[i] * x[row * w->n_cols + i];
+            most += fabs((double)w->values[i]);
+        }
+        for (size_t i = 0; i < w->n_rows; i++)
+            if (!(fabs(one[i] - want) <= 1e-6 * most))
+                fail_msg("%s %s: %g is not %g", isa, w->tensor.name, (double)one[i], want);
+    }
+    free(memory), free(x), free(all), free(one);
+}
+
+/* Quants, their scales and minimums, and x, all at their ends: sums that a kernel keeps in few bits
+ * must fit. */
 static void largest_sums_fit(void **state) {
     (void)state;
-    enum { ROWS = 17, OUT = 37, IN = 512 };
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K, LN_DTYPE_Q5_K,
-                                     LN_DTYPE_Q6_K, LN_DTYPE_Q3_K, LN_DTYPE_Q2_K, LN_DTYPE_Q5_1};
-    enum { N_TYPES = sizeof types / sizeof *types };
-    float *x = noise_rows(ROWS * IN), *all = noise_rows(ROWS * OUT), *one = noise_rows(OUT);
-    for (size_t i = 0; i < ROWS * IN; i++)
-        x[i] = i / IN % 2 == 0 ? 1.0f : -1.0f;
-    for (size_t at = 0; at < N_SETS * N_TYPES * 4; at++) {
-        ln_backend *backend = make_backend(sets[at / 4 / N_TYPES], 1 + at % 2, false);
+    enum { OUT = 37, IN = 512, N_KINDS = sizeof block_kinds / sizeof *block_kinds };
+    static const uint8_t ends[] = {0xff, 0x7f, 0x80, 0x00};
+    for (size_t at = 0; at < N_SETS * N_KINDS; at++) {
+        const char *isa = sets[at / N_KINDS];
+        const block_parts *p = &block_kinds[at % N_KINDS];
+        ln_backend *backend = make_backend(isa, 1 + at % 2, false);
         if (backend == NULL)
             continue;
-        void *memory;
-        ln_dtype dtype = types[at / 4 % N_TYPES];
-        matrix w = make_matrix(dtype, OUT, IN);
-        uint8_t *data = (uint8_t *)(uintptr_t)w.tensor.data;
-        for (size_t i = 0; i < OUT * IN; i++)
-            w.values[i] = at / 2 % 2 == 0 ? 1.0f : -1.0f;
-        for (size_t row = 0; row < OUT; row++)
-            ln_quantize_row(dtype, w.values + row * IN, data + row * w.tensor.bytes / OUT, IN);
-        ln_weight weight = prepare(backend, &w, &memory);
-        ln_op op = linear_op(&weight, NULL, ROWS, x, all);
-        run(backend, &op);
-        for (size_t row = 0; row < ROWS; row++) {
-            op = linear_op(&weight, NULL, 1, x + row * IN, one);
-            run(backend, &op);
-            assert_memory_equal(one, all + row * OUT, OUT * sizeof *one);
+        matrix w = make_matrix(p->dtype, OUT, IN);
+        w.tensor.name = ln_dtype_name(p->dtype);
+        for (size_t i = 0; i < 16; i++) {
+            if (i >= 4 && p->n_scales == 0)
+                break;
+            fill_matrix(&w, p, ends[i / 4], ends[i % 4]);
+            check_ends(backend, &w, isa);
         }
-        free_matrix(&w), free(memory);
+        free_matrix(&w);
         backend->vtable->destroy(backend);
     }
-    free(x), free(all), free(one);
 }
 
 /* What follows the sums of every other linear. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash/fnv.h"
 #include "bench.h"
 #include "engine/engine.h"
 
@@ -28,10 +29,6 @@ typedef struct workload {
 static size_t read_size(const char *name, size_t otherwise) {
     const char *text = getenv(name);
     return text != NULL ? (size_t)strtoull(text, NULL, 10) : otherwise;
-}
-
-static uint64_t add_word(uint64_t hash, uint32_t word) {
-    return (hash ^ word) * UINT64_C(1099511628211); /* FNV-1a, by words */
 }
 
 static linnet_request *submit(linnet_engine *engine, const workload *w, size_t index) {
@@ -64,7 +61,7 @@ static linnet_request *submit(linnet_engine *engine, const workload *w, size_t i
 
 static void run(linnet_engine *engine, const workload *w) {
     static linnet_request *requests[MAX_SEQS];
-    uint64_t hash = UINT64_C(14695981039346656037), first_ns = 0, last_ns = 0;
+    uint64_t hash = LN_FNV_START, first_ns = 0, last_ns = 0;
     size_t n_tokens = 0;
     for (size_t i = 0; i < w->n_seqs; i++)
         requests[i] = submit(engine, w, i);
@@ -75,7 +72,7 @@ static void run(linnet_engine *engine, const workload *w) {
         for (; event.token >= 0; n_tokens++) {
             uint32_t logprob;
             memcpy(&logprob, &event.logprob, sizeof logprob);
-            hash = add_word(add_word(hash, (uint32_t)event.token), logprob);
+            hash = ln_fnv_add(ln_fnv_add(hash, (uint32_t)event.token), logprob);
             bench_check(linnet_request_next(requests[i], -1, &event, &err), &err);
         }
         if (event.finish == LINNET_FINISH_ERROR)

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/hash/fnv.h"
 
 /* Sets of the automaton's states, each a state of the new one. */
 typedef struct subset {
     size_t begin; /* in `members` */
     uint32_t count, chain;
-    uint32_t hash;
+    uint64_t hash;
 } subset;
 
 typedef struct subset_builder {
@@ -102,10 +103,10 @@ static void sort_work(subset_builder *b) {
 
 /* The number of the subset in `work`, which is added when it is new. */
 static uint32_t intern(subset_builder *b) {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = LN_FNV_START;
     sort_work(b);
     for (size_t i = 0; i < b->n_work; i++)
-        hash = (hash ^ b->work[i]) * 16777619u;
+        hash = ln_fnv_add(hash, b->work[i]);
     uint32_t *head = &b->heads[(hash ^ hash >> 15) % (sizeof b->heads / sizeof *b->heads)];
     for (uint32_t at = *head; at != 0; at = b->subsets[at - 1].chain) {
         const subset *s = &b->subsets[at - 1];

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "base/siphash.h"
+#include "base/hash/siphash.h"
 #include "base/utf8.h"
 #include "grammar/sources.h"
 

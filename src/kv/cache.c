@@ -1,6 +1,6 @@
 #include "kv/cache.h"
 
-#include "base/siphash.h"
+#include "base/hash/siphash.h"
 #include "kv/states.h"
 
 /* ---- memory ----------------------------------------------------------------------------- */

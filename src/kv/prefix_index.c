@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/siphash.h"
+#include "base/hash/siphash.h"
 
 ln_prefix_key ln_prefix_key_of(const uint64_t secret[2], uint64_t parent, const int32_t *tokens) {
     struct {

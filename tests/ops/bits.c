@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash/fnv.h"
 #include "test.h"
 
 enum { MAX_LINES = 1024, MAX_NAME = 160 };
-static const uint64_t START = UINT64_C(0xcbf29ce484222325);
 
 typedef struct line {
     char name[MAX_NAME]; /* TEST or TEST/WHAT, spaces as underscores */
@@ -43,16 +43,16 @@ static line *find_or_add(const char *what) {
     assert_true(n_lines < MAX_LINES);
     found = &lines[n_lines++];
     memcpy(found->name, name, sizeof name);
-    found->hash = START;
+    found->hash = LN_FNV_START;
     return found;
 }
 
-/* FNV-1a, by words. */
+/* All NaNs count as one. */
 static void add_word(uint64_t *hash, float x) {
     uint32_t word = 0x7fc00000;
     if (!isnan(x))
         memcpy(&word, &x, sizeof word);
-    *hash = (*hash ^ word) * UINT64_C(0x100000001b3);
+    *hash = ln_fnv_add(*hash, word);
 }
 
 void bits_add(const char *what, const float *x, size_t n) {
@@ -66,7 +66,7 @@ static uint64_t hash_libm(void) {
     static float (*const functions[])(float) = {expf, exp2f, expm1f, logf, log1pf,
                                                 sinf, cosf,  tanhf,  erff};
     enum { N_INPUTS = 8192 };
-    uint64_t hash = START;
+    uint64_t hash = LN_FNV_START;
     for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
         for (int i = 0; i < N_INPUTS; i++)
             add_word(&hash, functions[f]((float)(i - N_INPUTS / 2) * 0x1.3p-9f));

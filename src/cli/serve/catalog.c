@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "base/hash/siphash.h"
 #include "base/json/load.h"
-#include "base/siphash.h"
 #include "cli/hub/environment.h"
 #include "cli/hub/resolve.h"
 #include "cli/options.h"

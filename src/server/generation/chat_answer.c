@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/hash/siphash.h"
 #include "base/json/load.h"
-#include "base/siphash.h"
 
 static size_t skip_spaces(const ln_strbuf *raw, size_t at) {
     while (at < raw->len && strchr(" \t\r\n", raw->data[at]) != NULL && raw->data[at] != '\0')

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash/siphash.h"
 #include "base/json/load.h"
-#include "base/siphash.h"
 #include "model/model.h"
 #include "text/chat/reasoning.h"
 

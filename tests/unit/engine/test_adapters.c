@@ -1,5 +1,6 @@
 /* Adapters: the same bits alone and in a crowd, the base model's as ever, loading under load, and
  * what is refused. */
+#include "base/hash/fnv.h"
 #include "golden_llama.h"
 #include "made_adapter.h"
 
@@ -40,13 +41,13 @@ static void hash_row(void *user, size_t position, const float *row, size_t n_voc
     for (size_t i = 0; i < n_vocab; i++) {
         uint32_t bits;
         memcpy(&bits, &row[i], sizeof bits);
-        *sum = (*sum ^ (bits + position)) * UINT64_C(0x100000001b3);
+        *sum = ln_fnv_add(*sum, bits + position);
     }
 }
 
 static linnet_request *score(linnet_engine *engine, size_t prompt, const char *adapter,
                              uint64_t *sum) {
-    *sum = 1;
+    *sum = LN_FNV_START;
     return submit_score(engine, &g, prompt, adapter, hash_row, sum);
 }
 

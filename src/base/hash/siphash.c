@@ -1,4 +1,4 @@
-#include "base/siphash.h"
+#include "base/hash/siphash.h"
 
 typedef struct state {
     uint64_t v0, v1, v2, v3;

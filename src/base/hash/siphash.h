@@ -1,7 +1,7 @@
 /* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): who does not know
  * the key cannot make inputs collide. */
-#ifndef LN_BASE_SIPHASH_H
-#define LN_BASE_SIPHASH_H
+#ifndef LN_BASE_HASH_SIPHASH_H
+#define LN_BASE_HASH_SIPHASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -26,7 +26,7 @@ ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || c
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients test-faults test-hostile test-ranks test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-faults test-hostile test-ranks test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check setup-deb setup-wheel configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -81,14 +81,14 @@ test-web: all
 
 # A wheel of the Python package, and the tests of one in a fresh environment, which need a package index; not part of
 # `make test`, which has the tests of the package alone.
-wheel: setup
+wheel: setup-wheel
 	tools/wheel.sh $(BUILD)/dist >&2
 
 test-python: wheel
 	sh tests/python/fresh.sh $(abspath $(BUILD))/dist/linnet-*.whl $(CURDIR)
 
 # Debian packages, in $(BUILD)-deb/deb; with LINNET_CUDA=ON in the environment that of the CUDA module, too.
-deb: setup
+deb: setup-deb
 	tools/deb.sh $(BUILD)-deb >&2
 
 # Needs lintian.
@@ -106,6 +106,12 @@ setup-test:
 
 setup-check:
 	tools/setup.sh check
+
+setup-deb:
+	tools/setup.sh deb
+
+setup-wheel:
+	tools/setup.sh wheel
 
 # A changed CMakeLists.txt makes the build configure itself again.
 configure: setup

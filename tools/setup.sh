@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that are missing: `tools/setup.sh build` for building, installing and
 # running, `tools/setup.sh test` for `make test` as well, `tools/setup.sh check` for `make check` and
-# `make fuzz` as well. Does nothing when all is there. As root it calls apt-get; otherwise it prints
-# the command to run and stops.
+# `make fuzz` as well, `tools/setup.sh deb` and `tools/setup.sh wheel` for packages. Does nothing when
+# all is there. As root it calls apt-get; otherwise it prints the command to run and stops.
 set -eu
 
 missing=
@@ -10,6 +10,11 @@ need() { # PACKAGE TEST...: the package is missing when the test fails
     package=$1
     shift
     "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+# What Debian has in packages of their own is there only if the package is.
+has_package() {
+    dpkg-query -W -f '${Status}' "$1" | grep -q 'install ok installed'
 }
 
 has_sanitizers() {
@@ -37,6 +42,19 @@ need_build() {
     need libzmq3-dev pkg-config --exists libzmq
 }
 
+# What packaging/debian/control builds with.
+need_deb() {
+    need_build
+    need build-essential has_package build-essential
+    need debhelper command -v dh
+    need libopenmpi-dev pkg-config --exists ompi-c
+}
+
+need_wheel() {
+    need_build
+    need python3-venv python3 -c 'import ensurepip, venv'
+}
+
 need_test() {
     need_build
     need libcmocka-dev pkg-config --exists cmocka
@@ -60,8 +78,10 @@ case ${1:-build} in
 build) need_build ;;
 test) need_test ;;
 check) need_check ;;
+deb) need_deb ;;
+wheel) need_wheel ;;
 *)
-    echo "usage: tools/setup.sh [build|test|check]" >&2
+    echo "usage: tools/setup.sh [build|test|check|deb|wheel]" >&2
     exit 2
     ;;
 esac

@@ -62,11 +62,11 @@ static ln_status unknown_type(const ln_config *config, const ln_meta_value *type
                            type->string.data, impossible[i].reason);
     ln_family_nearest(config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF, type->string.data,
                       type->string.bytes, nearest);
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                   "%s: the architecture \"%.*s\" is not supported; the nearest that are: %s",
-                   ln_checkpoint_path(config->checkpoint),
-                   (int)(type->string.bytes < 64 ? type->string.bytes : 64), type->string.data,
-                   nearest);
+    return ln_fail(
+        err, LINNET_ERR_UNSUPPORTED, "%s: the architecture \"%.*s\" is not supported%s%s",
+        ln_checkpoint_path(config->checkpoint),
+        (int)(type->string.bytes < 64 ? type->string.bytes : 64), type->string.data,
+        *nearest ? "; the nearest that are: " : ", nor is one of a name like it", nearest);
 }
 
 /* The family of a type, which is where its keys are from then on; false: there is none. */

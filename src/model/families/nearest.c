@@ -61,8 +61,9 @@ void ln_family_nearest(ln_checkpoint_format format, const char *type, size_t n_b
     candidate best[N_NEAREST] = {{0}};
     for (size_t i = 0; ln_families[i] != NULL; i++)
         for (const char *c = names_of(ln_families[i], format); *c != '\0';) {
-            size_t length = strcspn(c, "|");
-            offer(best, (candidate){c, length, distance(type, n_bytes, c, length)});
+            size_t length = strcspn(c, "|"), apart = distance(type, n_bytes, c, length);
+            if (2 * apart <= n_bytes) /* others only look like it by chance */
+                offer(best, (candidate){c, length, apart});
             c += length + (c[length] == '|');
         }
     size_t used = 0;

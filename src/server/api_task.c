@@ -55,9 +55,7 @@ bool ln_api_task_check_model(ln_api_task *task, const ln_fields *fields) {
         return true;
     if (adapter != name)
         return ln_api_fail(fields->error, 404, "lora", "there is no adapter '%.128s'", adapter);
-    ln_api_fail(fields->error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
-                name, served);
-    fields->error->code = "model_not_found";
+    ln_served_model_miss(task->served, name, fields->error);
     return false;
 }
 

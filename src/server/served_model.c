@@ -41,3 +41,10 @@ bool ln_served_model_adapter(const ln_served_model *served, const char *name,
             return true;
     return false;
 }
+
+void ln_served_model_miss(const ln_served_model *served, const char *name, ln_api_error *error) {
+    ln_api_fail(error, 404, "model", "there is no model '%.128s'; this server has '%.128s'%s", name,
+                served->name,
+                served->max_adapters > 0 ? " and the adapters that GET /v1/models lists" : "");
+    error->code = "model_not_found";
+}

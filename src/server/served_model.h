@@ -6,6 +6,7 @@
 #include <linnet.h>
 #include <stdbool.h>
 
+#include "server/json/error.h"
 #include "text/tokenizer/tokenizer.h"
 
 typedef struct ln_served_model {
@@ -29,5 +30,8 @@ void ln_served_model_init(ln_served_model *served, const linnet_model *model, li
 /* The loaded adapter of this name; false: there is none. Any thread. */
 bool ln_served_model_adapter(const ln_served_model *served, const char *name,
                              linnet_adapter *adapter);
+
+/* Says that a server of this model alone has none of that name, nor such an adapter. */
+void ln_served_model_miss(const ln_served_model *served, const char *name, ln_api_error *error);
 
 #endif

@@ -78,8 +78,11 @@ static void adapters_come_and_go(void **state) {
     char *base = complete("\"model\":\"demo\"", "demo");
     drop(expect("/v1/completions", "{\"model\":\"a\",\"prompt\":\"x\"}", 404));
     load("a", 200, "Success: LoRA adapter 'a' added successfully.");
-    load("a", 400, "loaded already");
+    load("a", 400, "loaded already\",\"type\":\"invalid_request_error\",\"param\":\"lora_name\"");
     load("b", 400, "no place");
+    char *none = expect("/v1/completions", "{\"model\":\"b\",\"prompt\":\"x\"}", 404);
+    assert_non_null(strstr(none, "this server has 'demo' and the adapters that GET /v1/models"));
+    free(none);
     load("demo", 400, "the model's name");
     char *by_model = complete("\"model\":\"a\"", "a"), *by_field = complete("\"lora\":\"a\"", "a");
     char *again = complete("\"model\":\"demo\"", "demo");

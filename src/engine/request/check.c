@@ -200,7 +200,7 @@ static ln_status check_makes_tokens(const linnet_model *model, ln_error *err) {
     if (!model->spec.bidirectional && !model->spec.lacks_output)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                   "the model makes embeddings alone: it has no logits, so kind must be EMBED");
+                   "the model makes embeddings alone (kind EMBED), and writes no text");
 }
 
 static ln_kv_need need_of(const linnet_request_options *o, size_t n_output) {

@@ -9,7 +9,8 @@
 /* What a failure of the library means here. */
 static bool fail(ln_api_task *task, const linnet_error *err) {
     int status = err->status == LINNET_ERR_NOMEM ? 503 : 400;
-    return ln_api_fail(&task->error, status, "lora_path", "%s", err->message);
+    const char *param = err->status == LINNET_ERR_STATE ? "lora_name" : "lora_path";
+    return ln_api_fail(&task->error, status, param, "%s", err->message);
 }
 
 static bool read_name(ln_api_task *task, const ln_fields *fields, const char **name) {

@@ -122,14 +122,13 @@ void ln_endpoint_model(ln_context *context, ln_exchange *exchange) {
     const ln_model_entry *entry = find(registry, name, &adapter, &is_adapter);
     if (entry == NULL) {
         ln_api_error error = {0};
-        if (registry->is_fixed)
-            ln_api_fail(&error, 404, "model",
-                        "there is no model '%.128s'; this server has '%.128s'", name,
-                        registry->entries[0].served.name);
-        else
+        if (registry->is_fixed) {
+            ln_served_model_miss(&registry->entries[0].served, name, &error);
+        } else {
             ln_api_fail(&error, 404, "model",
                         "there is no model '%.128s'; GET /v1/models lists what there is", name);
-        error.code = "model_not_found";
+            error.code = "model_not_found";
+        }
         ln_reply_error(exchange, &error);
         return;
     }

@@ -89,7 +89,7 @@ static bool read_prompts(const ln_fields *fields, const linnet_model *model,
     size_t count = count_prompts(value);
     bool is_listed = json_is_array(value) && !is_list_of_ids(value);
     if (count == 0 || count > LN_API_MAX_PROMPTS)
-        return ln_api_fail(fields->error, 400, "prompt", "prompt has not from 1 to %d items",
+        return ln_api_fail(fields->error, 400, "prompt", "prompt must have from 1 to %d items",
                            LN_API_MAX_PROMPTS);
     if (!ln_api_check_mixed(value, "prompt", fields->error))
         return false;

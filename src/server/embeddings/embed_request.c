@@ -70,7 +70,7 @@ static bool read_truncation(text_reader *r, const ln_fields *fields) {
 
 static bool new_prompts(text_reader *r, size_t n, const char *param) {
     if (n == 0 || n > LN_EMBED_MAX_TEXTS)
-        return ln_api_fail(r->error, 400, param, "%s has not from 1 to %d items", param,
+        return ln_api_fail(r->error, 400, param, "%s must have from 1 to %d items", param,
                            LN_EMBED_MAX_TEXTS);
     r->request->prompts = calloc(n, sizeof *r->request->prompts);
     if (r->request->prompts == NULL)
@@ -277,7 +277,8 @@ static bool check_counts(const text_reader *r, const text_list *queries,
                         : n_queries == 0                            ? queries->param
                                                                     : NULL;
     if (param != NULL)
-        return ln_api_fail(r->error, 400, param, "%s has not from 1 to %d items", param, MAX_PAIRS);
+        return ln_api_fail(r->error, 400, param, "%s must have from 1 to %d items", param,
+                           MAX_PAIRS);
     return n_queries == 1 || n_queries == n_documents ||
            ln_api_fail(r->error, 400, documents->param, "%s: %zu texts cannot be paired with %zu",
                        documents->param, n_queries, n_documents);

@@ -39,6 +39,15 @@ static void says_what_is_served(void **state) {
     free(log);
 }
 
+static void offers_what_a_model_of_vectors_has(void **state) {
+    (void)state;
+    char *log = log_of(SERVER(TEST_SOURCE_DIR "/tests/golden/embeddings/bert_classes", "-t", "1"));
+    assert_has(log, "APIs      OpenAI (/v1/embeddings), ");
+    assert_has(log, "pages     /status\n");
+    assert_has(log, "/v1/embeddings -d '");
+    free(log);
+}
+
 static void warns_where_everybody_may_call(void **state) {
     (void)state;
     char *log = log_of(SERVER(DEMO, "-t", "1", "--host", "0.0.0.0"));
@@ -65,6 +74,7 @@ static void is_silent_for_programs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_is_served),
+        cmocka_unit_test(offers_what_a_model_of_vectors_has),
         cmocka_unit_test(warns_where_everybody_may_call),
         cmocka_unit_test(is_silent_for_programs),
     };

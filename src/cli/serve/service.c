@@ -47,11 +47,14 @@ void ln_cli_print_service(const linnet_model *model, const char *path,
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
     ln_cli_print_settings(path, &info, plan);
-    fputs("APIs      OpenAI (/v1/chat/completions, /v1/responses, /v1/completions, "
-          "/v1/embeddings), Anthropic (/v1/messages), Ollama (/api/chat)\n",
+    fputs(info.embeds_only
+              ? "APIs      OpenAI (/v1/embeddings), Jina and Cohere (/v1/rerank), vLLM (/v1/score, "
+                "/classify), Ollama (/api/embed)\n"
+              : "APIs      OpenAI (/v1/chat/completions, /v1/responses, /v1/completions, "
+                "/v1/embeddings), Anthropic (/v1/messages), Ollama (/api/chat)\n",
           stderr);
     if (server->has_web_page)
-        fputs("pages     / (a chat), /status\n", stderr);
+        fputs(info.embeds_only ? "pages     /status\n" : "pages     / (a chat), /status\n", stderr);
     if (server->kv_events != NULL)
         fprintf(stderr, "KV events %s\n", ln_kv_publisher_endpoint(server->kv_events));
     print_try(&info, server, port);

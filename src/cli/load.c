@@ -133,6 +133,8 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
             ln_cli_warn("no GPU can be used, so --gpu-layers %d changes nothing; `linnet doctor' "
                         "says what there is",
                         (int)own.gpu_layers);
+        if (own.cpu_experts > 0 && memory.cpu_experts == 0 && memory.device_bytes == 0)
+            ln_cli_warn("no GPU is used, so --cpu-experts changes nothing: the CPU computes all");
         tell_quantized(*engine, own.quantize_on_load);
     }
     return status;

@@ -63,10 +63,13 @@ uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, 
     return value;
 }
 
-uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, const char *text) {
+uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, const char *text,
+                            uint64_t min, uint64_t max) {
     static const char units[] = "KMGT";
+    if (*text != '\0' && text[strspn(text, "0123456789")] == '\0')
+        return ln_cli_parse_count(state, option, text, min, max);
     char *end;
-    double number = ln_strtod(text, &end), most = 9e18;
+    double number = ln_strtod(text, &end);
     const char *unit = *end >= 'A' ? strchr(units, *end & ~0x20) : NULL;
     if (unit != NULL) {
         number *= (double)(1ull << 10 * (unit - units + 1));
@@ -75,8 +78,11 @@ uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, 
             end++;
     }
     bool is_number = (*text >= '0' && *text <= '9') || *text == '.';
-    if (!is_number || *end != '\0' || !(number >= 1 && number <= most))
-        argp_error(state, "%s: \"%s\" is not a number of bytes, such as 800M or 24G", option, text);
+    if (!is_number || unit == NULL || *end != '\0')
+        argp_error(state, "%s: '%s' is not a number of bytes, such as 800M or 24G", option, text);
+    if (!(number >= (double)min && number <= (double)max && (uint64_t)number <= max))
+        argp_error(state, "%s: %s is not from %llu to %llu bytes", option, text,
+                   (unsigned long long)min, (unsigned long long)max);
     return (uint64_t)number;
 }
 
@@ -188,7 +194,7 @@ static const struct argp_option engine_options[] = {
      0},
     {"experts-from-disk", KEY_EXPERTS_FROM_DISK, "BYTES", OPTION_ARG_OPTIONAL,
      "Read the CPU's experts from the model's files when tokens choose them, and keep those used "
-     "last in so many bytes of memory (what is free)",
+     "last in so many bytes of memory, such as 24G (what is free)",
      0},
     {"ctx", KEY_CTX, "N", 0,
      "Longest sequence in tokens (what the model was made for, if the memory allows)", 0},
@@ -219,8 +225,8 @@ static const struct argp_option engine_options[] = {
      0},
     {"prefix-cache", KEY_PREFIX_CACHE, "on|off", RARE,
      "Keep the KV cache of what has ended for what begins alike (on)", 0},
-    {"swap-bytes", KEY_SWAP_BYTES, "N", RARE,
-     "Memory for KV blocks that give way to others, in bytes (0)", 0},
+    {"swap-bytes", KEY_SWAP_BYTES, "BYTES", RARE,
+     "Memory for KV blocks that give way to others, such as 4G (0)", 0},
     {"preemption", KEY_PREEMPTION, "auto|swap|recompute", RARE,
      "What becomes of KV blocks that give way (auto: what costs less time)", 0},
     {"policy", KEY_POLICY, "chunked|prefill-first", RARE,
@@ -276,7 +282,8 @@ void ln_cli_print_engine_help(FILE *stream) {
     }
     const struct argp argp = {
         .options = all,
-        .doc = "Options of the engine, the same for run, chat, serve, plan, bench, logits and eval "
+        .doc = "Options of the engine, the same for run, chat, serve, plan, bench, logits, embed "
+               "and eval "
                "(what holds without them):",
     };
     argp_help(&argp, stream, ARGP_HELP_PRE_DOC | ARGP_HELP_LONG, name);
@@ -323,7 +330,9 @@ static error_t parse_engine_count(int key, const char *arg, struct argp_state *s
         if (count->key != key)
             continue;
         size_t *value = (size_t *)(void *)((char *)state->input + count->offset);
-        *value = ln_cli_parse_count(state, count->name, arg, count->min, count->max);
+        *value = key == KEY_EXPERTS_FROM_DISK || key == KEY_SWAP_BYTES
+                     ? ln_cli_parse_bytes(state, count->name, arg, count->min, count->max)
+                     : ln_cli_parse_count(state, count->name, arg, count->min, count->max);
         return 0;
     }
     return ARGP_ERR_UNKNOWN;

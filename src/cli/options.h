@@ -52,8 +52,10 @@ void ln_cli_print_engine_help(FILE *stream);
 uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,
                             uint64_t min, uint64_t max);
 
-/* Bytes: a number above 0, whole or with decimals, and K, M, G or T for powers of 1024. */
-uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, const char *text);
+/* Bytes from min to max: a whole number, or one with decimals and K, M, G or T for powers of 1024.
+ * max is at most INT64_MAX. */
+uint64_t ln_cli_parse_bytes(const struct argp_state *state, const char *option, const char *text,
+                            uint64_t min, uint64_t max);
 
 /* A finite decimal number from min to max. */
 double ln_cli_parse_number(const struct argp_state *state, const char *option, const char *text,

@@ -42,7 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_BEAMS: args->n_beams = ln_cli_parse_count(state, "--beams", arg, 1, MAX_BEAMS); break;
     case KEY_DISK_RATE:
-        args->disk_rate = ln_cli_parse_count(state, "--disk-rate", arg, 1, INT64_MAX);
+        args->disk_rate = ln_cli_parse_bytes(state, "--disk-rate", arg, 1, INT64_MAX);
         break;
     case KEY_GPU: args->engine.backend = "cuda"; break;
     case KEY_JSON: args->json = true; break;
@@ -51,6 +51,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!args->model)
             argp_error(state, "MODEL is missing");
+        if (args->disk_rate > 0 && args->engine.experts_from_disk == 0)
+            argp_error(state, "--disk-rate says what --experts-from-disk gives, which is missing");
         if (args->engine.max_seqs < args->n_beams) /* a beam is a sequence */
             args->engine.max_seqs = args->n_beams;
         break;
@@ -105,8 +107,9 @@ static void print_row(const char *name, size_t bytes, const char *what) {
 /* Experts that are read when they are chosen, and what a token waits for at worst. */
 static void print_disk_experts(const linnet_memory_plan *plan, size_t disk_rate) {
     size_t bytes = plan->disk_token_bytes;
-    printf("%-22s %16zu %12s  of %zu, the others stay in the files\n", "experts in memory",
-           plan->cached_experts, "", plan->disk_experts);
+    printf("%-22s %16zu %12s  of %zu%s\n", "experts in memory", plan->cached_experts, "",
+           plan->disk_experts,
+           plan->cached_experts < plan->disk_experts ? ", the others stay in the files" : "");
     print_row("read for a token", bytes, "at worst, when none of its experts is in memory");
     if (disk_rate > 0 && bytes > 0)
         printf("%-22s %16.1f %12s  at worst, of one sequence, as fast as the disk gives it\n",

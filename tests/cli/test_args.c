@@ -185,6 +185,14 @@ static void test_bad_values(void **state) {
         snprintf(prefix, sizeof prefix, "linnet run: %s: ", bad[i][0]);
         assert_usage_error(LINNET("run", bad[i][0], bad[i][1]), prefix, bad[i][2]);
     }
+    static const char *const sizes[][2] = {
+        {"1X", "such as 800M"},  {"1.5", "such as 800M"}, {"-1G", "such as 800M"},
+        {"24 ", "such as 800M"}, {"", "such as 800M"},    {"9000000T", "is not from 0 to"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_usage_error(LINNET("plan", "m", "--swap-bytes", sizes[i][0]),
+                           "linnet plan: --swap-bytes: ", sizes[i][1]);
+    assert_usage_error(LINNET("plan", "m", "--disk-rate=2G"), "linnet plan: --disk-rate ",
+                       "--experts-from-disk");
     assert_usage_error(LINNET("serve", "--memory", "24 "),
                        "linnet serve: --memory: ", "is not a number of bytes");
     assert_usage_error(LINNET("serve", "--served-name", ""),

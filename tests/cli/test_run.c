@@ -350,6 +350,23 @@ static void test_plan_of_beams(void **state) {
     free(seqs);
 }
 
+/* Bytes may be written by powers of 1024. */
+static void test_bytes_have_units(void **state) {
+    (void)state;
+    static const char *const same[][2] = {
+        {"1.5K", "1536"}, {"2m", "2097152"}, {"3GB", "3221225472"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char short_form[64], long_form[64];
+        snprintf(short_form, sizeof short_form, "--swap-bytes=%s", same[i][0]);
+        snprintf(long_form, sizeof long_form, "--swap-bytes=%s", same[i][1]);
+        char *a = take_output(LINNET("plan", LLAMA, "--json", "--ctx=64", short_form));
+        char *b = take_output(LINNET("plan", LLAMA, "--json", "--ctx=64", long_form));
+        assert_string_equal(a, b);
+        free(a);
+        free(b);
+    }
+}
+
 /* Each arena of a plan has a sentence behind its size. */
 static void test_plan_explains_arenas(void **state) {
     (void)state;
@@ -472,6 +489,7 @@ int main(void) {
         cmocka_unit_test(test_quantize_on_load_says_what_stays),
         cmocka_unit_test(test_other_names_of_options),
         cmocka_unit_test(test_plan_of_beams),
+        cmocka_unit_test(test_bytes_have_units),
         cmocka_unit_test(test_plan_explains_arenas),
         cmocka_unit_test(test_long_contexts_are_warned_of),
         cmocka_unit_test(test_plans_that_do_not_fit_are_warned_of),

@@ -33,7 +33,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         args->n_parallel = ln_cli_parse_count(state, "--parallel", arg, 1, LN_HUB_MAX_PARALLEL);
         break;
     case KEY_PART_BYTES:
-        args->part_bytes = ln_cli_parse_count(state, "--part-bytes", arg, 4096, UINT64_C(1) << 40);
+        args->part_bytes = ln_cli_parse_bytes(state, "--part-bytes", arg, 4096, UINT64_C(1) << 40);
         break;
     case 'q': args->quiet = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->name, arg); break;

@@ -221,36 +221,38 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_MAX_RESPONSE_BYTES:
         server->max_response_bytes =
-            ln_cli_parse_count(state, "--max-response-bytes", arg, 0, (size_t)1 << 40);
+            ln_cli_parse_bytes(state, "--max-response-bytes", arg, 0, (size_t)1 << 40);
         return 0;
     case KEY_MAX_CONNECTIONS:
         limits->max_connections = ln_cli_parse_count(state, "--max-connections", arg, 1, 1 << 20);
         return 0;
     case KEY_MAX_HEAD_BYTES:
-        limits->max_head_bytes = ln_cli_parse_count(state, "--max-head-bytes", arg, 256, 65536);
+        limits->max_head_bytes = ln_cli_parse_bytes(state, "--max-head-bytes", arg, 256, 65536);
         return 0;
     case KEY_MAX_HEADERS:
         limits->max_headers = ln_cli_parse_count(state, "--max-headers", arg, 8, 65536);
         return 0;
     case KEY_MAX_BODY_BYTES:
-        limits->max_body_bytes = ln_cli_parse_count(state, "--max-body-bytes", arg, 1, MAX_BYTES);
+        limits->max_body_bytes = ln_cli_parse_bytes(state, "--max-body-bytes", arg, 1, MAX_BYTES);
         return 0;
     case KEY_MAX_BODIES_BYTES:
         limits->max_bodies_bytes =
-            ln_cli_parse_count(state, "--max-bodies-bytes", arg, 1, MAX_BYTES);
+            ln_cli_parse_bytes(state, "--max-bodies-bytes", arg, 1, MAX_BYTES);
         return 0;
     case KEY_MAX_UNREAD_BYTES:
         limits->max_unread_bytes =
-            ln_cli_parse_count(state, "--max-unread-bytes", arg, 4096, MAX_BYTES);
+            ln_cli_parse_bytes(state, "--max-unread-bytes", arg, 4096, MAX_BYTES);
         return 0;
     case KEY_HEAD_TIMEOUT: limits->head_ms = parse_ms(state, "--head-timeout", arg); return 0;
     case KEY_BODY_TIMEOUT: limits->body_ms = parse_ms(state, "--body-timeout", arg); return 0;
     case KEY_IDLE_TIMEOUT: limits->idle_ms = parse_ms(state, "--idle-timeout", arg); return 0;
     case KEY_UNREAD_TIMEOUT: limits->unread_ms = parse_ms(state, "--unread-timeout", arg); return 0;
     case KEY_MODELS: ln_cli_many_add(state, many->lists, &many->n_lists, arg); return 0;
-    case KEY_MEMORY: many->budget.host_bytes = ln_cli_parse_bytes(state, "--memory", arg); return 0;
+    case KEY_MEMORY:
+        many->budget.host_bytes = ln_cli_parse_bytes(state, "--memory", arg, 1, INT64_MAX);
+        return 0;
     case KEY_GPU_MEMORY:
-        many->budget.device_bytes = ln_cli_parse_bytes(state, "--gpu-memory", arg);
+        many->budget.device_bytes = ln_cli_parse_bytes(state, "--gpu-memory", arg, 1, INT64_MAX);
         return 0;
     case KEY_KEEP_ALIVE:
         many->has_keep_ms = true;

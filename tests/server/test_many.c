@@ -479,6 +479,24 @@ static void names_apart(void **state) {
     server_stop(&server);
 }
 
+/* A split file is as large as its parts together. */
+static void counts_parts(void **state) {
+    (void)state;
+    char inner[64], part[128];
+    snprintf(inner, sizeof inner, "%s/split", folder);
+    assert_int_equal(mkdir(inner, 0777), 0);
+    for (int i = 1; i <= 3; i++) {
+        snprintf(part, sizeof part, "%s/m-0000%d-of-00003.gguf", inner, i);
+        write_text(part, "1234567");
+    }
+    test_server server = SERVER("--threads=1", "--models", inner);
+    http_response heard = get(&server, "/api/tags");
+    if (strstr(heard.body, "\"name\":\"m\"") == NULL || strstr(heard.body, "\"size\":21,") == NULL)
+        fail_msg("%s", heard.body);
+    response_free(&heard);
+    server_stop(&server);
+}
+
 /* A model that comes into the folder while the server runs is served, too. */
 static void sees_what_comes(void **state) {
     (void)state;
@@ -725,6 +743,7 @@ int main(void) {
         cmocka_unit_test(reads_list),
         cmocka_unit_test(refuses_lists),
         cmocka_unit_test(names_apart),
+        cmocka_unit_test(counts_parts),
         cmocka_unit_test(sees_what_comes),
         cmocka_unit_test(sees_what_comes_behind_a_name_twice),
         cmocka_unit_test(misses_what_goes),

@@ -65,9 +65,34 @@ static void measure_file(const struct stat *info, file_sums *sums) {
     sums->changed_ns = changed_ns > sums->changed_ns ? changed_ns : sums->changed_ns;
 }
 
+/* All parts of a split GGUF file, of which path is one, up to the first that is not there. */
+static bool measure_parts(const char *path, file_sums *sums) {
+    static const char form[] = "-%5u-of-%5u.gguf%n";
+    const size_t ending = sizeof "-00001-of-00002.gguf" - 1, length = strlen(path);
+    unsigned number, count;
+    int n_read = 0;
+    if (length <= ending || sscanf(path + length - ending, form, &number, &count, &n_read) != 2 ||
+        (size_t)n_read != ending)
+        return false;
+    struct stat info;
+    bool is_there = true;
+    for (unsigned i = 1; i <= count && is_there; i++) {
+        char *part = NULL;
+        is_there =
+            asprintf(&part, "%.*s-%05u-of-%05u.gguf", (int)(length - ending), path, i, count) > 0 &&
+            stat(part, &info) == 0;
+        if (is_there)
+            measure_file(&info, sums);
+        free(part);
+    }
+    return true;
+}
+
 static file_sums measure(const char *path) {
     file_sums sums = {0};
     struct stat info;
+    if (measure_parts(path, &sums))
+        return sums;
     DIR *folder = opendir(path);
     if (folder == NULL) {
         if (stat(path, &info) == 0)

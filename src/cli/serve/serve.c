@@ -438,7 +438,8 @@ static int serve_model(ln_server *server, const linnet_model *model, serve_args 
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     linnet_engine_get_memory(engine, &plan);
     if (!args->is_silent && !args->server.logs_json)
-        ln_cli_print_service(model, path, &plan, &args->server, ln_server_get_port(server));
+        ln_cli_print_service(model, args->model != NULL ? args->model : path, &plan, &args->server,
+                             ln_server_get_port(server));
     if (has_sandbox(args))
         ln_cli_sandbox_confine_calls();
     int status = 0;

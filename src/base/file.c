@@ -135,3 +135,27 @@ const char *ln_path_last(const char *path, size_t *n_bytes) {
     *n_bytes = end - begin;
     return path + begin;
 }
+
+const char *ln_path_model_name(const char *path, size_t *n_bytes) {
+    static const char snapshots[] = "/snapshots/", models[] = "models--";
+    const char *last = ln_path_last(path, n_bytes);
+    if ((size_t)(last - path) < strlen(snapshots))
+        return last;
+    const char *end = last - strlen(snapshots), *name = end;
+    if (strncmp(end, snapshots, strlen(snapshots)) != 0)
+        return last;
+    while (name > path && name[-1] != '/')
+        name--;
+    if (strncmp(name, models, strlen(models)) != 0)
+        return last;
+    name += strlen(models);
+    for (const char *c = name; c + 2 < end; c++)
+        if (c[0] == '-' && c[1] == '-') {
+            name = c + 2;
+            break;
+        }
+    if (name == end)
+        return last;
+    *n_bytes = (size_t)(end - name);
+    return name;
+}

@@ -21,7 +21,7 @@ static const ln_mix *natural_mix(const ln_convert_plan *plan) {
 
 static void put_name(const char *path, ln_gguf_writer *writer) {
     size_t n_bytes;
-    const char *name = ln_path_last(path, &n_bytes);
+    const char *name = ln_path_model_name(path, &n_bytes);
     ln_gguf_put_string(writer, "general.name", name, n_bytes);
 }
 

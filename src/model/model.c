@@ -4,19 +4,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/file.h"
 #include "model/generation/stop_ids.h"
 #include "model/spec_read.h"
 
 static ln_status read_name(linnet_model *model, const char *path, ln_error *err) {
     ln_meta_value value;
-    size_t n_bytes = strlen(path);
-    while (n_bytes > 1 && path[n_bytes - 1] == '/')
-        n_bytes--;
-    const char *name = path;
-    for (size_t i = 0; i + 1 < n_bytes; i++)
-        if (path[i] == '/')
-            name = path + i + 1;
-    n_bytes -= (size_t)(name - path);
+    size_t n_bytes;
+    const char *name = ln_path_model_name(path, &n_bytes);
     if (ln_checkpoint_meta(model->checkpoint, "general.name", &value) &&
         value.kind == LN_META_STRING && value.string.bytes > 0) {
         name = value.string.data;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/half.h"
 #include "base/layout.h"
 #include "base/pool.h"
@@ -27,6 +28,28 @@ static void arena_allocates_zeroed_and_refuses_overflow(void **state) {
     assert_null(ln_arena_alloc(&arena, SIZE_MAX / 2, 3));
     assert_null(ln_arena_alloc(&arena, SIZE_MAX, 1));
     ln_arena_free(&arena);
+}
+
+static void paths_name_models(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"a/b.gguf", "b.gguf"},
+        {"/m/folder/", "folder"},
+        {"x", "x"},
+        {"/c/models--Org--Some-Name/snapshots/0123abc", "Some-Name"},
+        {"models--Org--A--B/snapshots/0123abc/", "A--B"},
+        {"/c/models--gpt2/snapshots/0123abc", "gpt2"},
+        {"/c/models--Org--Name/snapshots/0123abc/x.gguf", "x.gguf"},
+        {"/c/other/snapshots/0123abc", "0123abc"},
+        {"/snapshots/a", "a"},
+        {"models--/snapshots/a", "a"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n_bytes;
+        const char *name = ln_path_model_name(cases[i][0], &n_bytes);
+        if (n_bytes != strlen(cases[i][1]) || memcmp(name, cases[i][1], n_bytes) != 0)
+            fail_msg("%s: %.*s", cases[i][0], (int)n_bytes, name);
+    }
 }
 
 static void layout_reports_overflow(void **state) {
@@ -187,6 +210,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_allocates_zeroed_and_refuses_overflow),
         cmocka_unit_test(layout_reports_overflow),
+        cmocka_unit_test(paths_name_models),
         cmocka_unit_test(strbuf_appends_utf8),
         cmocka_unit_test(halves_round_trip_every_value),
         cmocka_unit_test(e4m3_rounds_to_nearest_even),

@@ -48,6 +48,23 @@ static void offers_what_a_model_of_vectors_has(void **state) {
     free(log);
 }
 
+/* A template that does not compile, in a folder whose weights are of no matter. */
+static void warns_of_a_broken_template(void **state) {
+    (void)state;
+    char folder[] = "/tmp/linnet-service-XXXXXX", command[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command,
+             "cp -r " TEST_SOURCE_DIR "/tests/golden/embeddings/qwen3_reranker/* '%s' && "
+             "printf '{{ broken' >'%s/chat_template.jinja'",
+             folder, folder);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): of the test's own */
+    char *log = log_of(SERVER(folder, "-t", "1"));
+    assert_has(log, "warning: chats are refused: chat template, line 1: ");
+    free(log);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
 static void warns_where_everybody_may_call(void **state) {
     (void)state;
     char *log = log_of(SERVER(DEMO, "-t", "1", "--host", "0.0.0.0"));
@@ -75,6 +92,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_is_served),
         cmocka_unit_test(offers_what_a_model_of_vectors_has),
+        cmocka_unit_test(warns_of_a_broken_template),
         cmocka_unit_test(warns_where_everybody_may_call),
         cmocka_unit_test(is_silent_for_programs),
     };

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "cli/output.h"
+#include "model/model.h"
 #include "server/kv_events/publisher.h"
+#include "text/jinja/template.h"
 
 static bool is_loopback(const char *host) {
     struct in_addr address;
@@ -41,6 +43,17 @@ static void print_try(const linnet_model_info *info, const ln_server_options *se
             server->read_keys != NULL ? " -H \"Authorization: Bearer $KEY\"" : "", body);
 }
 
+/* Where the checkpoint has a chat template that does not compile, chats are refused. */
+static void check_template(const linnet_model *model) {
+    ln_jinja_template *template = NULL;
+    linnet_error err = {0};
+    if (model->chat_source != NULL &&
+        ln_jinja_compile(model->chat_source, strlen(model->chat_source), "chat template", &template,
+                         &err) != LINNET_OK)
+        ln_cli_warn("chats are refused: %s; --chat-template replaces it", err.message);
+    ln_jinja_free(template);
+}
+
 void ln_cli_print_service(const linnet_model *model, const char *path,
                           const linnet_memory_plan *plan, const ln_server_options *server,
                           unsigned port) {
@@ -58,6 +71,7 @@ void ln_cli_print_service(const linnet_model *model, const char *path,
     if (server->kv_events != NULL)
         fprintf(stderr, "KV events %s\n", ln_kv_publisher_endpoint(server->kv_events));
     print_try(&info, server, port);
+    check_template(model);
     if (server->read_keys == NULL && !is_loopback(server->address.host))
         ln_cli_warn("whoever reaches %s can use the server: --api-key or --api-key-file asks for "
                     "a key",

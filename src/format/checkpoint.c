@@ -264,8 +264,9 @@ static ln_status open_sharded(ln_checkpoint *cp, const char *path, ln_error *err
 static ln_status open_safetensors(ln_checkpoint *cp, ln_error *err) {
     char *single = ln_path_join(cp->path, "model.safetensors");
     char *index = ln_path_join(cp->path, "model.safetensors.index.json");
+    char *pickled = ln_path_join(cp->path, "pytorch_model.bin");
     ln_status status;
-    if (single == NULL || index == NULL) {
+    if (single == NULL || index == NULL || pickled == NULL) {
         status = ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", cp->path);
     } else if (ln_file_exists(single)) {
         status = load_safetensors(cp, "model.safetensors", err);
@@ -275,10 +276,12 @@ static ln_status open_safetensors(ln_checkpoint *cp, ln_error *err) {
         status = open_sharded(cp, index, err);
     } else {
         status = ln_fail(err, LINNET_ERR_FORMAT,
-                         "%s: no model.safetensors or model.safetensors.index.json", cp->path);
+                         "%s: no model.safetensors or model.safetensors.index.json%s", cp->path,
+                         ln_file_exists(pickled) ? "; pytorch_model.bin is not read" : "");
     }
     free(single);
     free(index);
+    free(pickled);
     return status;
 }
 

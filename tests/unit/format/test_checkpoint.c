@@ -372,6 +372,9 @@ static void refuses_incomplete_folders(void **state) {
     snprintf(message, sizeof message, "%s: no model.safetensors or model.safetensors.index.json",
              f->folder);
     assert_string_equal(f->err.message, message);
+    write_text(f, "pytorch_model.bin", "");
+    assert_int_equal(open_at(f, f->folder, false), LINNET_ERR_FORMAT);
+    assert_non_null(strstr(f->err.message, "index.json; pytorch_model.bin is not read"));
     assert_int_equal(open_at(f, f->folder, true), LINNET_ERR_FORMAT);
     snprintf(message, sizeof message, "%s: no tokenizer.json, tokenizer.model or source.spm",
              f->folder);

@@ -125,6 +125,25 @@ static bool is_nomic_moe(const ln_config *config, const ln_meta_value *type) {
            step.kind == LN_META_INT && step.integer > 0;
 }
 
+/* A GGUF file may be what belongs to a model: an adapter, the part that sees, or a vocabulary. */
+static ln_status check_is_model(const ln_config *config, ln_error *err) {
+    ln_meta_value type;
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    if (!config->is_gguf)
+        return LINNET_OK;
+    if (ln_checkpoint_meta(config->checkpoint, "general.type", &type) &&
+        type.kind == LN_META_STRING &&
+        ln_list_has("adapter|mmproj|imatrix", type.string.data, type.string.bytes)) {
+        bool is_adapter = ln_list_has("adapter", type.string.data, type.string.bytes);
+        return ln_fail(
+            err, LINNET_ERR_UNSUPPORTED, "%s is no model: its general.type is \"%.*s\"%s", path,
+            (int)type.string.bytes, type.string.data, is_adapter ? ", which --lora loads" : "");
+    }
+    if (ln_checkpoint_tensor_count(config->checkpoint) == 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is no model: it has no tensors", path);
+    return LINNET_OK;
+}
+
 /* The family, and where its keys are: a folder's text_config describes the model where others see
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
@@ -133,6 +152,7 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
         type = (ln_meta_value){.kind = LN_META_STRING, .string = {"eagle3", strlen("eagle3")}};
         return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
     }
+    LN_TRY(check_is_model(config, err));
     LN_TRY(read_type(config, config->is_gguf ? "general.architecture" : "model_type", &type, err));
     if (is_t5_encoder(config, &type))
         type =

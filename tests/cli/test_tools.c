@@ -112,6 +112,51 @@ static void test_inspect_without_a_family(void **state) {
     temp_remove(folder);
 }
 
+/* A GGUF file of keys that are text. */
+static void write_keys(const char *path, const char *const (*keys)[2], size_t n_keys) {
+    FILE *file = fopen(path, "wbe");
+    assert_non_null(file);
+    const uint32_t version = 3, string = 8;
+    const uint64_t counts[] = {0, n_keys}; /* no tensors */
+    fwrite("GGUF", 1, 4, file);
+    fwrite(&version, sizeof version, 1, file);
+    fwrite(counts, sizeof counts, 1, file);
+    for (size_t i = 0; i < n_keys; i++) {
+        const uint64_t length = strlen(keys[i][0]), n_bytes = strlen(keys[i][1]);
+        fwrite(&length, sizeof length, 1, file);
+        fputs(keys[i][0], file);
+        fwrite(&string, sizeof string, 1, file);
+        fwrite(&n_bytes, sizeof n_bytes, 1, file);
+        fputs(keys[i][1], file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* What belongs to a model is shown, and does not run. */
+static void files_that_are_no_model(void **state) {
+    (void)state;
+    static const char *const keys[][2] = {{"general.architecture", "llama"},
+                                          {"general.type", "adapter"}};
+    static const char *const why[] = {
+        "is no model: it has no tensors",
+        "is no model: its general.type is \"adapter\", which --lora "};
+    char *folder = temp_create();
+    char path[256];
+    snprintf(path, sizeof path, "%s", path_in(folder, "part.gguf"));
+    for (size_t i = 0; i < 2; i++) {
+        write_keys(path, keys, i + 1);
+        spawn_result shown = LINNET("inspect", path), run = LINNET("run", path, "-p", "x");
+        assert_int_equal(shown.status, 0);
+        assert_non_null(strstr(shown.out, why[i]));
+        assert_non_null(strstr(shown.out, "general.architecture"));
+        assert_int_equal(run.status, 1);
+        assert_non_null(strstr(run.err, why[i]));
+        spawn_free(&shown);
+        spawn_free(&run);
+    }
+    temp_remove(folder);
+}
+
 /* ---- tokenize, detokenize --------------------------------------------------------------- */
 
 /* The program's JSON array equals `ids`. */
@@ -360,6 +405,7 @@ int main(void) {
         cmocka_unit_test(test_inspect_counts_packed_numbers),
         cmocka_unit_test(test_inspect_json),
         cmocka_unit_test(test_inspect_without_a_family),
+        cmocka_unit_test(files_that_are_no_model),
         cmocka_unit_test(test_tokenize_and_back),
         cmocka_unit_test(test_tokenizer_failures),
         cmocka_unit_test(test_tokenize_stdin),

@@ -115,8 +115,10 @@ static ln_status read_all(const char *folder, bool tokenizer_only, ln_hf_config 
                           ln_error *err) {
     LN_TRY(read_json(folder, "config.json", &hf->config, &hf->heap_bytes, err));
     if (hf->config == NULL && !tokenizer_only)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: no config.json; the folder of a model has one",
-                       folder);
+        return ln_fail(
+            err, LINNET_ERR_FORMAT,
+            "%s: no config.json, which the folder of a model has; a GGUF file is named itself",
+            folder);
     LN_TRY(read_json(folder, "generation_config.json", &hf->generation, &hf->heap_bytes, err));
     LN_TRY(read_json(folder, "tokenizer_config.json", &hf->tokenizer, &hf->heap_bytes, err));
     LN_TRY(find_file(folder, "tokenizer.json", &hf->tokenizer_json, err));

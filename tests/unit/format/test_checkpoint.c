@@ -364,7 +364,8 @@ static void refuses_incomplete_folders(void **state) {
     fixture *f = *state;
     char message[200];
     assert_int_equal(open_at(f, f->folder, false), LINNET_ERR_FORMAT);
-    snprintf(message, sizeof message, "%s: no config.json; the folder of a model has one",
+    snprintf(message, sizeof message,
+             "%s: no config.json, which the folder of a model has; a GGUF file is named itself",
              f->folder);
     assert_string_equal(f->err.message, message);
     write_text(f, "config.json", "{}");

@@ -64,6 +64,14 @@ linnet_status ln_cli_open_model(const char *path, linnet_model **model, linnet_e
     return status == LINNET_OK ? linnet_model_open(path, model, err) : status;
 }
 
+linnet_status ln_cli_check_writes(const char *path, const linnet_model_info *info,
+                                  linnet_error *err) {
+    if (!info->embeds_only)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s makes vectors alone, which `linnet embed' prints", path);
+}
+
 linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
                                   linnet_error *err) {
     linnet_model_info info = {.struct_bytes = sizeof info};
@@ -71,6 +79,7 @@ linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_
     if (status != LINNET_OK)
         return status;
     linnet_model_get_info(*model, &info);
+    LN_TRY(ln_cli_check_writes(path, &info, err));
     if (!info.has_encoder)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,

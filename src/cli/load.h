@@ -23,9 +23,13 @@ bool ln_cli_has_ranks(const linnet_engine_options *options);
 /* linnet_model_open of a path or a name of the hub's cache (cli/hub/resolve.h). */
 linnet_status ln_cli_open_model(const char *path, linnet_model **model, linnet_error *err);
 
-/* The same of one whose prompts are tokens alone; one with an encoder is refused in the
- * name of `command`. The model is the caller's, also then. */
+/* The same of one that writes, and whose prompts are tokens alone; one with an encoder is refused
+ * in the name of `command`. The model is the caller's, also then. */
 linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
+                                  linnet_error *err);
+
+/* Fails where a model makes vectors alone, and no text. */
+linnet_status ln_cli_check_writes(const char *path, const linnet_model_info *info,
                                   linnet_error *err);
 
 #endif

@@ -366,7 +366,10 @@ static int run_chat(linnet_model *model, const run_args *args, const char *path)
 
 static int run_model(const linnet_model *model, const run_args *args, const char *path) {
     linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_error err = {0};
     linnet_model_get_info(model, &info);
+    if (ln_cli_check_writes(path, &info, &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
     const int32_t *given = info.has_encoder ? args->encoder_ids.ids : args->ids.ids;
     if (!info.has_tokenizer && !(given && args->print_ids))
         return ln_cli_fail("%s has no tokenizer: give %s and --print-ids", path,
@@ -378,7 +381,6 @@ static int run_model(const linnet_model *model, const run_args *args, const char
         status = check_length(args, &info, &prompt);
     if (status == 0) {
         linnet_engine *engine = NULL;
-        linnet_error err = {0};
         linnet_engine_options engine_options = args->engine;
         if (ln_cli_adapters_plan(&args->adapters, &engine_options, &err) != LINNET_OK ||
             ln_cli_create_engine(model, &engine_options, args->quiet, &engine, &err) != LINNET_OK ||

@@ -289,6 +289,17 @@ static void test_values_that_the_model_refuses(void **state) {
                    "the prompt has 4 tokens, which a context of 4 does not hold");
 }
 
+/* Commands that write have no use for a model of vectors. */
+static void test_models_of_vectors_are_refused(void **state) {
+    (void)state;
+    static const char bert[] = TEST_SOURCE_DIR "/tests/golden/embeddings/bert_classes";
+    static const char message[] = "/bert_classes makes vectors alone, which `linnet embed' prints";
+    assert_refused(LINNET("run", bert, "-p", "x"), 1, message);
+    assert_refused(LINNET("chat", bert), 1, message);
+    assert_refused(LINNET("bench", bert), 1, message);
+    assert_refused(LINNET("eval", bert, "--file", TEST_SOURCE_DIR "/LICENSE"), 1, message);
+}
+
 /* The library's fields have the names of options. */
 static void test_messages_name_options(void **state) {
     (void)state;
@@ -486,6 +497,7 @@ int main(void) {
         cmocka_unit_test(test_limits_of_files),
         cmocka_unit_test(test_values_that_the_model_refuses),
         cmocka_unit_test(test_messages_name_options),
+        cmocka_unit_test(test_models_of_vectors_are_refused),
         cmocka_unit_test(test_quantize_on_load_says_what_stays),
         cmocka_unit_test(test_other_names_of_options),
         cmocka_unit_test(test_plan_of_beams),

@@ -171,6 +171,8 @@ static int begin(ln_chat *chat, const char *path, const ln_chat_options *how) {
         return LN_EXIT_FAILURE;
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(chat->model, &info);
+    if (ln_cli_check_writes(path, &info, &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
     if (info.has_encoder)
         return ln_cli_fail("%s has an encoder: chats need a model that only decodes", path);
     if (!info.has_chat_template)

@@ -199,6 +199,24 @@ static void test_bad_values(void **state) {
                        "linnet serve: --served-name: ", "the name is empty");
 }
 
+/* Options of llama.cpp and vLLM, by the names that they have here. */
+static void test_options_of_peers(void **state) {
+    (void)state;
+    static const char *const options[][2] = {{"--ctx-size", "called --ctx\n"},
+                                             {"--max-model-len=100", "called --ctx\n"},
+                                             {"--served-model-name=x", "called --served-name\n"}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        spawn_result result = LINNET("serve", "m", options[i][0]);
+        assert_int_equal(result.status, 2);
+        assert_non_null(strstr(result.err, options[i][1]));
+        spawn_free(&result);
+    }
+    assert_usage_error(LINNET("serve", "m", "--ctx-sizes=1"),
+                       "linnet serve: ", "unrecognized option '--ctx-sizes=1'");
+    assert_usage_error(LINNET("run", "--", "--ctx-size", "n"),
+                       "linnet run: ", "unexpected argument");
+}
+
 /* Options that would change nothing. */
 static void test_options_without_effect(void **state) {
     (void)state;
@@ -282,6 +300,7 @@ int main(void) {
         cmocka_unit_test(test_missing_and_surplus_arguments),
         cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_bad_grammars),
+        cmocka_unit_test(test_options_of_peers),
         cmocka_unit_test(test_options_without_effect),
         cmocka_unit_test(test_missing_of_several),
         cmocka_unit_test(test_bad_times),

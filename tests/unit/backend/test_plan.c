@@ -35,6 +35,7 @@ typedef struct plan_case {
     size_t adapted_runs; /* runs of rows with adapters on all linears of layers; 0: none */
     size_t max_rank;     /* of these adapters */
     bool adapts_output;
+    size_t stream_stride; /* floats from row to row of what is added to x; 0: dim */
 } plan_case;
 
 /* The model that a case is about, and the step. */
@@ -254,7 +255,9 @@ static void connect_ranks(bool fuses_sums) {
 static void to_stream(const places *p, const ln_weight *weight, const float *x) {
     shrink(x, 1, &weight);
     if (!model.c->is_divided) {
-        linear(weight, x, p->x)->residual = p->x;
+        ln_op_linear *op = linear(weight, x, p->x);
+        op->residual = p->x;
+        op->out_stride = model.c->stream_stride;
         return;
     }
     linear(weight, x, p->partial);
@@ -444,6 +447,8 @@ static void check(const char *name, const plan_case *c, const char *want) {
         fail_msg("%s:\n  is        %s\n  should be %s", name, line, want);
     for (size_t i = 0; i < plan.n_launches; i++)
         assert_non_null(ln_cuda_launch_name(&plan.launches[i], model.ops));
+    for (size_t i = 0; i < plan.n_launches; i++)
+        assert_true(plan.launches[i].n_handoff_floats <= LN_DECODE_HANDOFF_FLOATS);
     ln_cuda_plan_free(&plan);
 }
 
@@ -629,6 +634,18 @@ static void experts_of_one_row_go_with_their_layers(void **state) {
     check("twelve layers", &c, "e X140 X30");
     c.has_shared = true;
     check("twelve layers with shared experts", &c, "e X80 X80 X34");
+}
+
+/* A hand-off holds rows up to the last one's end, so a row alone may be of any stride. */
+static void single_rows_have_no_stride(void **state) {
+    (void)state;
+    plan_case c = of_experts(LN_LAYOUT_BF16);
+    c.stream_stride = LN_DECODE_HANDOFF_FLOATS;
+    check("experts", &c, "e X30");
+    c.has_experts = false;
+    check("no experts", &c, "e D22");
+    c.n_rows = 2;
+    check("two rows", &c, "e D6 D D2 D D6 D D2 D D2");
 }
 
 /* Else it is a kernel of its own. */
@@ -984,6 +1001,7 @@ int main(void) {
         cmocka_unit_test(experts_take_what_their_norm_converts),
         cmocka_unit_test(experts_of_one_row_go_with_their_layers),
         cmocka_unit_test(experts_that_do_not_fit_are_apart),
+        cmocka_unit_test(single_rows_have_no_stride),
         cmocka_unit_test(values_of_mixtures_are_handed_off),
         cmocka_unit_test(latent_attention_stands_between_fused_kernels),
         cmocka_unit_test(all_reduces_stand_between_kernels),

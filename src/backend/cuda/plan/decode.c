@@ -50,17 +50,30 @@ static const result *find(const decode *d, ln_value value) {
     return NULL;
 }
 
+/* Floats of hand-off memory, whole vectors of 4. Nothing lies behind the last row. */
+static size_t handoff_floats(const decode *d, const result *r) {
+    return ((d->n_rows - 1) * r->stride + r->n_cols + 3) / 4 * 4;
+}
+
+/* Whether rows that lie like those of a result are meant; a row alone has no stride. */
+static bool has_stride(const decode *d, const result *r, size_t stride) {
+    return d->n_rows == 1 || r->stride == stride;
+}
+
+/* What reading a value takes of it: nothing more if another task reads it, too. */
+static size_t floats_to_read(const decode *d, ln_value value) {
+    const result *r = find(d, value);
+    return r == NULL || d->p->plan->places[value].is_handed_off ? 0 : handoff_floats(d, r);
+}
+
 /* Whether a task can read a value: from the hand-off, if a task made it, else from its memory. */
 static bool can_read(const decode *d, ln_value value, size_t n_cols, size_t stride) {
     enum { MOST_READ = 3 }; /* values of one task */
     const result *r = find(d, value);
     if (value == 0 || r == NULL)
         return value != 0;
-    return n_cols <= r->n_cols && (uintptr_t)r->at % 16 == 0 &&
-           (d->n_rows == 1 || stride == r->stride) &&
-           (d->p->plan->places[value].is_handed_off ||
-            d->n_handoff_floats + MOST_READ * (d->n_rows * r->stride + 3) <=
-                LN_DECODE_HANDOFF_FLOATS);
+    return n_cols <= r->n_cols && (uintptr_t)r->at % 16 == 0 && has_stride(d, r, stride) &&
+           d->n_handoff_floats + MOST_READ * floats_to_read(d, value) <= LN_DECODE_HANDOFF_FLOATS;
 }
 
 static void read_value(decode *d, ln_value value) {
@@ -70,7 +83,7 @@ static void read_value(decode *d, ln_value value) {
         return;
     place->is_handed_off = true;
     place->handoff = (uint32_t)d->n_handoff_floats;
-    d->n_handoff_floats += (d->n_rows * r->stride + 3) / 4 * 4;
+    d->n_handoff_floats += handoff_floats(d, r);
 }
 
 /* Whether rows can be written: others that tasks write there are the same, or none. */
@@ -80,7 +93,7 @@ static bool can_write(const decode *d, ln_value value, const float *at, size_t n
     for (size_t i = 0; i < d->n_results; i++) {
         const result *r = &d->results[i];
         uintptr_t r_end = (uintptr_t)(r->at + (d->n_rows - 1) * r->stride + r->n_cols);
-        bool is_same = r->at == at && r->n_cols == n_cols && r->stride == stride;
+        bool is_same = r->at == at && r->n_cols == n_cols && has_stride(d, r, stride);
         if (!is_same && begin < r_end && (uintptr_t)r->at < end)
             return false;
     }
@@ -328,17 +341,23 @@ static const char *refuses_mixture(const decode *d, const mixture *m, size_t at)
     return NULL;
 }
 
-/* Whether the hand-off has room for what a mixture reads and makes. */
-static bool has_room_for_mixture(const decode *d, const mixture *m) {
+/* Whether the hand-off has room for all that a mixture reads: values from before it, and what its
+ * router, the shared expert's gate and its experts make. */
+static bool has_room_for_mixture(const decode *d, const mixture *m, ln_value x) {
     const ln_op_linear *up = &m->up->linear;
-    size_t n_hidden = up->n_rows * up->weight->n_rows, dim = m->sum->combine.dim;
-    return d->n_handoff_floats + n_hidden + up->weight->n_cols + 2 * dim +
-               m->route->route.n_experts + 1 + 6 * 3 <=
-           LN_DECODE_HANDOFF_FLOATS;
+    const result gate = {.n_cols = 1}, logits = {.n_cols = m->router->linear.weight->n_rows},
+                 hidden = {.n_cols = up->n_rows * up->weight->n_rows};
+    size_t n_read = floats_to_read(d, x) + floats_to_read(d, m->sum->in[LN_IN_COMBINE_RESIDUAL]) +
+                    floats_to_read(d, m->sum->in[LN_IN_SHARED]);
+    size_t n_made =
+        handoff_floats(d, &gate) + handoff_floats(d, &logits) + handoff_floats(d, &hidden);
+    return d->n_handoff_floats + n_read + n_made <= LN_DECODE_HANDOFF_FLOATS;
 }
 
 /* x, or what its norm reads, must be made by this kernel: blocks without output tiles read it, too,
- * and nobody waits for these. */
+ * and nobody waits for these. What is left of the choice (ln_mixture_store_choice) needs no
+ * can_write: activations have memory of their own each (model/activations.c), so only choices lie
+ * there, and one block stores all of them in order. */
 static const char *pass_mixture(decode *d, const mixture *m) {
     const ln_op_linear *up = &m->up->linear, *router = &m->router->linear;
     const ln_op_combine *sum = &m->sum->combine;
@@ -346,7 +365,7 @@ static const char *pass_mixture(decode *d, const mixture *m) {
     const ln_value x = m->norm != NULL ? m->norm->in[LN_IN_X] : m->up->in[LN_IN_X];
     const ln_value residual = m->sum->in[LN_IN_COMBINE_RESIDUAL], shared = m->sum->in[LN_IN_SHARED];
     bool fits =
-        find(d, x) != NULL && can_read(d, x, n_cols, n_cols) && has_room_for_mixture(d, m) &&
+        find(d, x) != NULL && can_read(d, x, n_cols, n_cols) && has_room_for_mixture(d, m, x) &&
         (sum->residual == NULL || can_read(d, residual, sum->dim, sum->dim)) &&
         (sum->shared == NULL || can_read(d, shared, sum->dim, sum->dim)) &&
         (m->norm == NULL ||

@@ -24,7 +24,7 @@ CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 CTEST       = ctest --output-on-failure --timeout 1800 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))
 ALL_CPUS    = ! grep -q '^LINNET_CPU:STRING=native' $(BUILD)/CMakeCache.txt || cmake -DLINNET_CPU=all $(BUILD) >&2
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
-SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
+SOURCES     = $(shell find src include tests examples bench tools -name '*.c' -o -name '*.h')
 
 .PHONY: all run tests test test-clients test-faults test-hostile test-ranks test-web test-python wheel deb test-deb check fuzz install format clean setup setup-test setup-check setup-deb setup-wheel configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon

@@ -38,12 +38,12 @@ static double read_bandwidth(const uint8_t *data, size_t bytes) {
 /* GOP/s of a dot product on registers that takes so many operations: eighteen chains, more than the
  * latency of the two units needs. */
 #define CHAIN(op, to) op " %%zmm0, %%zmm1, %%zmm" #to "\n"
+/* clang-format off */
 #define CHAINS_OF(op)                                                                              \
-    CHAIN(op, 2)                                                                                   \
-    CHAIN(op, 3)                                                                                   \
-    CHAIN(op, 4) CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7) CHAIN(op, 8) CHAIN(op, 9) CHAIN(op, 10)    \
-        CHAIN(op, 11) CHAIN(op, 12) CHAIN(op, 13) CHAIN(op, 14) CHAIN(op, 15) CHAIN(op, 16)        \
-            CHAIN(op, 17) CHAIN(op, 18) CHAIN(op, 19)
+    CHAIN(op, 2) CHAIN(op, 3) CHAIN(op, 4) CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7)                  \
+    CHAIN(op, 8) CHAIN(op, 9) CHAIN(op, 10) CHAIN(op, 11) CHAIN(op, 12) CHAIN(op, 13)              \
+    CHAIN(op, 14) CHAIN(op, 15) CHAIN(op, 16) CHAIN(op, 17) CHAIN(op, 18) CHAIN(op, 19)
+/* clang-format on */
 #define TIME_CHAINS(op, ops)                                                                       \
     for (int run = 0; run < RUNS; run++) {                                                         \
         double begin = bench_seconds(CLOCK_THREAD_CPUTIME_ID);                                     \

@@ -111,8 +111,8 @@ static void open_socket(connection *c) {
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event);
     c->n_in = 0;
     if (c->kind == KIND_SLOW)
-        send(c->fd, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ", strlen("GET / HTTP/1.1\r\nHost: localhost\r\nX: "),
-             MSG_NOSIGNAL);
+        send(c->fd, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ",
+             strlen("GET / HTTP/1.1\r\nHost: localhost\r\nX: "), MSG_NOSIGNAL);
 }
 
 static connection *add_connection(connection_kind kind) {

@@ -4,21 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "convert/plan.h"
+#include "convert/metadata.h"
 
 typedef struct list {
     const ln_convert_plan *plan;
     ln_gguf_writer *writer;
-    char key[128];
 } list;
 
-static const char *name_key(list *l, const char *name) {
-    snprintf(l->key, sizeof l->key, "%s.%s", l->plan->architecture, name);
-    return l->key;
-}
-
-static void put_number(list *l, const char *name, size_t value) {
-    ln_gguf_put_u32(l->writer, name_key(l, name), (uint32_t)value);
+static void put_number(const list *l, const char *name, size_t value) {
+    ln_convert_put_number(l->plan, l->writer, name, value);
 }
 
 /* One number where all layers have the same. */
@@ -29,7 +23,7 @@ static void put_numbers(list *l, const char *name, const uint32_t *values) {
     if (n_alike == n)
         put_number(l, name, values[0]);
     else
-        ln_gguf_put_array(l->writer, name_key(l, name), LN_GGUF_U32, values, n);
+        ln_gguf_put_array(l->writer, ln_convert_key_of(l->plan, name).text, LN_GGUF_U32, values, n);
 }
 
 /* The first layer that rotates by this table, or the first of all. */
@@ -50,8 +44,8 @@ static void put_streams(list *l) {
         deviations[i] = spec->layers[i].ffn.is_sparse ? spec->layers[i].ffn.deviations : -INFINITY;
     put_number(l, "altup.active_idx", 0);
     put_number(l, "altup.num_inputs", spec->n_streams + 1);
-    ln_gguf_put_array(l->writer, name_key(l, "activation_sparsity_scale"), LN_GGUF_F32, deviations,
-                      spec->n_layers);
+    ln_gguf_put_array(l->writer, ln_convert_key_of(l->plan, "activation_sparsity_scale").text,
+                      LN_GGUF_F32, deviations, spec->n_layers);
 }
 
 bool ln_convert_has_lists(const ln_convert_plan *plan) {
@@ -65,11 +59,11 @@ static void put_limits(list *l, const char *name, const float *values) {
     for (size_t i = 0; i < n; i++)
         any |= values[i] > 0;
     if (any)
-        ln_gguf_put_array(l->writer, name_key(l, name), LN_GGUF_F32, values, n);
+        ln_gguf_put_array(l->writer, ln_convert_key_of(l->plan, name).text, LN_GGUF_F32, values, n);
 }
 
 void ln_convert_put_limits(const ln_convert_plan *plan, ln_gguf_writer *writer) {
-    list l = {plan, writer, ""};
+    list l = {plan, writer};
     float limits[LN_MAX_LAYERS], shared_limits[LN_MAX_LAYERS];
     for (size_t i = 0; i < plan->spec->n_layers; i++) {
         limits[i] = plan->spec->layers[i].ffn.moe.limit;
@@ -101,8 +95,9 @@ static void put_listed(list *l) {
     put_number(l, "attention.sliding_window", window);
     if (spec->n_ropes > 1 && spec->ropes[1].n_dims != spec->ropes[0].n_dims)
         put_number(l, "rope.dimension_count_swa", spec->ropes[1].n_dims);
-    ln_gguf_put_array(l->writer, name_key(l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
-                      windowed, spec->n_layers);
+    ln_gguf_put_array(l->writer,
+                      ln_convert_key_of(l->plan, "attention.sliding_window_pattern").text,
+                      LN_GGUF_BOOL, windowed, spec->n_layers);
 }
 
 /* The first layer of a kind, or NULL. */
@@ -144,10 +139,11 @@ static void put_latents(list *l) {
         heads[i] = (uint32_t)spec->layers[i].attention.n_heads;
         windowed[i] = spec->layers[i].attention.window > 0;
     }
-    ln_gguf_put_array(l->writer, name_key(l, "attention.head_count"), LN_GGUF_I32, heads,
-                      spec->n_layers);
-    ln_gguf_put_array(l->writer, name_key(l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
-                      windowed, spec->n_layers);
+    ln_gguf_put_array(l->writer, ln_convert_key_of(l->plan, "attention.head_count").text,
+                      LN_GGUF_I32, heads, spec->n_layers);
+    ln_gguf_put_array(l->writer,
+                      ln_convert_key_of(l->plan, "attention.sliding_window_pattern").text,
+                      LN_GGUF_BOOL, windowed, spec->n_layers);
     put_number(l, "attention.head_count_kv", 1);
     put_number(l, "feed_forward_length", ln_convert_ffn(spec)->n_hidden);
     put_number(l, "attention.q_lora_rank", full->latent.q_latent);
@@ -172,7 +168,7 @@ static void put_latents(list *l) {
 
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const ln_spec *spec = plan->spec;
-    list l = {plan, writer, ""};
+    list l = {plan, writer};
     if (plan->target->latents_by_kind) {
         put_latents(&l);
         return;
@@ -203,7 +199,7 @@ void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer
     put_number(&l, "attention.shared_kv_layers", n_shared);
     put_number(&l, "attention.sliding_window", window);
     put_number(&l, "embedding_length_per_layer_input", spec->lookup_dim);
-    ln_gguf_put_array(writer, name_key(&l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
-                      windowed, spec->n_layers);
+    ln_gguf_put_array(writer, ln_convert_key_of(l.plan, "attention.sliding_window_pattern").text,
+                      LN_GGUF_BOOL, windowed, spec->n_layers);
     put_streams(&l);
 }

@@ -1,9 +1,9 @@
 /* DeepSeek V4: attention with compressors, and tables of experts. */
 #include "convert/compressed.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "convert/metadata.h"
 #include "model/ffn/hash_routing.h"
 
 /* `first`: the first of its four roles. */
@@ -95,15 +95,9 @@ const char *ln_convert_uncompressed(const ln_spec *spec) {
     return spec->hyper.magnitude != 2 ? "a magnitude of residual streams" : NULL;
 }
 
-static const char *name_key(const ln_convert_plan *plan, const char *name, char key[128]) {
-    snprintf(key, 128, "%s.%s", plan->architecture, name);
-    return key;
-}
-
 void ln_convert_put_compressed(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const ln_spec *spec = plan->spec;
     const ln_compressed_spec *compressed = &spec->layers[0].attention.compressed;
-    char key[128];
     uint32_t ratios[LN_MAX_LAYERS], n_hashed = 0;
     if (!plan->target->compressed_attention)
         return;
@@ -120,9 +114,9 @@ void ln_convert_put_compressed(const ln_convert_plan *plan, ln_gguf_writer *writ
                  {"hash_layer_count", n_hashed},
                  {"embedding_length_out", spec->hyper.n * spec->dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        ln_gguf_put_u32(writer, name_key(plan, sizes[i].name, key), (uint32_t)sizes[i].value);
-    ln_gguf_put_array(writer, name_key(plan, "attention.compress_ratios", key), LN_GGUF_U32, ratios,
-                      spec->n_layers);
-    ln_gguf_put_f32(writer, name_key(plan, "attention.compress_rope_freq_base", key),
+        ln_convert_put_number(plan, writer, sizes[i].name, sizes[i].value);
+    ln_gguf_put_array(writer, ln_convert_key_of(plan, "attention.compress_ratios").text,
+                      LN_GGUF_U32, ratios, spec->n_layers);
+    ln_gguf_put_f32(writer, ln_convert_key_of(plan, "attention.compress_rope_freq_base").text,
                     (float)spec->ropes[0].theta);
 }

@@ -1,9 +1,8 @@
 /* Models that embed: what a file says of their vectors. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "convert/plan.h"
+#include "convert/metadata.h"
 #include "model/embedding/embedding.h"
 
 static ln_status refuse(const ln_convert_plan *plan, const char *what) {
@@ -43,15 +42,12 @@ ln_status ln_convert_check_embedder(ln_convert_plan *plan) {
 void ln_convert_put_embedder(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     static const uint32_t types[] = {
         [LINNET_POOLING_CLS] = 2, [LINNET_POOLING_MEAN] = 1, [LINNET_POOLING_LAST] = 3};
-    char key[96];
     if (plan->pooling == LINNET_POOLING_DEFAULT)
         return;
-    snprintf(key, sizeof key, "%s.pooling_type", plan->architecture);
-    ln_gguf_put_u32(writer, key, types[plan->pooling]);
+    ln_convert_put_number(plan, writer, "pooling_type", types[plan->pooling]);
     if (!plan->spec->bidirectional)
         return;
-    snprintf(key, sizeof key, "%s.attention.causal", plan->architecture);
-    ln_gguf_put_bool(writer, key, false);
+    ln_gguf_put_bool(writer, ln_convert_key_of(plan, "attention.causal").text, false);
     if (plan->spec->n_types > 0) /* readers look for it among the tokenizer's keys */
         ln_gguf_put_u32(writer, "tokenizer.ggml.token_type_count", (uint32_t)plan->spec->n_types);
 }

@@ -1,7 +1,7 @@
 /* Residual streams that mix (DeepSeek V4, GLM 5 Next, Hy 4), or are gated (Qwen 4). */
 #include "convert/hyper.h"
 
-#include <stdio.h>
+#include "convert/metadata.h"
 
 /* What weighs streams: `first` is the first of three roles, n_parts says what it makes. */
 static ln_status weights(ln_convert_plan *plan, ln_tensor_id id, ln_role first, size_t n_parts) {
@@ -49,19 +49,17 @@ void ln_convert_put_hyper(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const struct {
         const char *name;
         size_t value;
-    } sizes[] = {{"count", spec->hyper.n},
-                 {"low_rank", spec->hyper.low_rank},
-                 {"sinkhorn_iterations", spec->hyper.n_rounds}};
-    char key[128];
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        snprintf(key, sizeof key, "%s.hyper_connection.%s", plan->architecture, sizes[i].name);
+    } sizes[] = {{"hyper_connection.count", spec->hyper.n},
+                 {"hyper_connection.low_rank", spec->hyper.low_rank},
+                 {"hyper_connection.sinkhorn_iterations", spec->hyper.n_rounds}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value > 0)
-            ln_gguf_put_u32(writer, key, (uint32_t)sizes[i].value);
-    }
-    snprintf(key, sizeof key, "%s.hyper_connection.epsilon", plan->architecture);
-    if (spec->hyper.n > 0 && spec->hyper.low_rank == 0)
-        ln_gguf_put_f32(writer, key, spec->hyper.eps);
-    snprintf(key, sizeof key, "%s.hyper_connection.magnitude", plan->architecture);
-    if (spec->hyper.n > 0 && spec->hyper.low_rank == 0 && spec->hyper.n_rounds == 0)
-        ln_gguf_put_f32(writer, key, spec->hyper.magnitude);
+            ln_convert_put_number(plan, writer, sizes[i].name, sizes[i].value);
+    if (spec->hyper.n == 0 || spec->hyper.low_rank > 0)
+        return;
+    ln_gguf_put_f32(writer, ln_convert_key_of(plan, "hyper_connection.epsilon").text,
+                    spec->hyper.eps);
+    if (spec->hyper.n_rounds == 0)
+        ln_gguf_put_f32(writer, ln_convert_key_of(plan, "hyper_connection.magnitude").text,
+                        spec->hyper.magnitude);
 }

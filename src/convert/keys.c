@@ -1,12 +1,11 @@
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "convert/compressed.h"
 #include "convert/hyper.h"
+#include "convert/metadata.h"
 #include "convert/ngrams.h"
-#include "convert/plan.h"
 #include "convert/sparse_blocks.h"
 #include "model/xielu.h"
 
@@ -16,35 +15,24 @@ typedef struct putter {
     ln_status *status; /* of all that was put so far */
 } putter;
 
-/* "ARCHITECTURE.name" in a buffer. */
-typedef struct key_text {
-    char text[128];
-} key_text;
-
-static key_text key_of(const putter *p, const char *name) {
-    key_text key;
-    snprintf(key.text, sizeof key.text, "%s.%s", p->plan->architecture, name);
-    return key;
-}
-
 static void put_size(const putter *p, const char *name, size_t value) {
     if (value > UINT32_MAX && *p->status == LINNET_OK)
-        *p->status = ln_fail(p->plan->err, LINNET_ERR_LIMIT,
-                             "%s: %s would be %zu, which GGUF's 32 bits do not hold",
-                             ln_checkpoint_path(p->plan->checkpoint), key_of(p, name).text, value);
-    ln_gguf_put_u32(p->writer, key_of(p, name).text, (uint32_t)value);
+        *p->status = ln_fail(
+            p->plan->err, LINNET_ERR_LIMIT, "%s: %s would be %zu, which GGUF's 32 bits do not hold",
+            ln_checkpoint_path(p->plan->checkpoint), ln_convert_key_of(p->plan, name).text, value);
+    ln_gguf_put_u32(p->writer, ln_convert_key_of(p->plan, name).text, (uint32_t)value);
 }
 
 static void put_real(const putter *p, const char *name, double value) {
-    ln_gguf_put_f32(p->writer, key_of(p, name).text, (float)value);
+    ln_gguf_put_f32(p->writer, ln_convert_key_of(p->plan, name).text, (float)value);
 }
 
 static void put_flag(const putter *p, const char *name, bool value) {
-    ln_gguf_put_bool(p->writer, key_of(p, name).text, value);
+    ln_gguf_put_bool(p->writer, ln_convert_key_of(p->plan, name).text, value);
 }
 
 static void put_text(const putter *p, const char *name, const char *value) {
-    ln_gguf_put_string(p->writer, key_of(p, name).text, value, strlen(value));
+    ln_gguf_put_string(p->writer, ln_convert_key_of(p->plan, name).text, value, strlen(value));
 }
 
 static bool is(const putter *p, const char *architecture) {
@@ -90,8 +78,8 @@ static void put_indexer(const putter *p) {
                   !(by_kind && spec->layers[i].attention.window > 0);
     if (is(p, "glm-dsa") || p->plan->target->index_runs || p->plan->target->index_turns_last ||
         by_kind)
-        ln_gguf_put_array(p->writer, key_of(p, "attention.indexer.types").text, LN_GGUF_BOOL, full,
-                          spec->n_layers);
+        ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "attention.indexer.types").text,
+                          LN_GGUF_BOOL, full, spec->n_layers);
     if (!p->plan->target->index_runs)
         return;
     put_size(p, "attention.indexer.kpool", indexer->run_tokens);
@@ -111,11 +99,12 @@ static void put_window_list(const putter *p) {
         rotates[i] = spec->layers[i].attention.rope >= 0;
         all_rotate = all_rotate && rotates[i];
     }
-    ln_gguf_put_array(p->writer, key_of(p, "attention.sliding_window_pattern").text, LN_GGUF_BOOL,
-                      windowed, spec->n_layers);
+    ln_gguf_put_array(p->writer,
+                      ln_convert_key_of(p->plan, "attention.sliding_window_pattern").text,
+                      LN_GGUF_BOOL, windowed, spec->n_layers);
     if (p->plan->target->rope_rule == LN_ROPE_LISTED_BASES && !all_rotate)
-        ln_gguf_put_array(p->writer, key_of(p, "attention.rope_pattern").text, LN_GGUF_BOOL,
-                          rotates, spec->n_layers);
+        ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "attention.rope_pattern").text,
+                          LN_GGUF_BOOL, rotates, spec->n_layers);
 }
 
 /* Sizes of heads; those of latents are of what the cache has, where readers do not join what makes
@@ -230,8 +219,8 @@ static void put_rope(const putter *p) {
     for (size_t i = 0; i < 4 && rope->sections[0] > 0; i++)
         sections[i] = (int32_t)rope->sections[i];
     if (rope->sections[0] > 0 || is_asked)
-        ln_gguf_put_array(p->writer, key_of(p, "rope.dimension_sections").text, LN_GGUF_I32,
-                          sections, 4);
+        ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "rope.dimension_sections").text,
+                          LN_GGUF_I32, sections, 4);
     if (spec->n_ropes > 1 && p->plan->target->local_theta > 0)
         put_real(p, "rope.freq_base_swa", spec->ropes[1].theta);
     if (rope->scaling == LN_ROPE_LINEAR) {

@@ -1,22 +1,15 @@
 /* Metadata of models with recurrent layers. */
 #include <math.h>
-#include <stdio.h>
 
-#include "convert/plan.h"
+#include "convert/metadata.h"
 
 typedef struct putter {
     const ln_convert_plan *plan;
     ln_gguf_writer *writer;
-    char key[128];
 } putter;
 
-static const char *name_key(putter *p, const char *name) {
-    snprintf(p->key, sizeof p->key, "%s.%s", p->plan->architecture, name);
-    return p->key;
-}
-
-static void put_number(putter *p, const char *name, size_t value) {
-    ln_gguf_put_u32(p->writer, name_key(p, name), (uint32_t)value);
+static void put_number(const putter *p, const char *name, size_t value) {
+    ln_convert_put_number(p->plan, p->writer, name, value);
 }
 
 static const ln_mixer_spec *first_mixer(const ln_spec *spec) {
@@ -44,11 +37,11 @@ static void put_lists(putter *p) {
         hidden[i] = (uint32_t)(is_mixture ? layer->ffn.moe.n_hidden : layer->ffn.n_hidden);
     }
     if (ln_convert_lists_kv_heads(p->plan))
-        ln_gguf_put_array(p->writer, name_key(p, "attention.head_count_kv"), LN_GGUF_I32, kv_heads,
-                          spec->n_layers);
+        ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "attention.head_count_kv").text,
+                          LN_GGUF_I32, kv_heads, spec->n_layers);
     if (p->plan->target->one_block && p->plan->target->mixer_word != NULL)
-        ln_gguf_put_array(p->writer, name_key(p, "feed_forward_length"), LN_GGUF_I32, hidden,
-                          spec->n_layers);
+        ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "feed_forward_length").text,
+                          LN_GGUF_I32, hidden, spec->n_layers);
 }
 
 /* Every Nth layer has attention, where that says it all; else what readers ignore. */
@@ -71,28 +64,31 @@ static void put_recurrent(putter *p) {
     for (size_t i = 0; i < spec->n_layers; i++)
         recurrent[i] = spec->layers[i].mixer.kind != LN_MIXER_NONE;
     recurrent[spec->n_layers] = false;
-    ln_gguf_put_array(p->writer, name_key(p, "attention.recurrent_layers"), LN_GGUF_BOOL, recurrent,
-                      spec->n_layers + ln_convert_has_head(p->plan));
+    ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "attention.recurrent_layers").text,
+                      LN_GGUF_BOOL, recurrent, spec->n_layers + ln_convert_has_head(p->plan));
     put_number(p, "full_attention_interval", interval_of(spec));
 }
 
 /* Whether attention rotates. */
 static void put_rotation(putter *p) {
     const ln_spec *spec = p->plan->spec;
-    ln_gguf_put_bool(p->writer, name_key(p, "rope.scaling.finetuned"), spec->n_ropes > 0);
+    ln_gguf_put_bool(p->writer, ln_convert_key_of(p->plan, "rope.scaling.finetuned").text,
+                     spec->n_ropes > 0);
     if (spec->n_ropes == 0)
         put_number(p, "rope.dimension_count", ln_convert_attention(spec)->k_dim);
     if (p->plan->target->one_block) /* its readers ask for this one */
-        ln_gguf_put_f32(p->writer, name_key(p, "attention.layer_norm_epsilon"), spec->norm_eps);
+        ln_gguf_put_f32(p->writer, ln_convert_key_of(p->plan, "attention.layer_norm_epsilon").text,
+                        spec->norm_eps);
 }
 
 /* What Mamba 2's files need not say: most models have none of these. */
 static void put_rare(putter *p, const ln_mixer_spec *mixer) {
     float limits[] = {mixer->dt_min, mixer->dt_max};
     if (mixer->dt_min > 0 || isfinite(mixer->dt_max))
-        ln_gguf_put_array(p->writer, name_key(p, "ssm.time_step_limit"), LN_GGUF_F32, limits, 2);
+        ln_gguf_put_array(p->writer, ln_convert_key_of(p->plan, "ssm.time_step_limit").text,
+                          LN_GGUF_F32, limits, 2);
     if (mixer->has_norm && !mixer->gate_first)
-        ln_gguf_put_bool(p->writer, name_key(p, "ssm.norm_before_gate"), true);
+        ln_gguf_put_bool(p->writer, ln_convert_key_of(p->plan, "ssm.norm_before_gate").text, true);
 }
 
 /* Norms without weights, which Mamba's files have a flag for; their epsilon where it is another. */
@@ -102,18 +98,21 @@ static void put_selective(putter *p, const ln_mixer_spec *mixer) {
     put_number(p, "ssm.time_step_rank", mixer->low_rank);
     if (ln_family_binding(target, LN_FORMAT_GGUF, id, 0) != NULL)
         return;
-    ln_gguf_put_bool(p->writer, name_key(p, "ssm.dt_b_c_rms"), mixer->control_eps > 0);
+    ln_gguf_put_bool(p->writer, ln_convert_key_of(p->plan, "ssm.dt_b_c_rms").text,
+                     mixer->control_eps > 0);
     if (mixer->control_eps > 0 && mixer->control_eps != p->plan->spec->norm_eps)
-        ln_gguf_put_f32(p->writer, name_key(p, "ssm.dt_b_c_rms_eps"), mixer->control_eps);
+        ln_gguf_put_f32(p->writer, ln_convert_key_of(p->plan, "ssm.dt_b_c_rms_eps").text,
+                        mixer->control_eps);
 }
 
 void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) {
-    putter p = {plan, writer, ""};
+    putter p = {plan, writer};
     const ln_mixer_spec *mixer = first_mixer(plan->spec);
     if (plan->target->mixer == LN_MIXER_NONE)
         return;
     if (mixer->kind == LN_MIXER_LIGHTNING) {
-        ln_gguf_put_f32(writer, name_key(&p, "residual_scale"), plan->spec->layers[0].ffn_keep);
+        ln_gguf_put_f32(writer, ln_convert_key_of(p.plan, "residual_scale").text,
+                        plan->spec->layers[0].ffn_keep);
         put_recurrent(&p);
         return;
     }
@@ -129,8 +128,9 @@ void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) 
         put_number(&p, "kda.head_dim", mixer->k_dim);
         if (mixer->bound > 0) {
             if (mixer->low_rank == 0)
-                ln_gguf_put_bool(writer, name_key(&p, "kda.safe_gate"), true);
-            ln_gguf_put_f32(writer, name_key(&p, "kda.gate_lower_bound"), -mixer->bound);
+                ln_gguf_put_bool(writer, ln_convert_key_of(p.plan, "kda.safe_gate").text, true);
+            ln_gguf_put_f32(writer, ln_convert_key_of(p.plan, "kda.gate_lower_bound").text,
+                            -mixer->bound);
         }
         return;
     }

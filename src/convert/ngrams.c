@@ -1,7 +1,6 @@
 #include "convert/ngrams.h"
 
-#include <stdio.h>
-
+#include "convert/metadata.h"
 #include "model/layers/ngrams.h"
 
 ln_status ln_convert_index_means(ln_convert_plan *plan, ln_tensor_id id,
@@ -81,18 +80,9 @@ const char *ln_convert_unknown_ngrams(const ln_spec *spec) {
     return NULL;
 }
 
-static void put_number(const ln_convert_plan *plan, ln_gguf_writer *writer, const char *name,
-                       size_t value) {
-    char key[128];
-    snprintf(key, sizeof key, "%s.%s", plan->architecture, name);
-    ln_gguf_put_u32(writer, key, (uint32_t)value);
-}
-
 static void put_list(const ln_convert_plan *plan, ln_gguf_writer *writer, const char *name,
                      const uint64_t *values, size_t n) {
-    char key[128];
-    snprintf(key, sizeof key, "%s.ple.%s", plan->architecture, name);
-    ln_gguf_put_array(writer, key, LN_GGUF_U64, values, n);
+    ln_gguf_put_array(writer, ln_convert_key_of(plan, name).text, LN_GGUF_U64, values, n);
 }
 
 /* The token that stands for pictures, which text has none of. */
@@ -100,40 +90,38 @@ static void put_picture(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     ln_meta_value value;
     if (ln_checkpoint_meta(plan->checkpoint, "image_token_id", &value) &&
         value.kind == LN_META_INT && value.integer >= 0 && value.integer <= UINT32_MAX)
-        put_number(plan, writer, "ple.image_token_id", (size_t)value.integer);
+        ln_convert_put_number(plan, writer, "ple.image_token_id", (size_t)value.integer);
 }
 
 static ln_status put_hashes(const ln_convert_plan *plan, ln_gguf_writer *writer, int32_t layer) {
     const ln_spec *spec = plan->spec;
     ln_ngrams n;
     size_t n_rows;
-    char key[128];
     LN_TRY(find(plan, (size_t)layer, NULL, &n, &n_rows));
     size_t n_heads = ln_ngrams_n_heads(&n);
-    snprintf(key, sizeof key, "%s.ple.layers", plan->architecture);
-    ln_gguf_put_array(writer, key, LN_GGUF_I32, &layer, 1);
-    put_number(plan, writer, "ple.ngram_size", n.n_tokens);
-    put_number(plan, writer, "ple.heads_per_ngram", n.heads_per_length);
-    put_number(plan, writer, "ple.conv_kernel", spec->ngrams.n_taps);
-    put_number(plan, writer, "ple.eos_token_id", (size_t)n.end);
+    ln_gguf_put_array(writer, ln_convert_key_of(plan, "ple.layers").text, LN_GGUF_I32, &layer, 1);
+    ln_convert_put_number(plan, writer, "ple.ngram_size", n.n_tokens);
+    ln_convert_put_number(plan, writer, "ple.heads_per_ngram", n.heads_per_length);
+    ln_convert_put_number(plan, writer, "ple.conv_kernel", spec->ngrams.n_taps);
+    ln_convert_put_number(plan, writer, "ple.eos_token_id", (size_t)n.end);
     put_picture(plan, writer);
-    put_number(plan, writer, "embedding_length_per_layer_input", spec->ngrams.width / n_heads);
-    put_list(plan, writer, "layer_multipliers", n.factors, n.n_tokens);
-    put_list(plan, writer, "head_offsets", n.begins, n_heads);
-    put_list(plan, writer, "head_vocab_sizes", n.sizes, n_heads);
+    ln_convert_put_number(plan, writer, "embedding_length_per_layer_input",
+                          spec->ngrams.width / n_heads);
+    put_list(plan, writer, "ple.layer_multipliers", n.factors, n.n_tokens);
+    put_list(plan, writer, "ple.head_offsets", n.begins, n_heads);
+    put_list(plan, writer, "ple.head_vocab_sizes", n.sizes, n_heads);
     return LINNET_OK;
 }
 
 ln_status ln_convert_put_ngrams(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const ln_spec *spec = plan->spec;
     int32_t runs[LN_MAX_LAYERS];
-    char key[128];
     if (!plan->target->index_means)
         return LINNET_OK;
     for (size_t i = 0; i < spec->n_layers; i++)
         runs[i] = (int32_t)spec->layers[i].attention.indexer.run_tokens;
-    snprintf(key, sizeof key, "%s.attention.compress_ratios", plan->architecture);
-    ln_gguf_put_array(writer, key, LN_GGUF_I32, runs, spec->n_layers);
+    ln_gguf_put_array(writer, ln_convert_key_of(plan, "attention.compress_ratios").text,
+                      LN_GGUF_I32, runs, spec->n_layers);
     for (size_t i = 0; i < spec->n_layers; i++)
         if (spec->layers[i].ngrams.is_there)
             return put_hashes(plan, writer, (int32_t)i);

@@ -2,7 +2,7 @@
  * more blocks. */
 #include "convert/sparse_blocks.h"
 
-#include <stdio.h>
+#include "convert/metadata.h"
 
 static const ln_tensor *find(const ln_convert_plan *plan, ln_tensor_id id) {
     const ln_binding *binding;
@@ -50,14 +50,11 @@ void ln_convert_put_blocks(const ln_convert_plan *plan, ln_gguf_writer *writer) 
     const struct {
         const char *name;
         uint64_t value;
-    } sizes[] = {{"head_count", queries->dims[0] / keys->dims[0]},
-                 {"key_length", keys->dims[0]},
-                 {"top_k", spec->max_ctx_tokens / spec->block_tokens},
-                 {"block_size", spec->block_tokens},
-                 {"local_blocks", spec->n_local_blocks}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char key[128];
-        snprintf(key, sizeof key, "%s.attention.indexer.%s", plan->architecture, sizes[i].name);
-        ln_gguf_put_u32(writer, key, (uint32_t)sizes[i].value);
-    }
+    } sizes[] = {{"attention.indexer.head_count", queries->dims[0] / keys->dims[0]},
+                 {"attention.indexer.key_length", keys->dims[0]},
+                 {"attention.indexer.top_k", spec->max_ctx_tokens / spec->block_tokens},
+                 {"attention.indexer.block_size", spec->block_tokens},
+                 {"attention.indexer.local_blocks", spec->n_local_blocks}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        ln_convert_put_number(plan, writer, sizes[i].name, (size_t)sizes[i].value);
 }

@@ -21,6 +21,7 @@
 #include "backend/cuda/fused/decode_attention.cuh"
 #include "backend/cuda/fused/decode_kernel.cuh"
 #include "backend/cuda/fused/decode_tasks.cuh"
+#include "backend/cuda/weights/dispatch.cuh"
 
 static void make_list(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                       const ln_cuda_step *step, ln_decode_list *list) {
@@ -62,14 +63,8 @@ int ln_cuda_fused_decode(const ln_cuda_plan *plan, const ln_cuda_launch *launch,
         return ln_cuda_fused_decode_mixed(plan, launch, ops, step, stream);
     ln_decode_list list;
     make_list(plan, launch, ops, step, &list);
-    switch (ln_decode_kind(list.linears[0].parts[0].kind)) {
-    case LN_LAYOUT_BF16: return launch_kind<LN_LAYOUT_BF16>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_INT8: return launch_kind<LN_LAYOUT_INT8>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_INT4: return launch_kind<LN_LAYOUT_INT4>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_INT8_ROW:
-        return launch_kind<LN_LAYOUT_INT8_ROW>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_F8_ROW: return launch_kind<LN_LAYOUT_F8_ROW>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(list, launch->work_bytes, stream);
-    default: return cudaErrorInvalidValue;
-    }
+    return ln_dispatch_layout<ln_decode_is_kind>(
+        ln_decode_kind(list.linears[0].parts[0].kind), [&](auto kind) {
+            return launch_kind<decltype(kind)::LAYOUT>(list, launch->work_bytes, stream);
+        });
 }

@@ -7,6 +7,7 @@
 #include "backend/cuda/fused/decode_kernel.cuh"
 #include "backend/cuda/fused/decode_mixture.cuh"
 #include "backend/cuda/fused/decode_tasks.cuh"
+#include "backend/cuda/weights/dispatch.cuh"
 
 template <> struct ln_decode_types<true> {
     typedef ln_decode_mixed_list list;
@@ -124,13 +125,8 @@ int ln_cuda_fused_decode_mixed(const ln_cuda_plan *plan, const ln_cuda_launch *l
                                const ln_op *ops, const ln_cuda_step *step, ln_cuda_stream stream) {
     ln_decode_mixed_list list;
     make_list(plan, launch, ops, step, &list);
-    switch (ln_decode_kind(list.linears[0].parts[0].kind)) {
-    case LN_LAYOUT_BF16: return launch_kind<LN_LAYOUT_BF16>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_INT8: return launch_kind<LN_LAYOUT_INT8>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_INT4: return launch_kind<LN_LAYOUT_INT4>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_INT8_ROW:
-        return launch_kind<LN_LAYOUT_INT8_ROW>(list, launch->work_bytes, stream);
-    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(list, launch->work_bytes, stream);
-    default: return cudaErrorInvalidValue;
-    }
+    return ln_dispatch_layout<ln_decode_is_mixture_kind>(
+        ln_decode_kind(list.linears[0].parts[0].kind), [&](auto kind) {
+            return launch_kind<decltype(kind)::LAYOUT>(list, launch->work_bytes, stream);
+        });
 }

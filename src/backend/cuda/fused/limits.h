@@ -38,6 +38,15 @@ LN_HOST_DEVICE int ln_decode_kind(int kind) {
     return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
 }
 
+/* The kinds that kernels are compiled for, and those of mixtures: experts are not F8_ROW. */
+LN_HOST_DEVICE bool ln_decode_is_kind(int kind) {
+    return ln_decode_kind(kind) == kind;
+}
+
+LN_HOST_DEVICE bool ln_decode_is_mixture_kind(int kind) {
+    return ln_decode_is_kind(kind) && kind != LN_LAYOUT_F8_ROW;
+}
+
 /* Bytes of a stage of a warp's pipeline of weights: tiles of bytes with row scales come two at
  * once, those of BF16, which are as small, one by one, as its rows of x leave little room. */
 LN_HOST_DEVICE unsigned ln_decode_stage_bytes(int kind) {

@@ -13,6 +13,7 @@
 #include "backend/cuda/fused/grid_barrier.cuh"
 #include "backend/cuda/fused/mixture_experts.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
+#include "backend/cuda/weights/dispatch.cuh"
 
 typedef struct mixture_args {
     ln_mixture mixture;
@@ -159,13 +160,8 @@ int ln_cuda_mixture(const ln_cuda_launch *launch, const ln_op *ops, const ln_cud
     args.x = up->x;
     args.barrier_count = step->fused_workspace;
     args.n_handoff_floats = (unsigned)launch->n_handoff_floats;
-    switch (ln_decode_kind((int)up->weight->layout)) {
-    case LN_LAYOUT_BF16: return launch_kind<LN_LAYOUT_BF16>(args, launch->work_bytes, stream);
-    case LN_LAYOUT_INT8: return launch_kind<LN_LAYOUT_INT8>(args, launch->work_bytes, stream);
-    case LN_LAYOUT_INT4: return launch_kind<LN_LAYOUT_INT4>(args, launch->work_bytes, stream);
-    case LN_LAYOUT_INT8_ROW:
-        return launch_kind<LN_LAYOUT_INT8_ROW>(args, launch->work_bytes, stream);
-    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(args, launch->work_bytes, stream);
-    default: return cudaErrorInvalidValue;
-    }
+    return ln_dispatch_layout<ln_decode_is_mixture_kind>(
+        ln_decode_kind((int)up->weight->layout), [&](auto kind) {
+            return launch_kind<decltype(kind)::LAYOUT>(args, launch->work_bytes, stream);
+        });
 }

@@ -13,17 +13,22 @@ static void read_scale(const uint8_t *s, size_t i, uint8_t *scale, uint8_t *min)
     }
 }
 
+/* What Q4_K and Q5_K begin with: two float16, eight scales and eight minimums. */
+static void put_scales(const uint8_t *const rows[LANES], size_t super, size_t block_bytes,
+                       uint8_t *out) {
+    for (size_t lane = 0; lane < LANES; lane++) {
+        const uint8_t *from = block_of(rows, lane, super, block_bytes);
+        memcpy(out + lane * 2, from, 2);
+        memcpy(out + 32 + lane * 2, from + 2, 2);
+        for (size_t i = 0; i < 8; i++)
+            read_scale(from + 4, i, &out[64 + i * LANES + lane], &out[64 + 128 + i * LANES + lane]);
+    }
+}
+
 static void pack_q4_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
     bytes16 even[LANES], odd[LANES];
     for (size_t super = 0; super < n_cols / LN_PACK_SUPER; super++, out += 64 + 256 + 8 * 256) {
-        for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, super, 144);
-            memcpy(out + lane * 2, from, 2);
-            memcpy(out + 32 + lane * 2, from + 2, 2);
-            for (size_t i = 0; i < 8; i++)
-                read_scale(from + 4, i, &out[64 + i * LANES + lane],
-                           &out[64 + 128 + i * LANES + lane]);
-        }
+        put_scales(rows, super, 144, out);
         for (size_t pair = 0; pair < 4; pair++) { /* of blocks that share bytes */
             for (size_t lane = 0; lane < LANES; lane++) {
                 const uint8_t *from = block_of(rows, lane, super, 144) + 16 + pair * 32;
@@ -90,14 +95,7 @@ static void put_bits(uint8_t q[LANES][32], uint8_t bit, uint8_t *out) {
 static void pack_q5_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
     uint8_t q[LANES][32];
     for (size_t super = 0; super < n_cols / LN_PACK_SUPER; super++, out += 64 + 256 + 8 * 320) {
-        for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, super, 176);
-            memcpy(out + lane * 2, from, 2);
-            memcpy(out + 32 + lane * 2, from + 2, 2);
-            for (size_t i = 0; i < 8; i++)
-                read_scale(from + 4, i, &out[64 + i * LANES + lane],
-                           &out[64 + 128 + i * LANES + lane]);
-        }
+        put_scales(rows, super, 176, out);
         for (size_t block = 0; block < 8; block++) {
             for (size_t lane = 0; lane < LANES; lane++) {
                 const uint8_t *from = block_of(rows, lane, super, 176);

@@ -45,6 +45,10 @@ bool ln_jinja_has_length(ln_jinja_value value) {
     }
 }
 
+bool ln_jinja_is_iterable(ln_jinja_value value) {
+    return value.kind == LN_JINJA_GENERATOR || ln_jinja_has_length(value);
+}
+
 /* The length of a kind that has one without running anything. */
 static size_t plain_length(ln_jinja_value value) {
     switch (value.kind) {

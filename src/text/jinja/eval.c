@@ -54,7 +54,7 @@ static ln_status unpack(ln_jinja_run *run, ln_jinja_scope *scope, const ln_jinja
     ln_jinja_iter iter;
     ln_jinja_value item;
     bool done;
-    if (!ln_jinja_has_length(value) && value.kind != LN_JINJA_GENERATOR)
+    if (!ln_jinja_is_iterable(value))
         return ln_jinja_raise(run, "TypeError", "cannot unpack non-iterable %s object",
                               ln_jinja_type_name(value));
     LN_TRY(ln_jinja_iter_init(run, &iter, value));

@@ -236,7 +236,7 @@ FILTER(filter_reverse) {
         ln_jinja_value bounds[3] = {ln_jinja_none(), ln_jinja_none(), ln_jinja_int(-1)};
         return ln_jinja_get_slice(run, self, bounds, out);
     }
-    if (!ln_jinja_has_length(self) && self.kind != LN_JINJA_GENERATOR)
+    if (!ln_jinja_is_iterable(self))
         return ln_jinja_raise(run, "FilterArgumentError", "argument must be iterable");
     ln_jinja_value list;
     LN_TRY(ln_jinja_to_list(run, self, &list));

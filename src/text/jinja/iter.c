@@ -3,20 +3,10 @@
 
 ln_status ln_jinja_iter_init(ln_jinja_run *run, ln_jinja_iter *iter, ln_jinja_value source) {
     *iter = (ln_jinja_iter){.source = source};
-    switch (source.kind) {
-    case LN_JINJA_UNDEFINED:
-    case LN_JINJA_STRING:
-    case LN_JINJA_LIST:
-    case LN_JINJA_TUPLE:
-    case LN_JINJA_DICT:
-    case LN_JINJA_VIEW:
-    case LN_JINJA_RANGE:
-    case LN_JINJA_GENERATOR:
-    case LN_JINJA_LOOP: return LINNET_OK;
-    default:
-        return ln_jinja_raise(run, "TypeError", "'%s' object is not iterable",
-                              ln_jinja_type_name(source));
-    }
+    if (ln_jinja_is_iterable(source))
+        return LINNET_OK;
+    return ln_jinja_raise(run, "TypeError", "'%s' object is not iterable",
+                          ln_jinja_type_name(source));
 }
 
 static ln_status next_of_string(ln_jinja_run *run, ln_jinja_iter *iter, ln_jinja_value *out) {

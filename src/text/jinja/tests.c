@@ -29,7 +29,7 @@ KIND_TEST(test_mapping, self.kind == LN_JINJA_DICT)
 KIND_TEST(test_sequence, self.kind == LN_JINJA_UNDEFINED || self.kind == LN_JINJA_STRING ||
                              self.kind == LN_JINJA_LIST || self.kind == LN_JINJA_TUPLE ||
                              self.kind == LN_JINJA_DICT || self.kind == LN_JINJA_RANGE)
-KIND_TEST(test_iterable, ln_jinja_has_length(self) || self.kind == LN_JINJA_GENERATOR)
+KIND_TEST(test_iterable, ln_jinja_is_iterable(self))
 KIND_TEST(test_callable, self.kind == LN_JINJA_FUNCTION || self.kind == LN_JINJA_METHOD ||
                              self.kind == LN_JINJA_MACRO || self.kind == LN_JINJA_LOOP ||
                              self.kind == LN_JINJA_JOINER || self.kind == LN_JINJA_UNDEFINED)

@@ -254,6 +254,9 @@ ln_status ln_jinja_equal(ln_jinja_run *run, ln_jinja_value a, ln_jinja_value b, 
 ln_status ln_jinja_length(ln_jinja_run *run, ln_jinja_value value, int64_t *length);
 bool ln_jinja_has_length(ln_jinja_value value);
 
+/* What loops go through: that, and generators. */
+bool ln_jinja_is_iterable(ln_jinja_value value);
+
 typedef enum ln_jinja_order { LN_JINJA_LT, LN_JINJA_LE, LN_JINJA_GT, LN_JINJA_GE } ln_jinja_order;
 ln_status ln_jinja_compare(ln_jinja_run *run, ln_jinja_order order, ln_jinja_value a,
                            ln_jinja_value b, bool *holds);

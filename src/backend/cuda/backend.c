@@ -87,26 +87,16 @@ static cuda_backend *enter(const ln_backend *backend) {
 }
 
 static void free_scratch(cuda_backend *self) {
-    if (self->batch_upload.host != NULL)
-        ln_cuda_free_host(self->batch_upload.host);
-    if (self->batch_upload.device != NULL)
-        ln_cuda_free(self->batch_upload.device);
-    if (self->readback != NULL)
-        ln_cuda_free_host(self->readback);
-    if (self->small_results != NULL)
-        ln_cuda_free_host(self->small_results);
-    if (self->scratch != NULL)
-        ln_cuda_free(self->scratch);
-    if (self->x.memory != NULL)
-        ln_cuda_free(self->x.memory);
-    if (self->x.workspace != NULL)
-        ln_cuda_free(self->x.workspace);
-    if (self->fused_workspace != NULL)
-        ln_cuda_free(self->fused_workspace);
-    if (self->raw != NULL)
-        ln_cuda_free(self->raw);
-    if (self->adapter_scratch != NULL)
-        ln_cuda_free(self->adapter_scratch);
+    ln_cuda_free_host(self->batch_upload.host);
+    ln_cuda_free(self->batch_upload.device);
+    ln_cuda_free_host(self->readback);
+    ln_cuda_free_host(self->small_results);
+    ln_cuda_free(self->scratch);
+    ln_cuda_free(self->x.memory);
+    ln_cuda_free(self->x.workspace);
+    ln_cuda_free(self->fused_workspace);
+    ln_cuda_free(self->raw);
+    ln_cuda_free(self->adapter_scratch);
     if (self->has_fused_kernels)
         atomic_flag_clear(&fused_kernels_are_taken);
     self->has_fused_kernels = false;
@@ -129,16 +119,13 @@ static void destroy(ln_backend *backend) {
         (void)ln_cuda_stream_synchronize(self->stream);
         ln_cuda_stream_destroy(self->stream);
     }
-    if (self->side_stream != NULL)
-        ln_cuda_stream_destroy(self->side_stream);
+    ln_cuda_stream_destroy(self->side_stream);
     ln_cuda_graphs_free(&self->graphs);
     for (size_t i = 0; i < self->n_events; i++)
         ln_cuda_event_destroy(self->events[i]);
     for (size_t i = 0; i < LN_MAX_STARTED; i++)
-        if (self->started[i].done != NULL)
-            ln_cuda_event_destroy(self->started[i].done);
-    if (self->ran != NULL)
-        ln_cuda_event_destroy(self->ran);
+        ln_cuda_event_destroy(self->started[i].done);
+    ln_cuda_event_destroy(self->ran);
     free(self->events);
     ln_cuda_plan_free(&self->plan);
     ln_cuda_upload_free(&self->upload);
@@ -182,8 +169,7 @@ static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, vo
 static void release(ln_backend *backend, void *memory, size_t bytes) {
     (void)bytes;
     (void)ln_cuda_stream_synchronize(enter(backend)->stream);
-    if (memory != NULL)
-        ln_cuda_free(memory);
+    ln_cuda_free(memory);
 }
 
 /* Page-locked: the device reads and writes it by itself. */
@@ -207,8 +193,7 @@ static ln_status reserve_host(ln_backend *backend, size_t bytes, const char *wha
 static void release_host(ln_backend *backend, void *memory, size_t bytes) {
     (void)bytes;
     (void)ln_cuda_stream_synchronize(enter(backend)->stream);
-    if (memory != NULL)
-        ln_cuda_free_host(memory);
+    ln_cuda_free_host(memory);
 }
 
 /* Sends through the readback buffer, or while weights load through the upload's buffers. */

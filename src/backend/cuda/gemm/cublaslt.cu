@@ -303,8 +303,7 @@ int ln_cublaslt_tune(ln_cublaslt *blas, const ln_converted_act *x, ln_cuda_strea
                 code = tune_bucket(blas, shape, bucket, type, rows, events, stream);
     }
     for (size_t i = 0; i < 2; i++)
-        if (events[i] != NULL)
-            ln_cuda_event_destroy(events[i]);
+        ln_cuda_event_destroy(events[i]);
     return code;
 }
 

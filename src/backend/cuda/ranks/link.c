@@ -44,10 +44,8 @@ void ln_cuda_link_free(ln_cuda_link *link) {
     unmap_all(link);
     ln_nccl_free(link->nccl);
     free(link->cards);
-    if (link->patience.trouble != NULL)
-        ln_cuda_free_host((void *)(uintptr_t)link->patience.trouble);
-    if (link->arena != NULL)
-        ln_cuda_free(link->arena);
+    ln_cuda_free_host((void *)(uintptr_t)link->patience.trouble);
+    ln_cuda_free(link->arena);
     *link = (ln_cuda_link){0};
 }
 

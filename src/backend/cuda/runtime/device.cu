@@ -53,7 +53,8 @@ int ln_cuda_malloc(size_t bytes, void **memory) {
 }
 
 void ln_cuda_free(void *memory) {
-    (void)cudaFree(memory);
+    if (memory != NULL)
+        (void)cudaFree(memory);
 }
 
 int ln_cuda_malloc_host(size_t bytes, void **memory) {
@@ -65,7 +66,8 @@ int ln_cuda_malloc_host(size_t bytes, void **memory) {
 }
 
 void ln_cuda_free_host(void *memory) {
-    (void)cudaFreeHost(memory);
+    if (memory != NULL)
+        (void)cudaFreeHost(memory);
 }
 
 int ln_cuda_device_check(void) {
@@ -78,7 +80,8 @@ int ln_cuda_stream_create(ln_cuda_stream *stream) {
 }
 
 void ln_cuda_stream_destroy(ln_cuda_stream stream) {
-    (void)cudaStreamDestroy(stream);
+    if (stream != NULL)
+        (void)cudaStreamDestroy(stream);
 }
 
 int ln_cuda_stream_synchronize(ln_cuda_stream stream) {
@@ -102,7 +105,8 @@ int ln_cuda_event_create(ln_cuda_event *event) {
 }
 
 void ln_cuda_event_destroy(ln_cuda_event event) {
-    (void)cudaEventDestroy(event);
+    if (event != NULL)
+        (void)cudaEventDestroy(event);
 }
 
 int ln_cuda_event_record(ln_cuda_event event, ln_cuda_stream stream) {

@@ -33,7 +33,8 @@ int ln_cuda_device_free_bytes(size_t *bytes);
 /* Whether it runs what was compiled for Hopper alone. */
 bool ln_cuda_has_sm90a_code(void);
 
-/* Zeroed device memory, and page-locked host memory. */
+/* Zeroed device memory, and page-locked host memory. Of NULL nothing is freed; nor are streams and
+ * events destroyed. */
 int ln_cuda_malloc(size_t bytes, void **memory);
 void ln_cuda_free(void *memory);
 int ln_cuda_malloc_host(size_t bytes, void **memory);

@@ -9,19 +9,14 @@ void ln_cuda_upload_free(ln_cuda_upload *upload) {
         ln_cuda_stream_destroy(upload->copies);
     }
     for (size_t i = 0; i < LN_UPLOAD_BUFFERS; i++) {
-        if (upload->buffers[i] != NULL)
-            ln_cuda_free_host(upload->buffers[i]);
-        if (upload->done[i] != NULL)
-            ln_cuda_event_destroy(upload->done[i]);
+        ln_cuda_free_host(upload->buffers[i]);
+        ln_cuda_event_destroy(upload->done[i]);
     }
     for (size_t i = 0; i < LN_UPLOAD_STAGES; i++) {
         const ln_cuda_upload_stage *stage = &upload->stages[i];
-        if (stage->rows != NULL)
-            ln_cuda_free(stage->rows);
-        if (stage->arrived != NULL)
-            ln_cuda_event_destroy(stage->arrived);
-        if (stage->packed != NULL)
-            ln_cuda_event_destroy(stage->packed);
+        ln_cuda_free(stage->rows);
+        ln_cuda_event_destroy(stage->arrived);
+        ln_cuda_event_destroy(stage->packed);
     }
     *upload = (ln_cuda_upload){.pool = upload->pool};
 }
@@ -148,8 +143,7 @@ static int prepare_stage(ln_cuda_upload *upload, ln_cuda_upload_stage *stage, si
     if (code != 0 || bytes <= stage->bytes)
         return code != 0 ? code : ln_cuda_stream_wait_event(upload->copies, stage->packed);
     code = ln_cuda_event_synchronize(stage->packed);
-    if (stage->rows != NULL)
-        ln_cuda_free(stage->rows);
+    ln_cuda_free(stage->rows);
     stage->rows = NULL;
     stage->bytes = 0;
     if (code == 0)

@@ -17,22 +17,19 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "apertus1p5|aria|aya_vision|blip-2|cohere2_vision|cohere_compass|cosmos3_edge|deepseek_ocr2|"
-    "deepseek_vl|"
-    "deepseek_vl_hybrid|cosmos3_omni|dots3_note|emu3|ernie4_5_vl_moe|exaone4_5|fast_vlm|"
-    "fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|glm5_next|glm4v|glm4v_moe|"
-    "glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|granite_speech|"
+    "apertus1p5|aria|aya_vision|blip-2|cohere2_vision|cohere_compass|cosmos3_edge|cosmos3_omni|"
+    "deepseek_ocr2|deepseek_vl|deepseek_vl_hybrid|dots3_note|emu3|ernie4_5_vl_moe|exaone4_5|"
+    "fast_vlm|fun_asr_nano|fuyu|gemma3|gemma3n|gemma4|gemma4_unified|glm46v|glm4v|glm4v_moe|"
+    "glm5_next|glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|granite_speech|"
     "granite_speech_plus|hunyuan_vl|hy_v4_vl|hyperclovax_vision_v2|idefics2|idefics3|inkling2|"
-    "inkling2_loop|"
-    "inkling_mm_model|instructblip|instructblipvideo|internvl|janus|kimi_k25|lfm2_vl|lfm3_vl|"
-    "lighton_ocr|llama4|llava|"
-    "llava_next|llava_next_video|llava_onevision|minicpm_ocr|minicpmv4_6|minicpmv4_7|"
-    "minimax_m3_vl|mistral3|mistral_large4|mllama|molmo2|moss_transcribe_diarize|muse_glimmer|"
-    "muse_spark|nemo_speechlm|nemotron_h_omni|omniasr|ovis2|paddleocr_vl|paligemma|perception_lm|"
-    "pp_chart2table|qianfan_ocr|qwen2_5_omni_thinker|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|"
-    "qwen3_5_moe|qwen3_asr|qwen3_omni_moe_thinker|qwen3_vl|qwen3_vl_moe|qwen4_exp|shieldgemma2|"
-    "smolvlm|"
-    "step3p7|vibevoice_asr|video_llama_3|video_llava|vipllava|voxtral";
+    "inkling2_loop|inkling_mm_model|instructblip|instructblipvideo|internvl|janus|kimi_k25|"
+    "lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|"
+    "minicpm_ocr|minicpmv4_6|minicpmv4_7|minimax_m3_vl|mistral3|mistral_large4|mllama|molmo2|"
+    "moss_transcribe_diarize|muse_glimmer|muse_spark|nemo_speechlm|nemotron_h_omni|omniasr|"
+    "ovis2|paddleocr_vl|paligemma|perception_lm|pp_chart2table|qianfan_ocr|qwen2_5_omni_thinker|"
+    "qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_asr|qwen3_omni_moe_thinker|"
+    "qwen3_vl|qwen3_vl_moe|qwen4_exp|shieldgemma2|smolvlm|step3p7|vibevoice_asr|video_llama_3|"
+    "video_llava|vipllava|voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,
                            ln_error *err) {

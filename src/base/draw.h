@@ -17,7 +17,7 @@ enum { LN_DRAW_MOST = 1024, LN_DRAW_WORDS = 1024, LN_DRAW_TOP = 20 };
  * once.
  *
  * Then the best one is taken at temperature 0; else the top_k best (0 < top_k <= LN_DRAW_MOST) are
- * weighed by e^((logit - best) / temperature), rounded to a multiple of 2^-32, so that sums are
+ * weighted by e^((logit - best) / temperature), rounded to a multiple of 2^-32, so that sums are
  * exact in any order. Of these the shortest front part stays that has the share top_p of all
  * weights, at 1 all, then what weighs at least min_p. The token is the first by id up to which more
  * than the share `uniform` of what stayed lies. */

@@ -3,7 +3,7 @@
 
 #include "convert/metadata.h"
 
-/* What weighs streams: `first` is the first of three roles, n_parts says what it makes. */
+/* Weights of streams: `first` is the first of three roles, n_parts says what it makes. */
 static ln_status weights(ln_convert_plan *plan, ln_tensor_id id, ln_role first, size_t n_parts) {
     size_t n = plan->spec->hyper.n, n_cols = n * plan->spec->dim;
     bool mixes = n_parts > 1 && plan->spec->hyper.n_rounds > 0;

@@ -449,7 +449,7 @@ struct ln_family {
     size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
     ln_output_gate output_gate;
     bool gate_bias_by_head; /* of it, beside no matrix: LN_ROLE_ATTENTION_GATE_BIAS */
-    bool blends; /* the residual stream and what a block gives are weighed by element; norms behind
+    bool blends; /* the residual stream and what a block gives are weighted by element; norms behind
                     feed-forwards and experts scale before they normalise (Muse Spark) */
     bool unit_sphere; /* nGPT: norms have no weights and make vectors of length one; the residual
                          stream goes some of the way, by element, to what a block gives */

@@ -141,7 +141,7 @@ static void scale_stream(recorder *r, const float *scale, const float *shift) {
 }
 
 /* Where blocks read the norm of x and add to it, x becomes what stays of the norm; where x is
- * weighed or scaled, what stays of it. */
+ * weighted or scaled, what stays of it. */
 static void keep(recorder *r, const ln_norm *weights, const float *scale, const float *shift) {
     if (weights->dim > 0)
         norm(r, weights, r->a->x, NULL, r->a->x);

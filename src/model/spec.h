@@ -434,7 +434,7 @@ typedef struct ln_spec {
     struct { /* block attention residuals: layers of a block, and blocks; 0: there are none */
         size_t n_layers, n_blocks;
     } residual;
-    double blend_temperature;    /* 0: the residual stream is not weighed */
+    double blend_temperature;    /* 0: the residual stream is not weighted */
     bool scales_residual;        /* (x + a) b + (f(x) + c) d behind each block, by element */
     size_t norm_gate_rank;       /* of norms that are gated; 0: none */
     size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */

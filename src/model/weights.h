@@ -94,8 +94,8 @@ enum { LN_MESSAGE_GATES = 4 };
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
-    /* [dim], where the residual stream is weighed, or NULL: what stays of it, and what norms behind
-     * the feed-forward [dim] and experts [n_latent] multiply first */
+    /* [dim], where the residual stream is weighted, or NULL: what stays of it, and what norms
+     * behind the feed-forward [dim] and experts [n_latent] multiply first */
     const float *attention_residual_scale, *ffn_residual_scale, *ffn_post_scale, *expert_post_scale;
     /* [dim], of a scaled residual stream, or NULL: what it has added besides, and what attention's
      * output is multiplied with */

@@ -9,7 +9,7 @@
 enum { TRIED_TENTHS = 10, REFINE_ROUNDS = 2 };
 
 /* Large values matter more: the error of a product grows with them. */
-static void weigh(const float *x, int n, float *weights) {
+static void importance_weights(const float *x, int n, float *weights) {
     float sum = 0;
     for (int i = 0; i < n; i++)
         sum += x[i] * x[i];
@@ -131,7 +131,7 @@ void ln_fit_scaled(const ln_scaled_shape *shape, const float *x, ln_scaled_block
     float weights[LN_SUPER_ELEMS], wanted[LN_MAX_GROUPS], extreme = 0;
     *block = (ln_scaled_block){0};
     for (int group = 0; group < shape->n_groups; group++) {
-        weigh(x + group * n, n, weights + group * n);
+        importance_weights(x + group * n, n, weights + group * n);
         wanted[group] = ln_fit_scale(&shape->codes, x + group * n, weights + group * n, n,
                                      block->codes + group * n);
         if (fabsf(wanted[group]) > fabsf(extreme))
@@ -281,7 +281,7 @@ void ln_fit_affine(const ln_affine_shape *shape, const float *x, ln_affine_block
     float weights[LN_SUPER_ELEMS], max_scale = 0, max_min = 0;
     affine wanted[LN_MAX_GROUPS];
     for (int group = 0; group < shape->n_groups; group++) {
-        weigh(x + group * n, n, weights + group * n);
+        importance_weights(x + group * n, n, weights + group * n);
         wanted[group] = fit_group(x + group * n, weights + group * n, n, shape->max_level);
         max_scale = fmaxf(max_scale, wanted[group].scale);
         max_min = fmaxf(max_min, -wanted[group].offset);

@@ -68,8 +68,8 @@ static ln_status stored_experts(ln_loader *l, size_t i, const ln_layer_spec *lay
 }
 
 /* Shared experts that each have a weight. */
-static ln_status weighed_experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
-                                 ln_layer_weights *w) {
+static ln_status weighted_experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
+                                  ln_layer_weights *w) {
     const ln_moe_spec *moe = &ffn->moe;
     ln_source_shape in = {moe->n_shared, moe->n_hidden, l->spec->dim};
     ln_source_shape out = {moe->n_shared, l->spec->dim, moe->n_hidden};
@@ -86,7 +86,7 @@ static ln_status shared_expert(ln_loader *l, size_t i, const ln_ffn_spec *ffn,
     if (moe->shared_hidden == 0)
         return LINNET_OK;
     if (moe->n_shared > 0)
-        return weighed_experts(l, i, ffn, w);
+        return weighted_experts(l, i, ffn, w);
     if (ffn->gated)
         LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_UP, i, moe->shared_hidden, dim, &w->shared_up));

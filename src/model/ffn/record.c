@@ -281,8 +281,8 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
 }
 
 /* Shared experts by the weights that the router gives, one after the other. */
-static void weighed_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                            const float *x) {
+static void weighted_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                             const float *x) {
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
     for (size_t i = 0; i < moe->n_shared; i++) {
@@ -304,7 +304,7 @@ static void shared_expert(recorder *r, const ln_ffn_spec *spec, const ln_layer_w
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
     if (moe->n_shared > 0) {
-        weighed_experts(r, spec, w, x);
+        weighted_experts(r, spec, w, x);
     } else if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out)->scale = moe->shared_scale;

@@ -1,4 +1,4 @@
-/* Muse Spark's residual stream: what stays of it and what a block gives are weighed by element.
+/* Muse Spark's residual stream: what stays of it and what a block gives are weighted by element.
  * Norms behind feed-forwards and experts multiply by their weights before they normalise. */
 #ifndef LN_MODEL_LAYERS_BLEND_H
 #define LN_MODEL_LAYERS_BLEND_H

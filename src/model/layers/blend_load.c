@@ -10,8 +10,8 @@ static double sigmoid(double x) {
 }
 
 /* What joins is sigmoid(w), what stays sqrt(sigmoid(-w) (1 + sigmoid(w))), but not too small. */
-static void weigh(double temperature, size_t n, const float *gates, float *residual,
-                  float *output) {
+static void residual_weights(double temperature, size_t n, const float *gates, float *residual,
+                             float *output) {
     const double least = 1e-3;
     for (size_t i = 0; i < n; i++) {
         double gate = gates[i] / temperature, joined = sigmoid(gate);
@@ -30,7 +30,8 @@ static ln_status read_blend(ln_loader *l, ln_role role, size_t i, const float **
         return ln_fail_memory(l->err, "weights of a residual stream");
     float *parts = values + dim;
     ln_status status = ln_load_values(l, role, i, false, dim, values, &is_there);
-    weigh(l->spec->blend_temperature, dim, values, parts + RESIDUAL * dim, parts + OUTPUT * dim);
+    residual_weights(l->spec->blend_temperature, dim, values, parts + RESIDUAL * dim,
+                     parts + OUTPUT * dim);
     if (status == LINNET_OK)
         status = ln_load_table(l, parts + RESIDUAL * dim, dim, scale);
     *post_norm = (ln_norm){.kind = LN_NORM_RMS, .eps = l->spec->post_norm_eps, .dim = dim};

@@ -43,7 +43,7 @@ void ln_record_stream_norm(recorder *r, const float *streams, const float *weigh
 }
 
 /* hyper_post = magnitude sigmoid(mix normed / n) */
-static void weigh_streams(recorder *r, const ln_weight *mix) {
+static void weight_streams(recorder *r, const ln_weight *mix) {
     const ln_activations *a = r->a;
     size_t n = r->spec->hyper.n, n_tokens = r->batch->n_tokens;
     precise_linear(r, mix, a->hyper_rows, a->hyper_mix)->scale = 1.0f / (float)n;
@@ -69,5 +69,5 @@ void ln_record_gated_read(recorder *r, const ln_hyper_weights *w) {
     push(r, LN_OP_COMBINE)->combine = (ln_op_combine){
         .x = a->hyper_gate, .n_used = n, .dim = dim, .scale = 1.0f / (float)n, .out = a->x};
     if (w->mix.n_rows > 0)
-        weigh_streams(r, &w->mix);
+        weight_streams(r, &w->mix);
 }

@@ -35,7 +35,7 @@ const ln_family ln_family_muse_glimmer = {
 };
 
 /* Muse Spark: Muse Glimmer with mixtures in fewer dimensions, each head's output normalised, and a
- * residual stream that is weighed. */
+ * residual stream that is weighted. */
 #define PACKED(role_of, name, part)                                                                \
     { .role = role_of, .hf = "model.layers.%d.mlp.experts." name, .hf_part = part, .hf_bare = true }
 

@@ -1,5 +1,5 @@
 /* Kolibri 1: norms before and after each block, windowed layers that rotate and every fifth that
- * sees all and does not; experts chosen by logits and a bias, weighed by sigmoid. */
+ * sees all and does not; experts chosen by logits and a bias, weighted by sigmoid. */
 #include "model/families/bindings.h"
 
 static const ln_binding bindings[] = {

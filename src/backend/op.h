@@ -125,7 +125,7 @@ typedef enum ln_op_kind {
 /* What an operation is called where people read it: "gated norm". */
 const char *ln_op_name(ln_op_kind kind);
 
-/* out[token] = table[tokens[token]] * scale (+ types[type]) (+ positions_table[position + offset]);
+/* out[token] = table[tokens[token]] * scale (+ types[type]) (+ learned[position + offset]);
  * a token past the table has its first row. Tokens of the batch with an adapter have its row
  * of the table. Of a table that is a part of another, from row `part_begin` on, tokens outside have
  * zeros. With `ngrams`, whose table it is: the rows of a token's heads, side by side. */

@@ -129,7 +129,7 @@ static void copy_row(const ln_weight_request *request, const ln_weight_source *s
     size_t begin = source->whole_cols > 0 ? source->col_begin : 0;
     if (!ln_dtype_row_bytes(tensor->dtype, stored_cols, &stored_bytes) ||
         !ln_dtype_row_bytes(tensor->dtype, begin, &begin_bytes))
-        return; /* check_sources has checked it */
+        return; /* check_source has checked it */
     const uint8_t *data = tensor->data + from * stored_bytes + begin_bytes;
     if (request->as_f32)
         ln_dequantize_row(tensor->dtype, data, (float *)(void *)out, request->n_cols);

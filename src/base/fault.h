@@ -3,9 +3,9 @@
  * reads it asks afterwards.
  *
  * A table of the maps that are open, which the signal handler searches, is the library's only
- * global but for two of the CUDA backend: whether an engine of the process has chains (cuda.c), and
- * which code each device runs (launch.cu). The program decides whether the handler is installed
- * (linnet_install_fault_handler). */
+ * global but for two of the CUDA backend: whether an engine of the process has the fused kernels
+ * (cuda/backend.c), and which code each device runs (cuda/runtime/pdl.cu). The program decides
+ * whether the handler is installed (linnet_install_fault_handler). */
 #ifndef LN_BASE_FAULT_H
 #define LN_BASE_FAULT_H
 

@@ -133,7 +133,7 @@ size_t ln_kv_layer_count(const ln_spec *spec);
 static inline size_t ln_kv_layer_index(const ln_spec *spec, size_t layer) {
     return spec->has_mixers ? 3 * layer : layer;
 }
-/* Bytes of an array of all of them, with ln_kv_state_count ln_state_caches behind. */
+/* Bytes of an array of all of them, with an ln_state_cache for each of ln_kv_state_count behind. */
 size_t ln_kv_layers_bytes(const ln_spec *spec);
 /* One for each layer of a model with recurrent ones, and two for each that has n-grams. */
 size_t ln_kv_state_count(const ln_spec *spec);

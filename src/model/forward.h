@@ -15,8 +15,8 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
                                  const ln_activations *activations, const ln_kv_layer *kv,
                                  const ln_batch *batch, ln_op *ops);
 
-/* Records a step into ops[ln_forward_max_ops]; returns their number. kv [n_kv_layers]. The logits
- * of batch->logit_rows are in activations->logits after the run, and hidden states of
+/* Records a step into ops[ln_forward_max_ops]; returns their number. kv [ln_kv_layer_count]. The
+ * logits of batch->logit_rows are in activations->logits after the run, and hidden states of
  * batch->hidden_rows [n_hidden][dim] in activations->ffn_normed. All pointers must stay valid until
  * then. What the operations read and write has its ids (backend/values.h). With the weights of some
  * layers alone, the step begins and ends with activations->x [n_tokens][dim] at the layers'

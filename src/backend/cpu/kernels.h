@@ -28,7 +28,7 @@ typedef struct ln_cpu_worker {
     ln_pool *pool;
     ln_cpu_queue *queue; /* its own */
     const ln_op *joins;  /* the linear of the same rows of x just before this one, which other
-                            workers  may still be at; NULL: there was a barrier */
+                            workers may still be at; NULL: there was a barrier */
 } ln_cpu_worker;
 
 /* Takes the next item of a list of n, which all workers go through; false: none is left. */

@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     __shared__ ln_decode_reduction reductions[LN_DECODE_REDUCTIONS];
     __shared__ typename ln_decode_types<MIXES>::choice chosen;
     const ln_decode_args &p = list.p;
-    typename ln_decode_types<MIXES>::pipeline ring;
+    typename ln_decode_types<MIXES>::pipeline pipeline;
     ln_decode_reduction_counts counts = {};
     ln_decode_counts next = {};
     ln_pdl_launch_dependents();
@@ -179,8 +179,8 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
         ln_decode_init_reductions(p.n_rows, reductions);
     __syncthreads();
     if constexpr (MIXES)
-        ln_decode_init_mixtures(list, weights, &chosen, &ring);
-    ln_decode_init_pipeline<KIND>(p, weights, memory, &ring);
+        ln_decode_init_mixtures(list, weights, &chosen, &pipeline);
+    ln_decode_init_pipeline<KIND>(p, weights, memory, &pipeline);
     ln_pdl_wait();
     unsigned grid_phase = ln_grid_barrier_phase(p.barrier_count); /* thread 0's is kept */
     const bool hands_off = p.n_handoff_floats > 0 || p.n_tasks > 1;
@@ -197,10 +197,10 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
         if (mixes) {
             if constexpr (MIXES)
                 ln_decode_run_mixture<KIND>(list.mixtures[next.mixture - 1], now.linear,
-                                            memory + p.work_offset, shared, &ring);
+                                            memory + p.work_offset, shared, &pipeline);
         } else if (!attends) {
             ln_decode_run_linear<KIND, ONE>(p, weights, now.linear, memory + p.work_offset, shared,
-                                            reductions, &ring, &counts, hands_off && task == 0,
+                                            reductions, &pipeline, &counts, hands_off && task == 0,
                                             &grid_phase);
         } else if constexpr (D > 0) {
             ln_decode_run_attention<D>(p, now.attention,

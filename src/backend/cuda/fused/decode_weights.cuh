@@ -61,7 +61,7 @@ typedef struct ln_decode_weight_tiles {
 /* What all tasks read. */
 typedef struct ln_decode_args {
     unsigned n_rows, n_linears, n_attentions, n_tasks;
-    unsigned n_stages;                                  /* of a warp's ring */
+    unsigned n_stages;                                  /* of a warp's pipeline */
     unsigned work_offset, plan_offset, barriers_offset; /* bytes of shared memory */
     unsigned *barrier_count;   /* what blocks count at barriers; 0 at first */
     float *handoff;            /* where */

@@ -9,7 +9,7 @@
  * each. */
 enum { MAX_BLOCKS = 80, N_SLOTS = 640, N_TOKENS = 600, N_FIRST = 540, N_ALONE = 64, BUCKETS = 16 };
 enum { MAX_DISTANCES = 300, MAX_RELATIVE_DIM = 16 }; /* of relative logits */
-/* A sequence of 129 KV splits. */
+/* A sequence of 129 KV splits, on a GPU. */
 enum { N_LONG = 33000, N_LONG_SLOTS = 33024 };
 
 typedef struct attention_case {
@@ -83,6 +83,30 @@ static void make_step_of_many(step *s, const attention_data *data) {
     begin_step(s, data);
     for (size_t i = 1; i <= N_ALONE; i++)
         add_sequence(s, data, 0, N_FIRST - i, 1);
+}
+
+/* Whether the oracle, which is slow, attends for a row of the data. A CPU's kernels have one tile
+ * of up to 64 rows, so every ninth is enough: of nearly each place in it, and the last ones. What
+ * these give for prompts whole and in chunks is compared in all rows. */
+static bool is_of_oracle(size_t row) {
+    enum { EVERY = 9, EVERY_SECOND = 20 };
+    if (subject.backend->vtable->on_device)
+        return true;
+    return row < N_FIRST ? row % EVERY == (N_FIRST - 1) % EVERY
+                         : row % EVERY_SECOND == (N_TOKENS - 1) % EVERY_SECOND;
+}
+
+/* The oracle's rows alone, each a sequence, when all is cached. */
+static void make_step_of_oracle(step *s, const attention_case *c, const attention_data *data) {
+    begin_step(s, data);
+    for (size_t row = 0; row < N_TOKENS; row++) {
+        bool is_second = row >= N_FIRST;
+        if (!is_of_oracle(row))
+            continue;
+        add_sequence(s, data, is_second, is_second ? row - N_FIRST : row, 1);
+        if (c->sees_all)
+            s->lengths[s->batch.n_seqs - 1] = is_second ? N_TOKENS - N_FIRST : N_FIRST;
+    }
 }
 
 static float *put_rows(side *s, const step *st, const float *x, size_t width) {
@@ -248,10 +272,38 @@ static void make_mixed_step(step *s, const attention_data *data) {
     add_sequence(s, data, 0, 7, 2 * N_LAST);
 }
 
+/* Rows of all tokens, of which the oracle fills in its own; malloc'd. */
+static float *run_oracle(const attention_case *c, const attention_data *d) {
+    float *out = calloc(N_TOKENS * c->n_heads * c->v_dim, sizeof *out);
+    assert_non_null(out);
+    bool has_all = subject.backend->vtable->on_device;
+    placed p = place(&oracle, c, d);
+    step st;
+    make_step(&st, d, &(span){.n = {N_FIRST, N_TOKENS - N_FIRST}});
+    run_step(&oracle, c, d, &p, &st, has_all ? out : NULL);
+    if (!has_all) {
+        make_step_of_oracle(&st, c, d);
+        run_step(&oracle, c, d, &p, &st, out);
+    }
+    free_placed(&oracle);
+    return out;
+}
+
+/* Moves the oracle's rows of out [N_TOKENS][n_heads * v_dim] to its front; the number of elements.
+ */
+static size_t keep_rows_of_oracle(const attention_case *c, float *out) {
+    size_t n = 0, width = c->n_heads * c->v_dim;
+    for (size_t row = 0; row < N_TOKENS; row++)
+        if (is_of_oracle(row))
+            memmove(out + width * n++, out + width * row, width * sizeof *out);
+    return n * width;
+}
+
 /* All tokens, chunk of each sequence at a time, and with chunks of one many again; malloc'd. */
 static float *run_attention(side *s, const attention_case *c, const attention_data *d,
                             size_t chunk) {
-    float *out = noise_rows(N_TOKENS * c->n_heads * c->v_dim);
+    float *out = calloc(N_TOKENS * c->n_heads * c->v_dim, sizeof *out);
+    assert_non_null(out);
     spoil_memory(s);
     placed p = place(s, c, d);
     size_t lengths[2] = {N_FIRST, N_TOKENS - N_FIRST};
@@ -313,20 +365,38 @@ static void free_data(attention_data *d) {
     free(d->relative), free(d->distances), free(d->own_sinks);
 }
 
-static void check_attention(const attention_case *c) {
-    if (!ops_takes_case())
+/* A CPU leaves blocks of other than 16 tokens to the scalar kernels: small heads show that. */
+static bool is_left_out(const attention_case *c) {
+    return !subject.backend->vtable->on_device && c->block > 0 && c->k_dim > 128;
+}
+
+/* Many KV heads fill the warps of a GPU; a CPU takes one after another, so that three are enough.
+ */
+static attention_case with_fewer_heads(attention_case c) {
+    enum { ENOUGH = 3 };
+    if (!subject.backend->vtable->on_device && c.kv_heads > ENOUGH) {
+        c.n_heads = c.n_heads / c.kv_heads * ENOUGH;
+        c.kv_heads = ENOUGH;
+    }
+    return c;
+}
+
+static void check_attention(const attention_case *of_gpu) {
+    const attention_case reduced = with_fewer_heads(*of_gpu), *c = &reduced;
+    if (is_left_out(c) || !ops_takes_case())
         return;
     attention_data d = make_data(c, N_TOKENS, N_SLOTS);
     size_t n = N_TOKENS * c->n_heads * c->v_dim;
-    float *want = run_attention(&oracle, c, &d, N_TOKENS);
-    float *whole = run_attention(&subject, c, &d, N_TOKENS);
-    assert_near(c->name, whole, want, n, c->scale > 0.0f ? 2e-2 : most[c->dtype]);
+    float *want = run_oracle(c, &d), *whole = run_attention(&subject, c, &d, N_TOKENS);
     static const size_t chunks[] = {61, 7, 1};
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks && !c->sees_all; i++) {
         float *parts = run_attention(&subject, c, &d, chunks[i]);
         assert_memory_equal(parts, whole, n * sizeof *parts);
         free(parts);
     }
+    size_t n_compared = keep_rows_of_oracle(c, whole);
+    keep_rows_of_oracle(c, want);
+    assert_near(c->name, whole, want, n_compared, c->scale > 0.0f ? 2e-2 : most[c->dtype]);
     free_data(&d);
     free(want), free(whole);
 }
@@ -468,10 +538,11 @@ static void attention_sees_both_ways(void **state) {
 /* Whether rows of `out` that see a key which is no number are none either, and those are numbers
  * that see no such key: other heads', the other sequence's, and earlier ones, but for latents,
  * where the key is a value, too: that of a later token of a tile counts 0 times. */
-static void assert_spread(const attention_case *c, const float *out, size_t position) {
+static void assert_spread(const side *s, const attention_case *c, const float *out,
+                          size_t position) {
     size_t width = c->n_heads * c->v_dim, shared = c->n_heads / c->kv_heads;
     for (size_t row = 0; row < N_TOKENS; row++)
-        for (size_t at = 0; at < width; at++) {
+        for (size_t at = 0; at < width && (!s->is_oracle || is_of_oracle(row)); at++) {
             bool is_seen = row < N_FIRST && at / c->v_dim < shared;
             if (is_seen && row >= position)
                 assert_true(isnan(out[row * width + at]));
@@ -484,20 +555,20 @@ static void check_strange_keys(const attention_case *cases, size_t n_cases) {
     enum { POSITION = 100 };
     static const float strange[] = {NAN, INFINITY};
     for (size_t i = 0; i < 2 * n_cases; i++) {
-        const attention_case *c = &cases[i / 2];
+        const attention_case reduced = with_fewer_heads(cases[i / 2]), *c = &reduced;
         if (!ln_kv_has_scales(c->dtype) && i % 2 == 1)
             continue; /* the score of an infinite key may be a number's */
         if (!ops_takes_case())
             continue;
         attention_data d = make_data(c, N_TOKENS, N_SLOTS);
         d.k[POSITION * c->kv_heads * c->k_dim + 5] = strange[i % 2];
-        float *want = run_attention(&oracle, c, &d, N_TOKENS);
-        assert_spread(c, want, POSITION);
+        float *want = run_oracle(c, &d);
+        assert_spread(&oracle, c, want, POSITION);
         free(want);
         static const size_t chunks[] = {N_TOKENS, 61, 1};
         for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++) {
             float *out = run_attention(&subject, c, &d, chunks[k]);
-            assert_spread(c, out, POSITION);
+            assert_spread(&subject, c, out, POSITION);
             free(out);
         }
         free_data(&d);
@@ -622,18 +693,19 @@ static void many_heads_are_those_of_fewer(void **state) {
  * own. malloc'd: their rows, behind those of all others. */
 static float *run_long(side *s, const attention_case *c, const attention_data *d, size_t n) {
     enum { N_LAST = 2 }; /* tables have room for as many */
-    float *out = calloc(N_LONG * c->n_heads * c->v_dim, sizeof *out);
+    const size_t n_long = ops_gpu_size(N_LONG);
+    float *out = calloc(n_long * c->n_heads * c->v_dim, sizeof *out);
     assert_non_null(out);
     spoil_memory(s);
     placed p = place(s, c, d);
     step st;
-    for (size_t begin = 0, end; begin < N_LONG - N_LAST; begin = end) {
-        end = begin + N_TOKENS < N_LONG - N_LAST ? begin + N_TOKENS : N_LONG - N_LAST;
+    for (size_t begin = 0, end; begin < n_long - N_LAST; begin = end) {
+        end = begin + N_TOKENS < n_long - N_LAST ? begin + N_TOKENS : n_long - N_LAST;
         begin_step(&st, d);
         add_sequence(&st, d, 0, begin, end - begin);
         run_step(s, c, d, &p, &st, NULL);
     }
-    for (size_t begin = N_LONG - N_LAST; begin < N_LONG; begin += n) {
+    for (size_t begin = n_long - N_LAST; begin < n_long; begin += n) {
         begin_step(&st, d);
         add_sequence(&st, d, 0, begin, n);
         run_step(s, c, d, &p, &st, out);
@@ -641,7 +713,7 @@ static float *run_long(side *s, const attention_case *c, const attention_data *d
     if (n == 1) {
         begin_step(&st, d);
         for (size_t i = 1; i <= N_LAST; i++)
-            add_sequence(&st, d, 0, N_LONG - i, 1);
+            add_sequence(&st, d, 0, n_long - i, 1);
         run_step(s, c, d, &p, &st, out);
     }
     free_placed(s);
@@ -665,8 +737,9 @@ static void long_contexts_are_those_of_scalar(void **state) {
         const attention_case *c = &cases[i];
         if (!ops_takes_case())
             continue;
-        attention_data d = make_data(c, N_LONG, N_LONG_SLOTS);
-        size_t n = N_LONG * c->n_heads * c->v_dim;
+        size_t n_long = ops_gpu_size(N_LONG);
+        attention_data d = make_data(c, n_long, ops_gpu_size(N_LONG_SLOTS));
+        size_t n = n_long * c->n_heads * c->v_dim;
         float *want = run_long(&oracle, c, &d, 2), *whole = run_long(&subject, c, &d, 2),
               *parts = run_long(&subject, c, &d, 1);
         assert_near(c->name, whole, want, n, most[c->dtype]);

@@ -607,7 +607,7 @@ static void check_cases(const chain_case *cases, size_t n_cases) {
         c.head_dim = c.head_dim > 0 ? c.head_dim : 64;
         c.n_heads = c.n_heads > 0 ? c.n_heads : 8;
         c.kv_heads = c.kv_heads > 0 ? c.kv_heads : 2;
-        c.n_hidden = c.n_hidden > 0 ? c.n_hidden : 768;
+        c.n_hidden = ops_gpu_size(c.n_hidden > 0 ? c.n_hidden : 768);
         c.n_expert_hidden = c.n_expert_hidden > 0 ? c.n_expert_hidden : 256;
         c.n_layers = c.n_layers > 0 ? c.n_layers : 2;
         c.n_steps = c.n_steps > 0 ? c.n_steps : MAX_STEPS;

@@ -7,13 +7,6 @@
 
 static const double most_of_bytes = 0.1; /* where x becomes bytes */
 
-/* Sizes that only GPUs need are divided by this where sanitizers, which have none, look on. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { LESS = 4 };
-#else
-enum { LESS = 1 };
-#endif
-
 typedef struct linear_case {
     ln_dtype dtype, gate_dtype;
     size_t n_rows, n_in, n_out;
@@ -166,7 +159,7 @@ static void linear_multiplies_large_shapes(void **state) {
         check_linear(&(linear_case){.dtype = types[i / 2],
                                     .n_rows = 150,
                                     .n_out = 200,
-                                    .n_in = 2048 / LESS,
+                                    .n_in = ops_gpu_size(2048),
                                     .has_gate = i % 2,
                                     .gate_dtype = types[i / 2],
                                     .activation = LN_ACT_GELU_TANH,
@@ -180,7 +173,7 @@ static void linear_multiplies_long_rows(void **state) {
         check_linear(&(linear_case){.dtype = LN_DTYPE_BF16,
                                     .n_rows = 40,
                                     .n_out = 330,
-                                    .n_in = 12800 / LESS,
+                                    .n_in = ops_gpu_size(12800),
                                     .has_bias = true,
                                     .has_residual = true,
                                     .precise = precise,
@@ -200,7 +193,7 @@ static void linear_multiplies_long_rows(void **state) {
         check_linear(&(linear_case){.byte_dtype = LN_DTYPE_F8_E4M3,
                                     .n_rows = 20,
                                     .n_out = 40,
-                                    .n_in = (has_gate ? 28672 : 14336) / LESS,
+                                    .n_in = ops_gpu_size(has_gate ? 28672 : 14336),
                                     .has_gate = has_gate,
                                     .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
                                     .scale = 1.0f});
@@ -214,7 +207,7 @@ static void linear_multiplies_many_columns(void **state) {
     for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++)
         check_linear(&(linear_case){.dtype = types[i / 2],
                                     .n_rows = i % 2 ? 20 : 40,
-                                    .n_out = (i % 2 ? 5000 : 9000) / LESS,
+                                    .n_out = ops_gpu_size(i % 2 ? 5000 : 9000),
                                     .n_in = columns_of(types[i / 2], 320),
                                     .has_gate = i % 2,
                                     .gate_dtype = types[i / 2],
@@ -242,7 +235,7 @@ static void linear_multiplies_many_tiles(void **state) {
                          .gate_dtype = dtype,
                          .byte_dtype = is_f8 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
                          .n_rows = sizes[i / 6][0],
-                         .n_out = sizes[i / 6][1] / (has_gate ? 2 : 1) / LESS,
+                         .n_out = ops_gpu_size(sizes[i / 6][1] / (has_gate ? 2 : 1)),
                          .n_in = columns_of(dtype, 333),
                          .has_gate = has_gate,
                          .has_residual = !has_gate,
@@ -256,7 +249,6 @@ static void linear_multiplies_many_tiles(void **state) {
  */
 static void linear_multiplies_bands_of_tiles(void **state) {
     (void)state;
-    enum { N_ROWS = 2400 / LESS };
     for (size_t i = 0; i < 8; i++) {
         bool has_gate = i % 2;
         ln_dtype dtype = i / 2 == 1 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16;
@@ -266,7 +258,7 @@ static void linear_multiplies_bands_of_tiles(void **state) {
         linear_case c = {.dtype = dtype,
                          .gate_dtype = dtype,
                          .byte_dtype = byte_dtype,
-                         .n_rows = N_ROWS + 37 * i,
+                         .n_rows = ops_gpu_size(2400) + 37 * i,
                          .n_out = has_gate ? 150 : 420,
                          .n_in = byte_dtype != LN_DTYPE_F32 ? 96 : columns_of(dtype, 77),
                          .has_gate = has_gate,
@@ -287,7 +279,7 @@ static void linear_adds_to_its_residual(void **state) {
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++)
         check_linear(&(linear_case){.dtype = i % 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16,
                                     .n_rows = sizes[i / 2][0],
-                                    .n_out = sizes[i / 2][1] / LESS,
+                                    .n_out = ops_gpu_size(sizes[i / 2][1]),
                                     .n_in = columns_of(i % 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16, 333),
                                     .has_bias = i / 2 % 2,
                                     .has_residual = true,
@@ -310,7 +302,7 @@ static void linear_multiplies_shared_tiles(void **state) {
         check_linear(&(linear_case){.dtype = types[type],
                                     .byte_dtype = type == 3 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
                                     .n_rows = sizes[i / N_TYPES][0],
-                                    .n_out = sizes[i / N_TYPES][1] / LESS,
+                                    .n_out = ops_gpu_size(sizes[i / N_TYPES][1]),
                                     .n_in = types[type] == LN_DTYPE_BF16 ? 3800 : 3840,
                                     .precise = type == 1,
                                     .has_bias = i % 2,
@@ -344,7 +336,7 @@ static void linear_multiplies_narrow_tiles(void **state) {
                                     .byte_dtype = i % 3 == 2 ? LN_DTYPE_I8 : LN_DTYPE_F32,
                                     .n_rows = 250,
                                     .n_in = i % 3 == 2 ? 992 : 512,
-                                    .n_out = (i / 3 % 2 ? 9000 : 4000) / LESS,
+                                    .n_out = ops_gpu_size(i / 3 % 2 ? 9000 : 4000),
                                     .has_bias = i / 6,
                                     .has_residual = i / 6 == 0,
                                     .activation = i / 6 ? LN_ACT_SILU : LN_ACT_NONE,
@@ -360,7 +352,7 @@ static void linear_multiplies_narrow_tiles_of_bytes(void **state) {
         check_linear(&(linear_case){.byte_dtype = LN_DTYPE_F8_E4M3,
                                     .n_rows = 250,
                                     .n_in = i % 2 ? 992 : 3008,
-                                    .n_out = 4000 / LESS,
+                                    .n_out = ops_gpu_size(4000),
                                     .has_bias = i / 2,
                                     .has_residual = i / 2 == 0,
                                     .activation = i == 3 ? LN_ACT_SILU : LN_ACT_NONE,
@@ -375,11 +367,11 @@ static void linear_multiplies_tall_tiles(void **state) {
         bool is_shared = i >= 8;
         size_t end = i / 2; /* in place, elsewhere, without a residual, an activation */
         check_linear(&(linear_case){.dtype = i % 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16,
-                                    .n_rows = (is_shared ? 230 : 1990) / LESS,
-                                    .n_in = is_shared ? (LESS > 1 ? 2048 : 7680)
+                                    .n_rows = is_shared ? 230 : ops_gpu_size(1990),
+                                    .n_in = is_shared ? 7680
                                             : i % 2   ? 512
                                                       : 328,
-                                    .n_out = (is_shared ? 2180 : 2040) / LESS,
+                                    .n_out = ops_gpu_size(is_shared ? 2180 : 2040),
                                     .has_bias = end == 2,
                                     .has_residual = end < 2 || is_shared,
                                     .in_place = end == 0,
@@ -401,7 +393,7 @@ static void linear_multiplies_tall_gates(void **state) {
         check_linear(&(linear_case){.dtype = types[i].dtype,
                                     .gate_dtype = types[i].dtype,
                                     .byte_dtype = types[i].byte_dtype,
-                                    .n_rows = 1990 / LESS,
+                                    .n_rows = ops_gpu_size(1990),
                                     .n_in = 512,
                                     .n_out = 508,
                                     .has_gate = true,
@@ -475,9 +467,10 @@ static void linear_multiplies_what_a_gate_gave(void **state) {
     (void)state;
     enum { DIM = 192 };
     /* whole tiles of weights, or not, of 64, 128, 176, 208, 192 and 256 rows of x at a time */
-    static const size_t sizes[][2] = {{20, 264},          {20, 256},           {300, 264},
-                                      {300, 256},         {700, 2048 / LESS},  {410, 3072 / LESS},
-                                      {380, 3072 / LESS}, {1990 / LESS, 1024}, {1990 / LESS, 1000}};
+    const size_t tall = ops_gpu_size(1990), wide = ops_gpu_size(3072);
+    const size_t sizes[][2] = {
+        {20, 264},   {20, 256},   {300, 264},   {300, 256},  {700, ops_gpu_size(2048)},
+        {410, wide}, {380, wide}, {tall, 1024}, {tall, 1000}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (!ops_takes_case())
             continue;

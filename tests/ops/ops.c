@@ -6,7 +6,6 @@
 
 #include "backend/values.h"
 #include "base/half.h"
-#include "base/rng.h"
 #include "ops/bits.h"
 
 side subject, oracle;
@@ -29,8 +28,28 @@ bool ops_takes_case(void) {
     return n_cases++ % ops_n_parts == ops_part;
 }
 
+size_t ops_gpu_size(size_t n) {
+    return subject.backend->vtable->on_device ? n : n / 4;
+}
+
+/* 64 random bits: the finalizer of SplitMix64 over a counter. Quicker than base/rng.h, and matrices
+ * take most of the numbers that tests draw. */
+static uint64_t random_bits(void) {
+    uint64_t x = (ops_seed * UINT64_C(0xd1342543de82ef95) + draws++) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
 static float uniform(void) {
-    return ln_rng_uniform(ops_seed, 0, draws++, 0);
+    return (float)(random_bits() >> 40) * 0x1p-24f;
+}
+
+static void fill_randomly(uint8_t *bytes, size_t n) {
+    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t bits = random_bits();
+        memcpy(bytes + i, &bits, n - i < sizeof bits ? n - i : sizeof bits);
+    }
 }
 
 float noise(void) {
@@ -204,8 +223,7 @@ matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     size_t n = row_bytes * n_rows;
     uint8_t *data = malloc(n + 1);
     assert_non_null(data);
-    for (size_t i = 0; i < n; i++)
-        data[i] = (uint8_t)draw(256);
+    fill_randomly(data, n);
     for (size_t i = 0; i < n; i += bytes)
         tame_block(dtype, data + i);
     m.tensor = (ln_tensor){.name = "w",
@@ -224,9 +242,10 @@ matrix make_byte_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     for (size_t i = 0; i < n_rows; i++)
         scales[i] = 0.01f + 0.005f * noise();
     m.tensor.dtype = dtype;
-    for (size_t i = 0; i < n_rows * n_cols; i++) /* E4M3 without its largest numbers, and NaN */
-        ((uint8_t *)(uintptr_t)m.tensor.data)[i] =
-            (uint8_t)(draw(256) & (dtype == LN_DTYPE_I8 ? 0xff : 0xbf));
+    uint8_t *bytes = (uint8_t *)(uintptr_t)m.tensor.data;
+    fill_randomly(bytes, n_rows * n_cols);
+    for (size_t i = 0; i < n_rows * n_cols && dtype != LN_DTYPE_I8; i++)
+        bytes[i] &= 0xbf; /* E4M3 without its largest numbers, and NaN */
     m.scales = (ln_tensor){.name = "s",
                            .dtype = LN_DTYPE_F32,
                            .n_dims = 1,

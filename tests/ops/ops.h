@@ -33,6 +33,10 @@ void ops_begin_test(const char *name);
 /* Whether the next case belongs to the part that runs. */
 bool ops_takes_case(void);
 
+/* A size that kernels of GPUs need before they take another path; a quarter of it on a CPU, whose
+ * kernels take all of theirs with less. */
+size_t ops_gpu_size(size_t n);
+
 /* A number in [-1, 1), and n of them (malloc). */
 float noise(void);
 float *noise_rows(size_t n);

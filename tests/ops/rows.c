@@ -94,7 +94,7 @@ static float *norm_rows(side *s, const ln_norm *norm, size_t n_rows, const float
 static void norms_of_many_rows_are_those_of_few(void **state) {
     (void)state;
     enum { N_MANY = 1001, N_FEW = 3 };
-    static const size_t dims[] = {512, 516, 772, 1024, 1028, 2560};
+    static const size_t dims[] = {512, 516, 772, 1024, 1028, 2560, 5120};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         for (int kind = LN_NORM_RMS; kind < LN_NORM_NONE; kind++) {
             if (!ops_takes_case())

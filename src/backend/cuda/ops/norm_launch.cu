@@ -2,8 +2,9 @@
  * linear. LN_OP_GATHER: columns.
  *
  * A block takes rows. Rows of a multiple of four elements up to 8192 stay in registers between
- * statistics and result; others are read twice. Bytes moved: n_rows * dim * 4 * (2, or 3 with a
- * residual). */
+ * statistics and result; others are read twice. Few rows are divided among 512 threads each, many
+ * among 64 to 256, and are summed in the same order. Bytes moved: n_rows * dim * 4 * (2, or 3 with
+ * a residual). */
 #include "backend/cuda/ops/norm.cuh"
 
 #include "backend/cuda/ops/norm_row.cuh"
@@ -22,32 +23,6 @@ static __global__ void norm_rows(const __grid_constant__ ln_norm_args p) {
         float y = ln_norm_apply(p.norm, x[i], i, mean, inverse);
         p.out[row * p.out_stride + i] =
             p.residual != NULL ? p.residual[row * p.norm.dim + i] + p.scale * y : y;
-    }
-}
-
-/* Queues a thread's share of a row for shared memory, as a cp.async group. */
-template <int FOURS>
-static __device__ __forceinline__ void fetch_row(const ln_norm_args &p, size_t row, float4 *to) {
-    size_t from = p.rows != NULL && row < p.n_rows ? (size_t)p.rows[row] : row;
-    const float4 *x = (const float4 *)(p.x + from * p.norm.dim);
-#pragma unroll
-    for (int h = 0; h < FOURS; h++) {
-        unsigned i = ln_norm_row_index<1>(0, h);
-        if (row < p.n_rows && i < (unsigned)p.norm.dim / 4)
-            ln_cp_async_16(to + i, x + i);
-    }
-    ln_cp_async_commit();
-}
-
-template <int FOURS>
-static __device__ __forceinline__ void load_row(const ln_norm_args &p, const float4 *from,
-                                                ln_norm_row<FOURS, 1> &held) {
-    ln_cp_async_wait<1>();
-#pragma unroll
-    for (int h = 0; h < FOURS; h++) {
-        unsigned i = ln_norm_row_index<1>(0, h);
-        held.at[0][h] =
-            i < (unsigned)p.norm.dim / 4 ? from[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 }
 
@@ -132,8 +107,12 @@ static __global__ void __launch_bounds__(ROW_WARPS *LN_WARP, 4)
         if (i >= n_fours)
             continue;
         float y[4];
-        ln_norm_finish_four(p, row, i, held[v], ln_norm_load_constant(p.norm.weight, i),
-                            ln_norm_load_constant(p.norm.bias, i), mean, inverse, y);
+        ln_norm_scale_four(held[v], ln_norm_load_factor(p.norm, i), ln_norm_load_bias(p.norm, i),
+                           mean, inverse, y);
+        if (p.residual != NULL)
+            ln_norm_add_residual(p, row, i, y);
+        if (p.out != NULL)
+            ln_norm_store_four(p, row, i, y);
         if (CONVERTS)
             ln_act_store(p.to, row, 4 * (size_t)i, y);
     }
@@ -162,41 +141,110 @@ static __global__ void __maxnreg__(FOURS > 2 ? 64 : 48)
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
     ln_pdl_launch_dependents();
-    float4 weight[FOURS], bias[FOURS]; /* ahead of the PDL wait */
-    ln_norm_load_constants<FOURS>(p.norm, weight, bias);
+    float4 factor[FOURS], bias[FOURS]; /* ahead of the PDL wait */
+    ln_norm_load_constants<1>(p.norm, factor, bias);
     ln_pdl_wait();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     float mean, inverse;
     ln_norm_row<FOURS, 1> held;
     ln_norm_load_row(p.x + from * p.norm.dim, p.norm.dim, held);
     ln_norm_row_statistics(p.norm, held, shared, &mean, &inverse);
-    ln_norm_finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+    ln_norm_finish_row<TO>(p, row, held, factor, bias, mean, inverse, greatest);
 }
 
-/* Persistent blocks, two pipeline stages of a row in shared memory. Grid: 2 or 3 blocks an SM,
- * block 512. The barriers of the sums lie between two uses of `greatest`. */
-template <int FOURS, ln_norm_conversion TO>
-static __global__ void __launch_bounds__(LN_NORM_VTHREADS, FOURS > 2 ? 2 : 3)
+/* ---- many rows by persistent blocks -----------------------------------------------------------
+ */
+
+/* A thread has eight float4 of a row, and those of the constants in registers: what threads do once
+ * for a row is shared by many elements, and 512 threads on an SM leave room for that. */
+enum { PER_THREAD = 8, STAGES = 3, SM_THREADS = 512 };
+
+template <int FOURS> struct persistent {
+    enum {
+        VPT = PER_THREAD / FOURS,
+        THREADS = LN_NORM_VTHREADS / VPT,
+        BLOCKS = SM_THREADS / THREADS, /* of an SM */
+        STAGE = PER_THREAD * THREADS,  /* float4 */
+        SHARED_BYTES = STAGES * STAGE * (int)sizeof(float4)
+    };
+    typedef ln_norm_row<FOURS, VPT> row;
+};
+
+/* Queues a thread's part of a row for shared memory, as a cp.async group. */
+template <int FOURS>
+static __device__ __forceinline__ void fetch_row(const ln_norm_args &p, size_t row, float4 *to) {
+    enum { THREADS = persistent<FOURS>::THREADS };
+    unsigned n = row < p.n_rows ? (unsigned)p.norm.dim / 4 : 0;
+    size_t from = p.rows != NULL && n > 0 ? (size_t)p.rows[row] : row;
+    const float4 *x = (const float4 *)(p.x + from * p.norm.dim) + threadIdx.x;
+    to += threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < PER_THREAD; j++)
+        if (j * THREADS + threadIdx.x < n)
+            ln_cp_async_16(to + j * THREADS, x + j * THREADS);
+    ln_cp_async_commit();
+}
+
+/* Takes the part of the oldest row that is under way. */
+template <int FOURS>
+static __device__ __forceinline__ typename persistent<FOURS>::row take_row(const ln_norm_args &p,
+                                                                           const float4 *stage) {
+    typename persistent<FOURS>::row held;
+    ln_cp_async_wait<STAGES - 1>();
+    ln_norm_load_row((const float *)stage, p.norm.dim, held);
+    return held;
+}
+
+/* Threads read back what they fetched themselves, so stages need no barrier. Grid: SMs * BLOCKS,
+ * block THREADS, shared memory SHARED_BYTES. The barriers of the sums lie between two uses of
+ * `greatest`, and between the last read of a stage and its next row. IS_RMS: without mean and
+ * bias. */
+template <int FOURS, ln_norm_conversion TO, bool IS_RMS>
+static __global__ void __launch_bounds__(persistent<FOURS>::THREADS, persistent<FOURS>::BLOCKS)
     norm_persistent(const __grid_constant__ ln_norm_args p) {
-    extern __shared__ float4 rows[];
+    enum { VPT = persistent<FOURS>::VPT, STAGE = persistent<FOURS>::STAGE };
+    extern __shared__ float4 stages[];
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
-    ln_pdl_launch_and_wait();
-    float4 *stage = rows, *next = rows + FOURS * LN_NORM_VTHREADS;
-    fetch_row<FOURS>(p, blockIdx.x, stage);
+    ln_pdl_launch_dependents();
+    ln_norm norm = p.norm;
+    float4 factor[PER_THREAD], bias[PER_THREAD]; /* ahead of the PDL wait */
+    if (IS_RMS)
+        norm.bias = NULL;
+    ln_norm_load_constants<VPT>(norm, factor, bias);
+    if (IS_RMS)
+        norm.kind = LN_NORM_RMS;
+    ln_pdl_wait();
+    for (unsigned k = 0; k < STAGES - 1; k++)
+        fetch_row<FOURS>(p, blockIdx.x + (size_t)k * gridDim.x, stages + k * STAGE);
+    unsigned stage = 0, next = STAGES - 1;
     for (size_t row = blockIdx.x; row < p.n_rows; row += gridDim.x) {
         float mean, inverse;
-        ln_norm_row<FOURS, 1> held;
-        float4 weight[FOURS], bias[FOURS];
-        fetch_row<FOURS>(p, row + gridDim.x, next);
-        load_row<FOURS>(p, stage, held);
-        ln_norm_row_statistics(p.norm, held, shared, &mean, &inverse);
-        ln_norm_load_constants<FOURS>(p.norm, weight, bias);
-        ln_norm_finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
-        float4 *last = stage;
-        stage = next, next = last;
+        fetch_row<FOURS>(p, row + (size_t)(STAGES - 1) * gridDim.x, stages + next * STAGE);
+        typename persistent<FOURS>::row held = take_row<FOURS>(p, stages + stage * STAGE);
+        ln_norm_row_statistics(norm, held, shared, &mean, &inverse);
+        ln_norm_finish_row<TO>(p, row, held, factor, bias, mean, inverse, greatest);
+        next = stage;
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
 }
+
+template <int FOURS, ln_norm_conversion TO>
+static int launch_persistent(const ln_norm_args &args, unsigned n_sms, ln_cuda_stream stream) {
+    typedef persistent<FOURS> of;
+    const ln_norm &norm = args.norm;
+    bool is_rms = norm.kind != LN_NORM_LAYER && norm.bias == NULL;
+    void (*kernel)(ln_norm_args) =
+        is_rms ? norm_persistent<FOURS, TO, true> : norm_persistent<FOURS, TO, false>;
+    int code = cudaFuncSetAttribute((const void *)kernel,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, of::SHARED_BYTES);
+    return code != 0 ? code
+                     : ln_pdl_launch(kernel, dim3(n_sms * of::BLOCKS), of::THREADS,
+                                     of::SHARED_BYTES, stream, args);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------
+ */
 
 static bool fits_registers(const ln_norm *norm, const float *x, const float *residual,
                            const float *out) {
@@ -210,21 +258,17 @@ static bool fits_registers(const ln_norm *norm, const float *x, const float *res
 
 template <int FOURS, ln_norm_conversion TO>
 static int launch_to(const ln_norm_args &args, ln_cuda_stream stream) {
-    unsigned n_blocks, shared = 2 * FOURS * LN_NORM_VTHREADS * sizeof(float4);
-    int code = ln_count_sms(&n_blocks);
+    unsigned n_sms;
+    int code = ln_count_sms(&n_sms);
     if (code != 0)
         return code;
-    n_blocks *= FOURS > 2 ? 2 : 3;
-    if (args.n_rows <= n_blocks || args.norm.kind == LN_NORM_NONE)
+    unsigned at_once = n_sms * (FOURS > 2 ? 2 : 3); /* blocks of norm_row */
+    if (args.n_rows <= at_once || args.norm.kind == LN_NORM_NONE)
         return ln_pdl_launch(norm_row<FOURS, TO>, dim3((unsigned)args.n_rows), LN_NORM_VTHREADS, 0,
                              stream, args);
     if (FOURS == 1 && takes_short_rows(args))
         return launch_short_rows(args, stream);
-    code = cudaFuncSetAttribute(norm_persistent<FOURS, TO>,
-                                cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    return code != 0 ? code
-                     : ln_pdl_launch(norm_persistent<FOURS, TO>, dim3(n_blocks), LN_NORM_VTHREADS,
-                                     shared, stream, args);
+    return launch_persistent<FOURS, TO>(args, n_sms, stream);
 }
 
 template <int FOURS> static int launch_registers(const ln_norm_args &args, ln_cuda_stream stream) {

@@ -23,7 +23,7 @@ typedef struct reduce_norm_args {
 
 /* What a block needs beside a row. */
 template <int FOURS> struct constants {
-    float4 weight[FOURS], bias[FOURS];
+    float4 factor[FOURS], bias[FOURS];
     float *shared;
     unsigned *greatest;
 };
@@ -51,8 +51,8 @@ static __device__ __forceinline__ void finish_rows(const reduce_norm_args &p, si
             if (p.sums != NULL && ln_norm_row_index<1>(0, h) < n_fours)
                 ((float4 *)p.sums)[row * n_fours + ln_norm_row_index<1>(0, h)] = held.at[0][h];
         ln_norm_row_statistics(p.norm.norm, held, c.shared, &mean, &inverse);
-        ln_norm_finish_row<FOURS, TO>(p.norm, p.first + row, held, c.weight, c.bias, mean, inverse,
-                                      c.greatest);
+        ln_norm_finish_row<TO>(p.norm, p.first + row, held, c.factor, c.bias, mean, inverse,
+                               c.greatest);
     }
 }
 
@@ -133,7 +133,7 @@ static __global__ void __launch_bounds__(LN_NORM_VTHREADS)
     constants<FOURS> c;
     c.shared = shared;
     c.greatest = greatest;
-    ln_norm_load_constants<FOURS>(p.norm.norm, c.weight, c.bias);
+    ln_norm_load_constants<1>(p.norm.norm, c.factor, c.bias);
     unsigned number = ln_ipc_begin_number(p.g);
     if (p.pushes)
         pushed<FOURS, TO>(p, number, c);

@@ -106,7 +106,7 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
 
 /* A piece is eight elements of a head, two float4: n_dims / PIECE threads of a head have pieces
  * that rotate, the others copy. A thread has the same piece of several heads, and so the same
- * angles. */
+ * angles, which the block computes once. */
 enum { PIECE = 8, PIECE_THREADS = 128, PIECES_AHEAD = 3 };
 
 typedef struct piece {
@@ -121,19 +121,24 @@ typedef struct piece_angles {
 } piece_angles;
 
 template <ln_rope_style STYLE>
-static __device__ __forceinline__ void find_angles(const ln_rope &rope, int32_t position,
-                                                   unsigned number, piece_angles &t) {
+static __device__ __forceinline__ void find_place(const ln_rope &rope, unsigned number,
+                                                  piece_angles &t) {
     t.rotates = number < (unsigned)rope.n_dims / PIECE;
     t.a = PIECE * number, t.b = t.a + 4;
+    if (STYLE == LN_ROPE_HALF && t.rotates)
+        t.a = 4 * number, t.b = t.a + (unsigned)rope.n_dims / 2;
+}
+
+/* cos_sin: as fill_angles has left it. */
+static __device__ __forceinline__ void take_angles(const ln_rope &rope, const float4 *cos_sin,
+                                                   unsigned number, piece_angles &t) {
     if (!t.rotates)
         return;
-    if (STYLE == LN_ROPE_HALF)
-        t.a = 4 * number, t.b = t.a + (unsigned)rope.n_dims / 2;
+    float4 cos = cos_sin[number], sin = cos_sin[(unsigned)rope.n_dims / PIECE + number];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        float angle = (float)(position + rope.first) * rope.inv_freq[4 * number + i];
-        t.cos[i] = cosf(angle) * rope.magnitude;
-        t.sin[i] = sinf(angle) * rope.magnitude;
+        t.cos[i] = ln_part(cos, i);
+        t.sin[i] = ln_part(sin, i);
     }
 }
 
@@ -172,40 +177,44 @@ static __device__ __forceinline__ void store_four(const ln_plain_rows &to, size_
     }
 }
 
-/* The heads of a token: q, then k, then v. */
+/* The heads of a token: q, then k, then v. Elements: where head 0 of q, of k and v, and of its row
+ * of the cache begins, and from one head of the cache to the next. */
 typedef struct token_heads {
-    size_t token, cached; /* row of the cache of head 0 */
-    unsigned n_q, n_kv, dim, block_tokens;
+    size_t q, kv, cached;
+    unsigned n_q, n_kv, dim, cached_step;
 } token_heads;
 
 static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p, const token_heads &h,
                                                          unsigned head) {
     if (head < h.n_q)
-        return p.q + (h.token * h.n_q + head) * h.dim;
+        return p.q + h.q + head * h.dim;
     head -= h.n_q;
-    return head < h.n_kv ? p.k + (h.token * h.n_kv + head) * h.dim
-                         : p.v + (h.token * h.n_kv + head - h.n_kv) * h.dim;
+    return head < h.n_kv ? p.k + h.kv + head * h.dim : p.v + h.kv + (head - h.n_kv) * h.dim;
 }
 
 /* Where a head of q is written: 16 bits begin where its float32 did. */
 static __device__ __forceinline__ size_t find_query(const ln_qkv_args &p, const token_heads &h,
                                                     unsigned head) {
-    return (h.token * h.n_q + head) * h.dim * (p.q_dtype == LN_KV_F32 ? 1 : 2);
+    return (h.q + head * h.dim) * (p.q_dtype == LN_KV_F32 ? 1 : 2);
 }
 
 /* Where a head of k, or behind those of v, is written: its row of the cache. */
 static __device__ __forceinline__ size_t find_cached(const token_heads &h, unsigned head) {
-    return (h.cached + (size_t)(head % h.n_kv) * h.block_tokens) * h.dim;
+    return h.cached + (size_t)(head < h.n_kv ? head : head - h.n_kv) * h.cached_step;
 }
 
+/* All but `cached`. */
 static __device__ __forceinline__ token_heads find_heads(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
-    token_heads h = {blockIdx.x,         0,
-                     p.n_heads,          (unsigned)kv.n_heads,
-                     (unsigned)kv.k_dim, (unsigned)kv.block_tokens};
-    unsigned slot = (unsigned)p.slots[h.token];
-    h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
-    return h;
+    unsigned n_kv = (unsigned)kv.n_heads, dim = (unsigned)kv.k_dim;
+    size_t token = blockIdx.x;
+    return {token * p.n_heads * dim,        token * n_kv * dim, 0, p.n_heads, n_kv, dim,
+            (unsigned)kv.block_tokens * dim};
+}
+
+static __device__ __forceinline__ size_t find_slot(const ln_kv_layer &kv, unsigned slot) {
+    unsigned block_tokens = (unsigned)kv.block_tokens;
+    return (slot / block_tokens * kv.n_heads * block_tokens + slot % block_tokens) * kv.k_dim;
 }
 
 template <ln_rope_style STYLE>
@@ -227,38 +236,58 @@ static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const 
     store_four(to, at + t.b, x.b);
 }
 
-/* Grid (n_tokens, parts of its heads), block 128. k is written to the cache alone. Angles are
- * computed ahead of the PDL wait, once for all heads that a thread has a piece of. */
+/* Loads pieces of the heads from `head` on, `step` apart. */
+static __device__ __forceinline__ void load_pieces(const ln_qkv_args &p, const token_heads &h,
+                                                   unsigned head, unsigned step,
+                                                   const piece_angles &t,
+                                                   piece (&x)[PIECES_AHEAD]) {
+#pragma unroll
+    for (unsigned i = 0; i < PIECES_AHEAD; i++)
+        if (head + i * step < h.n_q + 2 * h.n_kv) {
+            const float *from = find_head(p, h, head + i * step);
+            x[i].a = *(const float4 *)(from + t.a);
+            x[i].b = *(const float4 *)(from + t.b);
+        }
+}
+
+/* Grid (n_tokens, parts of its heads), block 128. k is written to the cache alone. Few tokens
+ * compute their angles ahead of the PDL wait, many while their loads are under way. */
 template <ln_rope_style STYLE>
 static __global__ void __launch_bounds__(PIECE_THREADS)
     write_pieces(const __grid_constant__ ln_qkv_args p) {
+    __shared__ float4 cos_sin[PIECE * PIECE_THREADS / 4];
     ln_pdl_launch_dependents();
     token_heads h = find_heads(p);
     unsigned per_head = h.dim / PIECE, at_once = PIECE_THREADS / per_head;
     unsigned of_head = 0xffffffffu >> (LN_WARP - min(per_head, (unsigned)LN_WARP))
                                           << threadIdx.x % LN_WARP / per_head * per_head;
     unsigned number = threadIdx.x % per_head, n_heads = h.n_q + 2 * h.n_kv;
-    unsigned begin = blockIdx.y * at_once + threadIdx.x / per_head, step = gridDim.y * at_once;
+    unsigned head = blockIdx.y * at_once + threadIdx.x / per_head, step = gridDim.y * at_once;
     if (threadIdx.x >= at_once * per_head)
-        return;
+        head = n_heads; /* has none */
+    int32_t position = p.positions[blockIdx.x];
+    bool is_few = gridDim.y > 1;
     piece_angles t;
-    find_angles<STYLE>(p.rope, p.positions[h.token], number, t);
+    piece x[PIECES_AHEAD];
+    find_place<STYLE>(p.rope, number, t);
+    if (is_few)
+        fill_angles(p.rope, position, (float *)cos_sin);
     ln_pdl_wait();
-    for (unsigned head = begin; head < n_heads; head += step * PIECES_AHEAD) {
-        piece x[PIECES_AHEAD];
-#pragma unroll
-        for (unsigned i = 0; i < PIECES_AHEAD; i++)
-            if (head + i * step < n_heads) {
-                const float *from = find_head(p, h, head + i * step);
-                x[i].a = *(const float4 *)(from + t.a);
-                x[i].b = *(const float4 *)(from + t.b);
-            }
+    load_pieces(p, h, head, step, t, x);
+    h.cached = find_slot(p.kv, (unsigned)p.slots[blockIdx.x]); /* a load that others hide */
+    if (!is_few)
+        fill_angles(p.rope, position, (float *)cos_sin);
+    __syncthreads();
+    take_angles(p.rope, cos_sin, number, t);
+    while (head < n_heads) {
         if (p.q_dtype != LN_KV_F32) /* lies where others of the head have read */
             __syncwarp(of_head);
 #pragma unroll
         for (unsigned i = 0; i < PIECES_AHEAD; i++)
             if (head + i * step < n_heads)
                 finish_piece<STYLE>(p, h, head + i * step, t, x[i]);
+        head += step * PIECES_AHEAD;
+        load_pieces(p, h, head, step, t, x);
     }
 }
 
@@ -319,10 +348,11 @@ static __global__ void __launch_bounds__(HEAD_WARPS *LN_WARP)
     write_heads(const __grid_constant__ ln_qkv_args p) {
     ln_pdl_launch_dependents();
     token_heads h = find_heads(p);
+    h.cached = find_slot(p.kv, (unsigned)p.slots[blockIdx.x]);
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned n_heads = h.n_q + 2 * h.n_kv, step = gridDim.y * HEAD_WARPS;
     head_constants<N> c;
-    load_constants(p, h.token, c);
+    load_constants(p, blockIdx.x, c);
     ln_pdl_wait();
     for (unsigned head = blockIdx.y * HEAD_WARPS + warp; head < n_heads;
          head += step * HEADS_AHEAD) {

@@ -12,7 +12,7 @@
  * Bytes: M K 4 (bf16: 2) in, M K 2 (int8, E4M3: 1) out. */
 #include "backend/cuda/activations/convert.cuh"
 
-#include "backend/cuda/activations/store.cuh"
+#include "backend/cuda/activations/store_row.cuh"
 #include "backend/cuda/ptx/shared_address.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
@@ -153,13 +153,15 @@ static __device__ __forceinline__ float load_bf16_row(const convert_args &p, siz
 }
 
 template <int FOURS, bool FROM_BF16>
-static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4 ? 4 : FOURS == 4 ? 3 : 2)
+static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4    ? 4
+                                                      : FOURS == 4 ? 3
+                                                                   : 2)
     convert_register_rows(const __grid_constant__ convert_args p) {
     __shared__ unsigned shared[LN_MAX_WARPS];
     ln_pdl_launch_and_wait();
     size_t row = blockIdx.x;
     float v[FOURS][4] = {}, largest = FROM_BF16 ? load_bf16_row(p, row, v) : load_row(p, row, v);
-    ln_act_store_registers<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
+    ln_act_store_row_registers<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
 }
 
 enum { MAX_FOURS = 7, MAX_CLUSTER_ROWS = 64 };

@@ -1,5 +1,4 @@
-/* Converts values of activations to the form of a view and stores them: four columns, or a row that
- * a thread block holds in registers. */
+/* Converts four columns of activations to the form of a view and stores them. */
 #ifndef LN_BACKEND_CUDA_ACTIVATIONS_STORE_CUH
 #define LN_BACKEND_CUDA_ACTIVATIONS_STORE_CUH
 
@@ -42,23 +41,29 @@ static __device__ __forceinline__ float ln_inverse_scale(float largest) {
     return largest > 0.0f ? __fdividef(127.0f, largest) : 0.0f;
 }
 
+/* Where the byte of a column of int8 or E4M3 is, and, not by_row, the scale of its block. */
+static __device__ __forceinline__ void ln_act_find_int8(const ln_act_view &x, size_t row,
+                                                        size_t col, size_t *at, size_t *scale_at) {
+    unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
+    if (x.rows_per_tile == 0 && x.is_f8) {
+        *at = ((col / 32 * 2 + half) * x.n_untiled + row) * 16 + lane * 4;
+        *scale_at = 0;
+    } else if (x.rows_per_tile == 0) {
+        *at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
+        *scale_at = (row * x.cols + col) / LN_SCALE_BLOCK;
+    } else {
+        unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
+        *at = ln_act_tile_byte(x, row, x.cols / 128, col / 128, chunk, lane);
+        *scale_at = (row / x.rows_per_tile * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) *
+                        x.rows_per_tile +
+                    row % x.rows_per_tile;
+    }
+}
+
 static __device__ __forceinline__ void ln_act_store_int8(const ln_act_view &x, size_t row,
                                                          size_t col, uint32_t word, float scale) {
     size_t at, scale_at;
-    unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
-    if (x.rows_per_tile == 0 && x.is_f8) {
-        at = ((col / 32 * 2 + half) * x.n_untiled + row) * 16 + lane * 4;
-        scale_at = 0;
-    } else if (x.rows_per_tile == 0) {
-        at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
-        scale_at = (row * x.cols + col) / LN_SCALE_BLOCK;
-    } else {
-        unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
-        at = ln_act_tile_byte(x, row, x.cols / 128, col / 128, chunk, lane);
-        scale_at = (row / x.rows_per_tile * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) *
-                       x.rows_per_tile +
-                   row % x.rows_per_tile;
-    }
+    ln_act_find_int8(x, row, col, &at, &scale_at);
     *(uint32_t *)(x.int8 + at) = word;
     if (x.by_row ? col == 0 : col % LN_SCALE_BLOCK == 0)
         x.scales[x.by_row ? row : scale_at] = scale;
@@ -115,58 +120,12 @@ static __device__ __forceinline__ void ln_act_store_row_scaled(const ln_act_view
         x.scales[row] = ln_f16_scale(largest);
 }
 
-/* ln_act_store_registers to tiles of f16. */
-template <int THREADS, int FOURS>
-static __device__ __forceinline__ void ln_act_store_f16_registers(const ln_act_view &x, size_t row,
-                                                                  const float (&v)[FOURS][4],
-                                                                  float largest) {
-    unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols, lane = first % 32 / 8;
-    unsigned chunk = 2 * (first % 64 / 32 * 2 + first % 8 / 4);
-    char *to = (char *)x.bf16;
-    char *low = to + ln_act_tile_byte(x, row, cols / 64, first / 64, chunk, lane);
-    char *high = to + ln_act_tile_byte(x, row, cols / 64, first / 64, chunk + 1, lane);
-    size_t step = (size_t)(4 * THREADS / 64) * x.rows_per_tile * 128;
-    float factor = ln_f16_factor(largest);
-#pragma unroll
-    for (int h = 0; h < FOURS; h++)
-        if (h * 4 * THREADS + first < cols) {
-            *(uint32_t *)(low + h * step) = ln_pack_f16(v[h][0] * factor, v[h][1] * factor);
-            *(uint32_t *)(high + h * step) = ln_pack_f16(v[h][2] * factor, v[h][3] * factor);
-        }
-    if (threadIdx.x == 0)
-        x.scales[row] = ln_f16_scale(largest);
-}
-
-/* Converts a row of which v[h] are the columns from 4 * (h * THREADS + threadIdx.x) on, by_row; by
- * a block of THREADS. */
-template <int THREADS, int FOURS>
-static __device__ __forceinline__ void ln_act_store_registers(const ln_act_view &x, size_t row,
-                                                              const float (&v)[FOURS][4],
-                                                              float largest) {
-    static_assert(THREADS % 32 == 0, "the columns of h have the places of those of 0 in 128 bytes");
-    unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols;
-    if (!x.is_int8 && x.rows_per_tile > 0) {
-        ln_act_store_f16_registers<THREADS>(x, row, v, largest);
-        return;
-    }
-    if (x.rows_per_tile == 0) {
-#pragma unroll
-        for (int h = 0; h < FOURS; h++)
-            if (h * 4 * THREADS + first < cols)
-                ln_act_store_row_scaled(x, row, h * 4 * THREADS + first, v[h], largest);
-        return;
-    }
-    unsigned chunk = first % 128 / 32 * 2 + first % 8 / 4, lane = first % 32 / 8;
-    char *at = (char *)x.int8 + ln_act_tile_byte(x, row, cols / 128, first / 128, chunk, lane);
-    size_t step = (size_t)(4 * THREADS / 128) * x.rows_per_tile * 128;
-    float f8 = ln_f8_factor(largest), i8 = ln_inverse_scale(largest);
-#pragma unroll
-    for (int h = 0; h < FOURS; h++)
-        if (h * 4 * THREADS + first < cols)
-            *(uint32_t *)(at + h * step) =
-                x.is_f8 ? ln_f8_four(v[h], f8) : ln_quantize_four(v[h], i8);
-    if (threadIdx.x == 0)
-        x.scales[row] = largest * (x.is_f8 ? 1.0f / 448.0f : 1.0f / 127.0f);
+/* The largest of the eight lanes that hold a block of 32 columns. */
+static __device__ __forceinline__ float ln_act_largest_of_block(float x) {
+    unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
+    for (int step = 4; step > 0; step /= 2)
+        x = fmaxf(x, __shfl_xor_sync(block_lanes, x, step));
+    return x;
 }
 
 /* Converts four columns of a row, not by_row. The eight lanes that hold a block of 32 columns call
@@ -184,10 +143,7 @@ static __device__ __forceinline__ void ln_act_store(const ln_act_view &x, size_t
         ln_act_store_16(x, x.lo, row, col, ln_pack_bf16(lo[0], lo[1]), ln_pack_bf16(lo[2], lo[3]));
         return;
     }
-    float largest = ln_largest_of_four(v);
-    unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
-    for (int step = 4; step > 0; step /= 2)
-        largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
+    float largest = ln_act_largest_of_block(ln_largest_of_four(v));
     ln_act_store_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
                       largest * (1.0f / 127.0f));
 }

@@ -6,33 +6,6 @@
 
 #include "backend/cuda/activations/store.cuh"
 
-/* Where the byte of a column of int8 or E4M3 is, and, not by_row, the scale of its block. */
-static __device__ __forceinline__ void ln_act_find_int8(const ln_act_view &x, size_t row,
-                                                        size_t col, size_t *at, size_t *scale_at) {
-    unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
-    if (x.rows_per_tile == 0 && x.is_f8) {
-        *at = ((col / 32 * 2 + half) * x.n_untiled + row) * 16 + lane * 4;
-        *scale_at = 0;
-    } else if (x.rows_per_tile == 0) {
-        *at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
-        *scale_at = (row * x.cols + col) / LN_SCALE_BLOCK;
-    } else {
-        unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
-        *at = ln_act_tile_byte(x, row, x.cols / 128, col / 128, chunk, lane);
-        *scale_at = (row / x.rows_per_tile * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) *
-                        x.rows_per_tile +
-                    row % x.rows_per_tile;
-    }
-}
-
-/* The largest of the eight lanes that hold a block of 32 columns. */
-static __device__ __forceinline__ float ln_act_largest_of_block(float x) {
-    unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
-    for (int step = 4; step > 0; step /= 2)
-        x = fmaxf(x, __shfl_xor_sync(block_lanes, x, step));
-    return x;
-}
-
 /* 16-bit columns. In tiles threads t and t ^ 2 have neighbouring words of the same two chunks and
  * exchange one, so that each stores eight bytes, and a warp whole sectors. */
 template <int THREADS, int FOURS>

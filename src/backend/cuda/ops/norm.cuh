@@ -88,14 +88,17 @@ template <int VPT> static __device__ __forceinline__ void ln_norm_sync(void) {
 
 /* As ln_block_sum, over the virtual threads. shared [LN_MAX_WARPS] */
 template <int VPT>
-static __device__ __forceinline__ float ln_norm_sum(const float x[VPT], float *shared) {
+static __device__ __forceinline__ float ln_norm_sum(float (&x)[VPT], float *shared) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
 #pragma unroll
-    for (int s = 0; s < VPT; s++) {
-        float sum = ln_warp_sum(x[s]);
+    for (int step = LN_WARP / 2; step > 0; step /= 2)
+#pragma unroll
+        for (int s = 0; s < VPT; s++) /* all at once, as each shuffle takes long */
+            x[s] += __shfl_xor_sync(0xffffffffu, x[s], step);
+#pragma unroll
+    for (int s = 0; s < VPT; s++)
         if (lane == 0)
-            shared[s * (LN_NORM_VTHREADS / VPT / LN_WARP) + warp] = sum;
-    }
+            shared[s * (LN_NORM_VTHREADS / VPT / LN_WARP) + warp] = x[s];
     ln_norm_sync<VPT>();
     float sum = ln_warp_sum(lane < LN_NORM_VTHREADS / LN_WARP ? shared[lane] : 0.0f);
     ln_norm_sync<VPT>();
@@ -124,7 +127,8 @@ ln_norm_row_statistics(const ln_norm &norm, const ln_norm_row<FOURS, VPT> &row, 
         for (int h = 0; h < FOURS; h++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                bool is_there = ln_norm_row_index<VPT>(s, h) < (unsigned)norm.dim / 4;
+                bool is_there = norm.kind != LN_NORM_LAYER || /* without a mean zeros stay zeros */
+                                ln_norm_row_index<VPT>(s, h) < (unsigned)norm.dim / 4;
                 float y = is_there ? ln_part(row.at[s][h], i) - *mean : 0.0f;
                 squares[s] = fmaf(y, y, squares[s]);
             }

@@ -72,7 +72,7 @@ static bool measure_parts(const char *path, file_sums *sums) {
     unsigned number, count;
     int n_read = 0;
     if (length <= ending || sscanf(path + length - ending, form, &number, &count, &n_read) != 2 ||
-        (size_t)n_read != ending)
+        (size_t)n_read != ending || number < 1 || number > count)
         return false;
     struct stat info;
     bool is_there = true;

@@ -283,8 +283,7 @@ void ln_cli_print_engine_help(FILE *stream) {
     const struct argp argp = {
         .options = all,
         .doc = "Options of the engine, the same for run, chat, serve, plan, bench, logits, embed "
-               "and eval "
-               "(what holds without them):",
+               "and eval (what holds without them):",
     };
     argp_help(&argp, stream, ARGP_HELP_PRE_DOC | ARGP_HELP_LONG, name);
 }

@@ -21,7 +21,7 @@ typedef struct pull_args {
 static const struct argp_option options[] = {
     {"offline", KEY_OFFLINE, NULL, 0, "Ask no hub: say where the cache has it, or fail", 0},
     {"parallel", KEY_PARALLEL, "N", 0, "Requests at a time (4)", 0},
-    {"part-bytes", KEY_PART_BYTES, "N", 0, "Ask for parts of N bytes (33554432)", 0},
+    {"part-bytes", KEY_PART_BYTES, "BYTES", 0, "Ask for parts of so many bytes (33554432)", 0},
     {"quiet", 'q', NULL, 0, "Print nothing but the path, and errors", 0},
     {0}};
 

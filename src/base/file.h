@@ -44,8 +44,7 @@ char *ln_path_join(const char *folder, const char *name);
 const char *ln_path_last(const char *path, size_t *n_bytes);
 
 /* What a path calls a model: its last part, or NAME of a snapshot in the cache of Hugging Face's
- * hub,
- * .../models--ORG--NAME/snapshots/COMMIT. Borrowed, without a NUL behind it. */
+ * hub, .../models--ORG--NAME/snapshots/COMMIT. Borrowed, without a NUL behind it. */
 const char *ln_path_model_name(const char *path, size_t *n_bytes);
 
 #endif

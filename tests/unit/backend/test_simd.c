@@ -177,7 +177,7 @@ static void fill_matrix(matrix *m, const block_parts *p, uint8_t scales, uint8_t
         ln_dequantize_row(p->dtype, data + i * row_bytes, m->values + i * m->n_cols, m->n_cols);
 }
 
-/* Against the sum of a row's weights, all of whose products have one sign. */
+/* Against sums of the same weights in double precision; x is 1 in even rows and -1 in odd ones. */
 static void check_ends(ln_backend *backend, const matrix *w, const char *isa) {
     enum { ROWS = 17 };
     void *memory;

@@ -36,8 +36,7 @@ void ln_cublaslt_add(ln_cublaslt *blas, const ln_weight *weight);
 int ln_cublaslt_tune(ln_cublaslt *blas, const ln_converted_act *x, ln_cuda_stream stream);
 
 /* Whether the library serves these linears, as the planner found them (plan/linears.c); `blas` may
- * be NULL.
- */
+ * be NULL. */
 bool ln_cublaslt_takes(ln_cublaslt *blas, const ln_op *ops, size_t n_ops);
 /* Runs them with x converted; that of the next linear is converted on the way where it can be.
  * cudaErrorNotSupported: the library refused one of them, and what they read is as it was. */

@@ -86,14 +86,16 @@ static void make_step_of_many(step *s, const attention_data *data) {
 }
 
 /* Whether the oracle, which is slow, attends for a row of the data. A CPU's kernels have one tile
- * of up to 64 rows, so every ninth is enough: of nearly each place in it, and the last ones. What
- * these give for prompts whole and in chunks is compared in all rows. */
+ * of up to 64 rows, and of 64 keys: so the first and the last of each 64 rows, some between them,
+ * and the last of each sequence are enough, up to N_ALONE. What these kernels give for prompts
+ * whole and in chunks is compared in all rows. */
 static bool is_of_oracle(size_t row) {
-    enum { EVERY = 9, EVERY_SECOND = 20 };
+    enum { TILE = 64, EVERY = 13, EVERY_SECOND = 20 };
     if (subject.backend->vtable->on_device)
         return true;
-    return row < N_FIRST ? row % EVERY == (N_FIRST - 1) % EVERY
-                         : row % EVERY_SECOND == (N_TOKENS - 1) % EVERY_SECOND;
+    if (row >= N_FIRST)
+        return row % EVERY_SECOND == (N_TOKENS - 1) % EVERY_SECOND;
+    return row % TILE == 0 || row % TILE == TILE - 1 || row % EVERY == (N_FIRST - 1) % EVERY;
 }
 
 /* The oracle's rows alone, each a sequence, when all is cached. */

@@ -153,9 +153,7 @@ static __device__ __forceinline__ float load_bf16_row(const convert_args &p, siz
 }
 
 template <int FOURS, bool FROM_BF16>
-static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4    ? 4
-                                                      : FOURS == 4 ? 3
-                                                                   : 2)
+static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4 ? 4 : FOURS == 4 ? 3 : 2)
     convert_register_rows(const __grid_constant__ convert_args p) {
     __shared__ unsigned shared[LN_MAX_WARPS];
     ln_pdl_launch_and_wait();

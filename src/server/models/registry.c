@@ -150,8 +150,9 @@ const char *ln_model_state_name(const ln_model_entry *entry) {
     case LN_MODEL_LOADING: return "loading";
     case LN_MODEL_LOADED: return "loaded";
     case LN_MODEL_OPEN: return entry->is_asleep ? "sleeping" : "unloaded";
-    case LN_MODEL_CLOSED:
-    case LN_MODEL_FREEING: break;
+    case LN_MODEL_FREEING: /* what is to sleep is not "unloaded" on the way there */
+        return entry->job.kind == LN_LOAD_SLEEP ? "loaded" : "unloaded";
+    case LN_MODEL_CLOSED: break;
     }
     return "unloaded";
 }

@@ -407,7 +407,7 @@ static void models_that_come_and_go_do_not_hang(void **state) {
     hang_up(fd);
     expect_status(get(&server, "/health"), 200);
     expect_status(post(&server, "/models/sleep", "{\"model\":\"a\"}"), 200);
-    expect_health_at_gate(&server, "a", "unloaded");
+    expect_health_at_gate(&server, "a", "loaded");
     wait_for(&server, "/v1/models/a", NULL, 200, "\"value\":\"sleeping\"");
     load(&server, "a");
     expect_status(post(&server, "/models/unload", "{\"model\":\"a\"}"), 200);

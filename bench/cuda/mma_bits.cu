@@ -53,7 +53,8 @@ __global__ void by_wgmma(const __nv_bfloat16 *w, const __nv_bfloat16 *x, int K, 
     float d[4] = {0, 0, 0, 0};
     uint64_t address = (uint64_t)__cvta_generic_to_shared(b);
     /* start address / 16, leading offset 128 bytes, stride offset 256 bytes, no swizzle */
-    uint64_t descriptor = (address >> 4 & 0x3fff) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(256 >> 4) << 32;
+    uint64_t descriptor =
+        (address >> 4 & 0x3fff) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(256 >> 4) << 32;
     for (int k = 0; k < K; k += 16) {
         __syncthreads();
         b[threadIdx.x / 64][threadIdx.x % 64 / 8][threadIdx.x % 8] =
@@ -108,14 +109,15 @@ int main(void) {
             for (int col = 0; col < COLS; col++) {
                 double exact = 0;
                 for (int k = 0; k < K; k++)
-                    exact += (double)__bfloat162float(w[row * K + k]) * __bfloat162float(x[col * K + k]);
+                    exact +=
+                        (double)__bfloat162float(w[row * K + k]) * __bfloat162float(x[col * K + k]);
                 int i = row * COLS + col;
                 differ += y[0][i] != y[1][i];
                 square += (y[0][i] - exact) * (y[0][i] - exact);
                 sum += exact * exact;
             }
-        printf("spread 2^%d: %d of %d sums differ (mma.sync against float64: %.2e)\n", spread, differ,
-               ROWS * COLS, sqrt(square / sum));
+        printf("spread 2^%d: %d of %d sums differ (mma.sync against float64: %.2e)\n", spread,
+               differ, ROWS * COLS, sqrt(square / sum));
     }
     return 0;
 }

@@ -1,14 +1,14 @@
 /* Merge of the KV splits of decode rows, in order of positions: out = sum of partial O * add, times
  * keep wherever the running max moves (split_kv.cuh has the same for one column).
  *
- * merge_few: a thread takes four columns and walks through the splits. Grid (columns / 512,
+ * merge_serial: a thread takes four columns and walks through the splits. Grid (columns / 512,
  * sequences), block 128.
  *
- * merge_many: long contexts of few sequences, where that walk would wait for memory at every step
+ * merge_staged: long contexts of few sequences, where that walk would wait for memory at every step
  * and few threads have one. A block takes 32 columns of a head, and 128 splits at a time: it loads
  * all their partial sums at once, finds their factors side by side (a prefix max), and eight
  * threads walk through shared memory. Max is exact in any order, and sums are added in the same
- * one, so the bits are those of merge_few. Grid (columns / 32, sequences), block 128, 18 KiB of
+ * one, so the bits are those of merge_serial. Grid (columns / 32, sequences), block 128, 18 KiB of
  * shared memory. Bytes moved: partial O once. */
 #include "backend/cuda/attention/merge.cuh"
 
@@ -20,10 +20,10 @@
 enum {
     THREADS = 128,
     WARPS = THREADS / LN_WARP,
-    COLUMNS = 32, /* of a block of merge_many */
+    COLUMNS = 32, /* of a block of merge_staged */
     FOURS = COLUMNS / 4,
     MANY_SPLITS = 16,
-    MOST_BLOCKS = 2048 /* of merge_many; more columns keep the GPU busy in merge_few */
+    MOST_BLOCKS = 2048 /* of merge_staged; more columns keep the GPU busy in merge_serial */
 };
 
 typedef struct merge_args {
@@ -75,7 +75,8 @@ static __device__ __forceinline__ void store_four(const merge_args &m, size_t to
 /* ---- few splits ------------------------------------------------------------------------------ */
 
 template <int D>
-static __global__ void __launch_bounds__(THREADS) merge_few(const __grid_constant__ merge_args m) {
+static __global__ void __launch_bounds__(THREADS)
+    merge_serial(const __grid_constant__ merge_args m) {
     const ln_mma_attention_args &p = m.mma;
     unsigned seq = blockIdx.y, col = 4 * (blockIdx.x * THREADS + threadIdx.x);
     ln_pdl_launch_dependents();
@@ -145,7 +146,8 @@ static __device__ __forceinline__ void find_factors(const ln_mma_attention_args 
 }
 
 template <int D>
-static __global__ void __launch_bounds__(THREADS) merge_many(const __grid_constant__ merge_args m) {
+static __global__ void __launch_bounds__(THREADS)
+    merge_staged(const __grid_constant__ merge_args m) {
     __shared__ merge_memory memory;
     const ln_mma_attention_args &p = m.mma;
     unsigned seq = blockIdx.y, own = threadIdx.x % FOURS;
@@ -193,9 +195,9 @@ template <int D> static int launch(const merge_args &merge, size_t n_seqs, cudaS
     if constexpr (D % COLUMNS == 0)
         if (ln_attention_merges_apart(&merge.mma, n_seqs)) {
             grid.x = (unsigned)(n_cols / COLUMNS);
-            return ln_pdl_launch(merge_many<D>, grid, THREADS, 0, stream, merge);
+            return ln_pdl_launch(merge_staged<D>, grid, THREADS, 0, stream, merge);
         }
-    return ln_pdl_launch(merge_few<D>, grid, THREADS, 0, stream, merge);
+    return ln_pdl_launch(merge_serial<D>, grid, THREADS, 0, stream, merge);
 }
 
 int ln_attention_merge(const ln_mma_attention_args *args, size_t n_seqs, const ln_act_view *to,

@@ -6,8 +6,8 @@
 #include "backend/cuda/attention/kv_tile.cuh"
 
 enum {
-    LN_SWIZZLE_COLS = 64,                            /* elements of a row */
-    LN_SWIZZLE_ATOM_BYTES = 8 * LN_SWIZZLE_COLS * 2, /* after which the swizzle repeats */
+    LN_SWIZZLE_COLS = 64,                                    /* elements of a row */
+    LN_SWIZZLE_ATOM_BYTES = 8 * LN_SWIZZLE_COLS * 2,         /* after which the swizzle repeats */
     LN_SWIZZLE_TILE_BYTES = LN_KV_TILE * LN_SWIZZLE_COLS * 2 /* a column tile of a KV tile */
 };
 

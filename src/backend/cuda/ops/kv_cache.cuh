@@ -1,5 +1,5 @@
-/* Rows of the paged KV cache: a block holds block_tokens tokens of each KV head, whose rows of K or V
- * are f32, f16 or bf16, or int8 or E4M3 with a float32 scale each (backend/op.h). */
+/* Rows of the paged KV cache: a block holds block_tokens tokens of each KV head, whose rows of K or
+ * V are f32, f16 or bf16, or int8 or E4M3 with a float32 scale each (backend/op.h). */
 #ifndef LN_BACKEND_CUDA_OPS_KV_CACHE_CUH
 #define LN_BACKEND_CUDA_OPS_KV_CACHE_CUH
 
@@ -18,7 +18,7 @@ static __device__ __forceinline__ size_t ln_kv_row(const ln_kv_layer &kv, size_t
 typedef struct ln_kv_array {
     ln_kv_dtype dtype;
     size_t block_tokens;
-    size_t dim;                      /* elements from row to row */
+    size_t dim;                       /* elements from row to row */
     size_t head_bytes, scales_offset; /* with scales: of a head in a block */
     char *data;
 } ln_kv_array;
@@ -59,8 +59,7 @@ static __device__ __forceinline__ float ln_kv_e4m3(int8_t byte) {
 }
 
 /* Element i of a row. */
-static __device__ __forceinline__ float ln_kv_load(const ln_kv_array &array, size_t row,
-                                                   size_t i) {
+static __device__ __forceinline__ float ln_kv_load(const ln_kv_array &array, size_t row, size_t i) {
     if (array.dtype == LN_KV_F32)
         return ((const float *)array.data)[row * array.dim + i];
     if (array.dtype == LN_KV_Q8_0)
@@ -72,8 +71,7 @@ static __device__ __forceinline__ float ln_kv_load(const ln_kv_array &array, siz
 }
 
 /* Writes x[n] as a row; by one warp. What is too small for a scale counts as zero. */
-static __device__ void ln_kv_store(const ln_kv_array &array, size_t row, const float *x,
-                                   size_t n) {
+static __device__ void ln_kv_store(const ln_kv_array &array, size_t row, const float *x, size_t n) {
     unsigned lane = threadIdx.x % LN_WARP;
     size_t at = row * array.dim;
     if (array.dtype == LN_KV_F32) {

@@ -1,5 +1,6 @@
-/* One block of float32 to each quantised type: `src` holds ln_dtype_block_elems floats, `block`
- * receives ln_dtype_block_bytes bytes of any alignment. Internal to quantize*.c. */
+/* Float32 to blocks of each quantised type: `src` holds ln_dtype_block_elems floats for each block,
+ * `block` receives ln_dtype_block_bytes bytes, of any alignment, for each. Internal to this folder.
+ */
 #ifndef LN_FORMAT_QUANTIZE_BLOCK_H
 #define LN_FORMAT_QUANTIZE_BLOCK_H
 
@@ -11,14 +12,17 @@
 
 typedef void (*ln_quantize_fn)(const float *src, uint8_t *block);
 
-/* k.c: super-blocks of 256 with packed scales */
+/* The most blocks that a function makes at once: of 32 values, one in each lane of a fit. */
+enum { LN_MOST_BLOCKS = 16, LN_MOST_ELEMS = 512 };
+
+/* k.c: super-blocks of 256 with packed scales; two of Q4_K and Q5_K at once */
 void ln_quantize_q2_k(const float *src, uint8_t *block);
 void ln_quantize_q3_k(const float *src, uint8_t *block);
 void ln_quantize_q4_k(const float *src, uint8_t *block);
 void ln_quantize_q5_k(const float *src, uint8_t *block);
 void ln_quantize_q6_k(const float *src, uint8_t *block);
 
-/* code.c: values that are not evenly spaced */
+/* code.c: values that are not evenly spaced; 16 blocks of IQ4_NL and two of IQ4_XS at once */
 void ln_quantize_iq4_nl(const float *src, uint8_t *block);
 void ln_quantize_iq4_xs(const float *src, uint8_t *block);
 void ln_quantize_mxfp4(const float *src, uint8_t *block);
@@ -26,18 +30,6 @@ void ln_quantize_mxfp4(const float *src, uint8_t *block);
 static inline void ln_store_f16(uint8_t *bytes, float value) {
     uint16_t half = ln_f16_from_f32(value);
     memcpy(bytes, &half, sizeof half);
-}
-
-/* The value as it reads back from f16. */
-static inline float ln_round_f16(float value) {
-    return ln_f32_from_f16(ln_f16_from_f32(value));
-}
-
-/* The nearest whole number in [low, high]; `low` for NaN. */
-static inline int ln_nearest(float value, int low, int high) {
-    if (!(value > (float)low))
-        return low;
-    return value >= (float)high ? high : (int)lrintf(value);
 }
 
 #endif

@@ -52,18 +52,15 @@ static void pack_scales(const ln_affine_block *fit, uint8_t *scales) {
 }
 
 /* Shared by Q4_K and Q5_K; `high` is NULL or receives the fifth bits. */
-static void quantize_4_or_5(const ln_affine_shape *shape, const float *src, uint8_t *block,
-                            uint8_t *high, uint8_t *values) {
-    ln_affine_block fit;
-    ln_fit_affine(shape, src, &fit);
-    ln_store_f16(block, fit.d);
-    ln_store_f16(block + 2, fit.min_d);
-    pack_scales(&fit, block + 4);
+static void put_4_or_5(const ln_affine_block *fit, uint8_t *block, uint8_t *high, uint8_t *values) {
+    ln_store_f16(block, fit->d);
+    ln_store_f16(block + 2, fit->min_d);
+    pack_scales(fit, block + 4);
     memset(values, 0, 128);
     if (high != NULL)
         memset(high, 0, 32);
     for (int i = 0; i < 256; i++) {
-        int group = i / 32, level = fit.levels[i];
+        int group = i / 32, level = fit->levels[i];
         values[group / 2 * 32 + i % 32] |= (uint8_t)((level & 15) << group % 2 * 4);
         if (high != NULL)
             high[i % 32] |= (uint8_t)(level >> 4 << group);
@@ -72,12 +69,18 @@ static void quantize_4_or_5(const ln_affine_shape *shape, const float *src, uint
 
 void ln_quantize_q4_k(const float *src, uint8_t *block) {
     static const ln_affine_shape shape = {.n_groups = 8, .max_level = 15, .max_scale = 63};
-    quantize_4_or_5(&shape, src, block, NULL, block + 16);
+    ln_affine_block fits[2];
+    ln_fit_affine(&shape, src, fits);
+    for (int i = 0; i < 2; i++, block += 144)
+        put_4_or_5(&fits[i], block, NULL, block + 16);
 }
 
 void ln_quantize_q5_k(const float *src, uint8_t *block) {
     static const ln_affine_shape shape = {.n_groups = 8, .max_level = 31, .max_scale = 63};
-    quantize_4_or_5(&shape, src, block, block + 16, block + 48);
+    ln_affine_block fits[2];
+    ln_fit_affine(&shape, src, fits);
+    for (int i = 0; i < 2; i++, block += 176)
+        put_4_or_5(&fits[i], block, block + 16, block + 48);
 }
 
 void ln_quantize_q6_k(const float *src, uint8_t *block) {

@@ -117,30 +117,49 @@ static void quantize_q5_1(const float *src, uint8_t *block) {
     pack_nibbles(levels, block + 8);
 }
 
-/* NULL: rows are not written in this type. */
-static ln_quantize_fn quantize_fn(ln_dtype dtype) {
-    static const ln_quantize_fn known[LN_DTYPE_COUNT] = {
-        [LN_DTYPE_F32] = quantize_f32,          [LN_DTYPE_F16] = quantize_f16,
-        [LN_DTYPE_BF16] = quantize_bf16,        [LN_DTYPE_Q4_0] = quantize_q4_0,
-        [LN_DTYPE_Q4_1] = quantize_q4_1,        [LN_DTYPE_Q5_0] = quantize_q5_0,
-        [LN_DTYPE_Q5_1] = quantize_q5_1,        [LN_DTYPE_Q8_0] = quantize_q8_0,
-        [LN_DTYPE_Q2_K] = ln_quantize_q2_k,     [LN_DTYPE_Q3_K] = ln_quantize_q3_k,
-        [LN_DTYPE_Q4_K] = ln_quantize_q4_k,     [LN_DTYPE_Q5_K] = ln_quantize_q5_k,
-        [LN_DTYPE_Q6_K] = ln_quantize_q6_k,     [LN_DTYPE_IQ4_NL] = ln_quantize_iq4_nl,
-        [LN_DTYPE_IQ4_XS] = ln_quantize_iq4_xs, [LN_DTYPE_MXFP4] = ln_quantize_mxfp4,
+typedef struct conversion {
+    ln_quantize_fn run; /* NULL: rows are not written in this type */
+    size_t n_blocks;    /* at once */
+} conversion;
+
+static conversion conversion_to(ln_dtype dtype) {
+    static const conversion known[LN_DTYPE_COUNT] = {
+        [LN_DTYPE_F32] = {quantize_f32, 1},          [LN_DTYPE_F16] = {quantize_f16, 1},
+        [LN_DTYPE_BF16] = {quantize_bf16, 1},        [LN_DTYPE_Q4_0] = {quantize_q4_0, 1},
+        [LN_DTYPE_Q4_1] = {quantize_q4_1, 1},        [LN_DTYPE_Q5_0] = {quantize_q5_0, 1},
+        [LN_DTYPE_Q5_1] = {quantize_q5_1, 1},        [LN_DTYPE_Q8_0] = {quantize_q8_0, 1},
+        [LN_DTYPE_Q2_K] = {ln_quantize_q2_k, 1},     [LN_DTYPE_Q3_K] = {ln_quantize_q3_k, 1},
+        [LN_DTYPE_Q4_K] = {ln_quantize_q4_k, 2},     [LN_DTYPE_Q5_K] = {ln_quantize_q5_k, 2},
+        [LN_DTYPE_Q6_K] = {ln_quantize_q6_k, 1},     [LN_DTYPE_IQ4_NL] = {ln_quantize_iq4_nl, 16},
+        [LN_DTYPE_IQ4_XS] = {ln_quantize_iq4_xs, 2}, [LN_DTYPE_MXFP4] = {ln_quantize_mxfp4, 1},
     };
-    return (size_t)dtype < LN_DTYPE_COUNT ? known[dtype] : NULL;
+    return (size_t)dtype < LN_DTYPE_COUNT ? known[dtype] : (conversion){0};
 }
 
 bool ln_can_quantize(ln_dtype dtype) {
-    return quantize_fn(dtype) != NULL;
+    return conversion_to(dtype).run != NULL;
+}
+
+/* Fewer blocks than the conversion makes at once. */
+static void quantize_rest(conversion to, const float *src, size_t n, uint8_t *dst, size_t n_bytes) {
+    float padded[LN_MOST_ELEMS] = {0};
+    uint8_t blocks[LN_MOST_ELEMS * sizeof(float)];
+    memcpy(padded, src, n * sizeof *src);
+    to.run(padded, blocks);
+    memcpy(dst, blocks, n_bytes);
 }
 
 void ln_quantize_row(ln_dtype dtype, const float *src, void *dst, size_t n) {
-    ln_quantize_fn convert = quantize_fn(dtype);
+    conversion to = conversion_to(dtype);
     size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
-    LN_BUG_ON(convert == NULL || n % elems != 0);
+    LN_BUG_ON(to.run == NULL || n % elems != 0);
     uint8_t *block = dst;
-    for (size_t i = 0; i < n; i += elems, block += bytes)
-        convert(src + i, block);
+    size_t n_blocks = n / elems;
+    for (; n_blocks >= to.n_blocks; n_blocks -= to.n_blocks) {
+        to.run(src, block);
+        src += to.n_blocks * elems;
+        block += to.n_blocks * bytes;
+    }
+    if (n_blocks > 0)
+        quantize_rest(to, src, n_blocks * elems, block, n_blocks * bytes);
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpuid.h"
 #include "base/rng.h"
+#include "format/quantize/fit.h"
 #include "format/quants.h"
 
 enum { N = 256 * 64 };
@@ -164,12 +166,77 @@ static void one_sided_blocks_survive(void **state) {
     }
 }
 
+/* Blocks that are made several at once are those that are made alone. */
+static void blocks_do_not_depend_on_others(void **state) {
+    (void)state;
+    enum { MOST = 21 }; /* blocks of 32: one vector of them and a rest */
+    float *x = make_values();
+    uint8_t together[MOST * 256 * sizeof(float)], alone[256 * sizeof(float)];
+    for (int i = 0; i < LN_DTYPE_COUNT; i++) {
+        if (!ln_can_quantize((ln_dtype)i))
+            continue;
+        size_t elems = ln_dtype_block_elems((ln_dtype)i), bytes = ln_dtype_block_bytes((ln_dtype)i);
+        for (size_t n = 1; n <= MOST; n += 4) {
+            memset(together, 0xa5, sizeof together);
+            ln_quantize_row((ln_dtype)i, x, together, n * elems);
+            for (size_t block = 0; block < n; block++) {
+                ln_quantize_row((ln_dtype)i, x + block * elems, alone, elems);
+                assert_memory_equal(together + block * bytes, alone, bytes);
+            }
+            assert_int_equal(together[n * bytes], 0xa5); /* nothing behind them */
+        }
+    }
+    free(x);
+}
+
+typedef struct all_fits {
+    ln_group_fit groups;
+    ln_scaled_block scaled[2][2];
+    ln_affine_block affine[2][2];
+} all_fits;
+
+static void fit_all(const ln_fits *fits, const float *x, all_fits *out) {
+    static const int8_t table[] = {-9, -4, -1, 2, 7};
+    const ln_codes even = {.low = -8, .high = 7};
+    const ln_codes uneven = {.low = -9, .high = 7, .table = table, .n_table = 5};
+    memset(out, 0, sizeof *out);
+    fits->groups(&uneven, x, 32, &out->groups);
+    fits->scaled(&(ln_scaled_shape){8, uneven, -32, 31}, x, out->scaled[0]);
+    fits->scaled(&(ln_scaled_shape){16, even, -128, 127}, x, out->scaled[1]);
+    fits->affine(&(ln_affine_shape){8, 15, 63}, x, out->affine[0]);
+    fits->affine(&(ln_affine_shape){16, 3, 15}, x, out->affine[1]);
+}
+
+static void fits_have_the_same_bits_in_every_set(void **state) {
+    (void)state;
+    float *x = make_values();
+    const ln_fits *wider[2] = {NULL, NULL};
+#if defined(__x86_64__)
+    ln_cpu_features processor = ln_cpu_detect();
+    wider[0] = processor.avx2 ? &ln_fits_avx2 : NULL;
+    wider[1] = processor.avx512 ? &ln_fits_avx512 : NULL;
+#endif
+    for (int begin = 0; begin < N; begin += 512) {
+        all_fits baseline, other;
+        fit_all(&ln_fits_baseline, x + begin, &baseline);
+        for (int i = 0; i < 2; i++) {
+            if (wider[i] == NULL)
+                continue;
+            fit_all(wider[i], x + begin, &other);
+            assert_memory_equal(&baseline, &other, sizeof other);
+        }
+    }
+    free(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_beat_plain_rounding),
         cmocka_unit_test(fits_are_stable),
         cmocka_unit_test(odd_values_are_safe),
         cmocka_unit_test(one_sided_blocks_survive),
+        cmocka_unit_test(blocks_do_not_depend_on_others),
+        cmocka_unit_test(fits_have_the_same_bits_in_every_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ class Async(unittest.TestCase):
                     await asyncio.sleep(0.001)
 
             ticking = asyncio.create_task(tick())
-            await self.last("Once upon a time", max_tokens=60, ignore_eos=True)
+            await self.last("Once upon a time", max_tokens=600, ignore_eos=True)
             ticking.cancel()
             self.assertGreater(ticks, 3)
 

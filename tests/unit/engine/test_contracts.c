@@ -170,7 +170,7 @@ static void events_wait_and_poll(void **state) {
     linnet_event event;
     size_t n_events = 0;
     do {
-        assert_int_equal(poll(&fd, 1, 10000), 1);
+        assert_int_equal(poll(&fd, 1, 60000), 1);
         assert_int_equal(linnet_request_next(request, 0, &event, NULL), LINNET_OK);
         assert_non_null(event.text);
         assert_int_equal(event.n_prompt_tokens, shared.n_prompts[1]);

@@ -218,9 +218,12 @@ static void deadlines_end_requests(void **state) {
     slow.on_logits = be_slow;
     slow.timeout_ms = 60;
     o.timeout_ms = 20;
+    gate held;
+    gate_hold(&held, narrow); /* the slow one is the first, however slow this thread is */
     linnet_request *running = submit(narrow, &slow), *waiting = submit(narrow, &o);
     o.timeout_ms = 1000000;
     linnet_request *patient = submit(narrow, &o);
+    gate_release(&held);
     assert_int_equal(receive(waiting, ids, &finish), 0);
     assert_int_equal(finish, LINNET_FINISH_TIMEOUT);
     receive(running, ids, &finish);

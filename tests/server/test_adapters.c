@@ -79,7 +79,7 @@ static void adapters_come_and_go(void **state) {
     drop(expect("/v1/completions", "{\"model\":\"a\",\"prompt\":\"x\"}", 404));
     load("a", 200, "Success: LoRA adapter 'a' added successfully.");
     load("a", 400, "loaded already\",\"type\":\"invalid_request_error\",\"param\":\"lora_name\"");
-    load("b", 400, "no place");
+    load("b", 400, "max_adapters is 1\",\"type\":\"invalid_request_error\",\"param\":null");
     char *none = expect("/v1/completions", "{\"model\":\"b\",\"prompt\":\"x\"}", 404);
     assert_non_null(strstr(none, "this server has 'demo' and the adapters that GET /v1/models"));
     free(none);
@@ -110,6 +110,20 @@ static void bodies_are_checked(void **state) {
     drop(expect("/v1/load_lora_adapter", "{\"lora_name\":\"a\",\"lora_path\":\"/nowhere\"}", 400));
     drop(expect("/v1/unload_lora_adapter", "{}", 400));
     drop(expect("/v1/completions", "{\"prompt\":\"x\",\"lora\":[{\"id\":0}]}", 400));
+}
+
+/* What is wrong is the server's options, and no field of the body. */
+static void none_come_where_there_is_no_room(void **state) {
+    (void)state;
+    test_server server = SERVER("--threads=1");
+    char body[256];
+    snprintf(body, sizeof body, "{\"lora_name\":\"a\",\"lora_path\":\"%s\"}", made.folder);
+    http_response heard = post(&server, "/v1/load_lora_adapter", body);
+    assert_int_equal(heard.status, 400);
+    assert_non_null(strstr(heard.body, "max_adapters is 0"));
+    assert_non_null(strstr(heard.body, "\"param\":null"));
+    response_free(&heard);
+    server_stop(&server);
 }
 
 /* ---- under load ---------------------------------------------------------------------------- */
@@ -216,7 +230,7 @@ static void a_thousand_come_and_go_under_load(void **state) {
         while (hear_status(control) != 200);
         if (turn % ROUND == 0) {
             begin_text(second, "b");
-            assert_int_equal(poll(&(struct pollfd){second, POLLIN, 0}, 1, 10000), 1);
+            assert_int_equal(poll(&(struct pollfd){second, POLLIN, 0}, 1, 60000), 1);
         }
         say_body(control, unload, leaves);
         assert_int_equal(hear_status(control), 200);
@@ -240,6 +254,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_come_and_go),
         cmocka_unit_test(bodies_are_checked),
+        cmocka_unit_test(none_come_where_there_is_no_room),
         cmocka_unit_test(a_thousand_come_and_go_under_load),
     };
     return cmocka_run_group_tests(tests, start, stop);

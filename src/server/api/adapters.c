@@ -6,10 +6,20 @@
 #include "server/api_task.h"
 #include "server/http/response.h"
 
-/* What a failure of the library means here. */
-static bool fail(ln_api_task *task, const linnet_error *err) {
+static bool has_adapter(linnet_engine *engine, const char *name) {
+    linnet_adapter adapter = {.struct_bytes = sizeof adapter};
+    bool found = false;
+    for (size_t i = 0; !found && linnet_engine_get_adapter(engine, i, &adapter); i++)
+        found = strcmp(adapter.name, name) == 0;
+    return found;
+}
+
+/* What a failure of the library means here. No field is wrong where the engine has no place. */
+static bool fail_load(ln_api_task *task, const char *name, const linnet_error *err) {
     int status = err->status == LINNET_ERR_NOMEM ? 503 : 400;
-    const char *param = err->status == LINNET_ERR_STATE ? "lora_name" : "lora_path";
+    const char *param = "lora_path";
+    if (err->status == LINNET_ERR_STATE)
+        param = has_adapter(task->served->engine, name) ? "lora_name" : NULL;
     return ln_api_fail(&task->error, status, param, "%s", err->message);
 }
 
@@ -37,7 +47,7 @@ static bool load(ln_api_task *task, const ln_fields *fields) {
     if (strcmp(name, served->name) == 0)
         return ln_api_fail(&task->error, 400, "lora_name", "'%.128s' is the model's name", name);
     if (linnet_engine_load_adapter(served->engine, name, path, scale, &err) != LINNET_OK)
-        return fail(task, &err);
+        return fail_load(task, name, &err);
     ln_strbuf_printf(&task->reply, "Success: LoRA adapter '%s' added successfully.", name);
     return true;
 }

@@ -7,25 +7,29 @@
 #include "base/half.h"
 #include "format/quants_block.h"
 
-/* ---- blocks of 1 and of 32 to float32 --------------------------------------------------- */
+/* ---- single values to float32 ----------------------------------------------------------- */
 
-static void block_f32(const uint8_t *block, float *out) {
-    memcpy(out, block, sizeof *out);
+static bool is_plain(ln_dtype dtype) {
+    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F64 || dtype == LN_DTYPE_F16 ||
+           dtype == LN_DTYPE_BF16;
 }
 
-static void block_f64(const uint8_t *block, float *out) {
+/* A row at once, of which the compiler makes vectors. */
+static void convert_plain(ln_dtype dtype, const uint8_t *src, float *out, size_t n) {
     double value;
-    memcpy(&value, block, sizeof value);
-    *out = (float)value;
+    if (dtype == LN_DTYPE_F32)
+        memcpy(out, src, n * sizeof *out);
+    for (size_t i = 0; i < n && dtype == LN_DTYPE_F64; i++) {
+        memcpy(&value, src + i * sizeof value, sizeof value);
+        out[i] = (float)value;
+    }
+    for (size_t i = 0; i < n && dtype == LN_DTYPE_F16; i++)
+        out[i] = ln_block_f16(src + 2 * i);
+    for (size_t i = 0; i < n && dtype == LN_DTYPE_BF16; i++)
+        out[i] = ln_f32_from_bf16(ln_block_u16(src + 2 * i));
 }
 
-static void block_f16(const uint8_t *block, float *out) {
-    *out = ln_block_f16(block);
-}
-
-static void block_bf16(const uint8_t *block, float *out) {
-    *out = ln_f32_from_bf16(ln_block_u16(block));
-}
+/* ---- blocks of 32 to float32 ------------------------------------------------------------ */
 
 /* scale f16; 16 bytes whose low nibbles are the first half and high nibbles the second */
 static void block_q4_0(const uint8_t *block, float *out) {
@@ -129,10 +133,6 @@ static void block_f8_g32(const uint8_t *block, float *out) {
 
 static ln_block_fn block_fn(ln_dtype dtype) {
     switch (dtype) {
-    case LN_DTYPE_F32: return block_f32;
-    case LN_DTYPE_F64: return block_f64;
-    case LN_DTYPE_F16: return block_f16;
-    case LN_DTYPE_BF16: return block_bf16;
     case LN_DTYPE_Q4_0: return block_q4_0;
     case LN_DTYPE_Q4_1: return block_q4_1;
     case LN_DTYPE_Q5_0: return block_q5_0;
@@ -166,13 +166,17 @@ static ln_block_fn block_fn(ln_dtype dtype) {
 }
 
 bool ln_can_dequantize(ln_dtype dtype) {
-    return block_fn(dtype) != NULL;
+    return is_plain(dtype) || block_fn(dtype) != NULL;
 }
 
 void ln_dequantize_row(ln_dtype dtype, const void *src, float *out, size_t n) {
     ln_block_fn convert = block_fn(dtype);
     size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
-    LN_BUG_ON(convert == NULL || n % elems != 0);
+    LN_BUG_ON(!ln_can_dequantize(dtype) || n % elems != 0);
+    if (is_plain(dtype)) {
+        convert_plain(dtype, src, out, n);
+        return;
+    }
     const uint8_t *block = src;
     for (size_t i = 0; i < n; i += elems, block += bytes)
         convert(block, out + i);

@@ -12,8 +12,8 @@
 
 typedef void (*ln_quantize_fn)(const float *src, uint8_t *block);
 
-/* The most blocks that a function makes at once: of 32 values, one in each lane of a fit. */
-enum { LN_MOST_BLOCKS = 16, LN_MOST_ELEMS = 512 };
+/* The most values that a function takes at once: 32 in each lane of a fit. */
+enum { LN_MOST_ELEMS = 512 };
 
 /* k.c: super-blocks of 256 with packed scales; two of Q4_K and Q5_K at once */
 void ln_quantize_q2_k(const float *src, uint8_t *block);

@@ -67,7 +67,7 @@ void ln_quantize_mxfp4(const float *src, uint8_t *block) {
     float max = 0, best = INFINITY;
     uint8_t codes[32], tried[32];
     for (int i = 0; i < 32; i++)
-        max = fmaxf(max, fabsf(src[i]));
+        max = fabsf(src[i]) > max ? fabsf(src[i]) : max;
     int spanning = max > 0 ? ilogbf(max) - 2 : -127, chosen = -127;
     memset(codes, 0, sizeof codes);
     for (int exponent = spanning; exponent <= spanning + 1; exponent++) {

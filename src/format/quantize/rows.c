@@ -6,30 +6,42 @@
 #include "format/quantize/block.h"
 #include "format/quants.h"
 
-static void quantize_f32(const float *src, uint8_t *block) {
-    memcpy(block, src, sizeof *src);
+static bool is_plain(ln_dtype dtype) {
+    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
 }
 
-static void quantize_f16(const float *src, uint8_t *block) {
-    ln_store_f16(block, *src);
+/* A row at once, of which the compiler makes vectors. */
+static void convert_plain(ln_dtype dtype, const float *src, uint8_t *dst, size_t n) {
+    if (dtype == LN_DTYPE_F32)
+        memcpy(dst, src, n * sizeof *src);
+    for (size_t i = 0; i < n && dtype == LN_DTYPE_F16; i++)
+        ln_store_f16(dst + 2 * i, src[i]);
+    for (size_t i = 0; i < n && dtype == LN_DTYPE_BF16; i++) {
+        uint16_t half = ln_bf16_from_f32(src[i]);
+        memcpy(dst + 2 * i, &half, sizeof half);
+    }
 }
 
-static void quantize_bf16(const float *src, uint8_t *block) {
-    uint16_t half = ln_bf16_from_f32(*src);
-    memcpy(block, &half, sizeof half);
+/* The nearest whole number, away from zero in the middle: roundf, which is not inlined, of numbers
+ * up to 2^22. */
+static int round_away(float value) {
+    float magnitude = fabsf(value);
+    int whole = (int)magnitude;
+    whole += magnitude - (float)whole >= 0.5f;
+    return value < 0 ? -whole : whole;
 }
 
 /* A value that is not finite, or overflows once it is scaled, becomes 0. */
 static void quantize_q8_0(const float *src, uint8_t *block) {
     float max = 0;
     for (int i = 0; i < 32; i++)
-        max = fmaxf(max, fabsf(src[i]));
+        max = fabsf(src[i]) > max ? fabsf(src[i]) : max;
     float scale = max / 127;
     float inverse = scale == 0 ? 0 : 1 / scale;
     ln_store_f16(block, scale);
     for (int i = 0; i < 32; i++) {
-        float scaled = roundf(src[i] * inverse);
-        block[2 + i] = (uint8_t)(int8_t)(fabsf(scaled) <= 127 ? scaled : 0);
+        float scaled = src[i] * inverse;
+        block[2 + i] = (uint8_t)round_away(fabsf(scaled) < 127.5f ? scaled : 0);
     }
 }
 
@@ -124,20 +136,19 @@ typedef struct conversion {
 
 static conversion conversion_to(ln_dtype dtype) {
     static const conversion known[LN_DTYPE_COUNT] = {
-        [LN_DTYPE_F32] = {quantize_f32, 1},          [LN_DTYPE_F16] = {quantize_f16, 1},
-        [LN_DTYPE_BF16] = {quantize_bf16, 1},        [LN_DTYPE_Q4_0] = {quantize_q4_0, 1},
-        [LN_DTYPE_Q4_1] = {quantize_q4_1, 1},        [LN_DTYPE_Q5_0] = {quantize_q5_0, 1},
-        [LN_DTYPE_Q5_1] = {quantize_q5_1, 1},        [LN_DTYPE_Q8_0] = {quantize_q8_0, 1},
-        [LN_DTYPE_Q2_K] = {ln_quantize_q2_k, 1},     [LN_DTYPE_Q3_K] = {ln_quantize_q3_k, 1},
-        [LN_DTYPE_Q4_K] = {ln_quantize_q4_k, 2},     [LN_DTYPE_Q5_K] = {ln_quantize_q5_k, 2},
-        [LN_DTYPE_Q6_K] = {ln_quantize_q6_k, 1},     [LN_DTYPE_IQ4_NL] = {ln_quantize_iq4_nl, 16},
-        [LN_DTYPE_IQ4_XS] = {ln_quantize_iq4_xs, 2}, [LN_DTYPE_MXFP4] = {ln_quantize_mxfp4, 1},
+        [LN_DTYPE_Q4_0] = {quantize_q4_0, 1},         [LN_DTYPE_Q4_1] = {quantize_q4_1, 1},
+        [LN_DTYPE_Q5_0] = {quantize_q5_0, 1},         [LN_DTYPE_Q5_1] = {quantize_q5_1, 1},
+        [LN_DTYPE_Q8_0] = {quantize_q8_0, 1},         [LN_DTYPE_Q2_K] = {ln_quantize_q2_k, 1},
+        [LN_DTYPE_Q3_K] = {ln_quantize_q3_k, 1},      [LN_DTYPE_Q4_K] = {ln_quantize_q4_k, 2},
+        [LN_DTYPE_Q5_K] = {ln_quantize_q5_k, 2},      [LN_DTYPE_Q6_K] = {ln_quantize_q6_k, 1},
+        [LN_DTYPE_IQ4_NL] = {ln_quantize_iq4_nl, 16}, [LN_DTYPE_IQ4_XS] = {ln_quantize_iq4_xs, 2},
+        [LN_DTYPE_MXFP4] = {ln_quantize_mxfp4, 1},
     };
     return (size_t)dtype < LN_DTYPE_COUNT ? known[dtype] : (conversion){0};
 }
 
 bool ln_can_quantize(ln_dtype dtype) {
-    return conversion_to(dtype).run != NULL;
+    return is_plain(dtype) || conversion_to(dtype).run != NULL;
 }
 
 /* Fewer blocks than the conversion makes at once. */
@@ -152,7 +163,11 @@ static void quantize_rest(conversion to, const float *src, size_t n, uint8_t *ds
 void ln_quantize_row(ln_dtype dtype, const float *src, void *dst, size_t n) {
     conversion to = conversion_to(dtype);
     size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
-    LN_BUG_ON(to.run == NULL || n % elems != 0);
+    LN_BUG_ON(!ln_can_quantize(dtype) || n % elems != 0);
+    if (is_plain(dtype)) {
+        convert_plain(dtype, src, dst, n);
+        return;
+    }
     uint8_t *block = dst;
     size_t n_blocks = n / elems;
     for (; n_blocks >= to.n_blocks; n_blocks -= to.n_blocks) {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { LN_FIT_GROUPS = 16, LN_MAX_GROUP = 32, LN_SUPER_ELEMS = 256 };
+enum { LN_FIT_GROUPS = 16, LN_MAX_GROUP = 32, LN_SUPER_ELEMS = 256, LN_MAX_TABLE = 16 };
 
 /* The numbers that a quantised value may be: all from low to high, or those of an ascending
  * table, where a code is a place in it. */

@@ -45,15 +45,29 @@ INLINE lanes nearest(lanes value, float low, float high) {
     return (value + round) - round;
 }
 
-INLINE lanes nearest_code(const ln_codes *codes, lanes value) {
-    if (codes->table == NULL)
-        return nearest(value, (float)codes->low, (float)codes->high);
-    lanes code = splat((float)codes->table[0]);
-    for (int i = 0; i + 1 < codes->n_table; i++) {
-        float middle = 0.5f * (float)(codes->table[i] + codes->table[i + 1]);
-        lanes step = splat((float)(codes->table[i + 1] - codes->table[i]));
-        code += (lanes)((value > middle) & (masks)step);
+/* What rounds to codes: of a table, what each value above a middle adds to the lowest one. */
+typedef struct rounder {
+    float low, high;
+    float middles[LN_MAX_TABLE - 1], steps[LN_MAX_TABLE - 1];
+    int n_steps; /* 0: all whole numbers from low to high */
+} rounder;
+
+static rounder make_rounder(const ln_codes *codes) {
+    rounder r = {.low = (float)codes->low, .high = (float)codes->high};
+    r.n_steps = codes->table != NULL ? codes->n_table - 1 : 0;
+    for (int i = 0; i < r.n_steps; i++) {
+        r.middles[i] = 0.5f * (float)(codes->table[i] + codes->table[i + 1]);
+        r.steps[i] = (float)(codes->table[i + 1] - codes->table[i]);
     }
+    return r;
+}
+
+INLINE lanes nearest_code(const rounder *r, lanes value) {
+    if (r->n_steps == 0)
+        return nearest(value, r->low, r->high);
+    lanes code = splat(r->low);
+    for (int i = 0; i < r->n_steps; i++)
+        code += (lanes)((value > r->middles[i]) & (masks)splat(r->steps[i]));
     return code;
 }
 
@@ -136,7 +150,7 @@ static lanes round_f16(lanes values) {
 
 /* Rounds x * inverse to codes; returns by how much the best scale for them, *scale, lowers the
  * weighted error from that of all zeros. */
-INLINE lanes round_and_fit(const ln_codes *codes, const groups *g, lanes inverse, lanes *scale) {
+INLINE lanes round_and_fit(const rounder *codes, const groups *g, lanes inverse, lanes *scale) {
     lanes xc = {0}, cc = {0};
     for (int i = 0; i < g->n; i++) {
         lanes code = nearest_code(codes, g->x[i] * inverse);
@@ -148,15 +162,15 @@ INLINE lanes round_and_fit(const ln_codes *codes, const groups *g, lanes inverse
 }
 
 /* The scale for which scale * code comes nearest to each group. */
-INLINE lanes fit_scale(const ln_codes *codes, const groups *g) {
+INLINE lanes fit_scale(const rounder *codes, const groups *g) {
     lanes extreme = {0}, best_gain = {0}, best = {0}, scale;
     for (int i = 0; i < g->n; i++)
         extreme = choose_lanes(magnitude(g->x[i]) > magnitude(extreme), g->x[i], extreme);
     masks is_seen = magnitude(extreme) > 1e-30f;
     /* the lowest code takes the extreme: there is one more code below zero than above */
-    float unit = codes->table != NULL ? 0.1f * fabsf((float)codes->low) / 8 : 0.1f;
+    float unit = codes->n_steps > 0 ? 0.1f * fabsf(codes->low) / 8 : 0.1f;
     for (int tenth = -TRIED_TENTHS; tenth < TRIED_TENTHS; tenth++) {
-        lanes inverse = ((float)codes->low + unit * (float)tenth) / extreme;
+        lanes inverse = (codes->low + unit * (float)tenth) / extreme;
         lanes gain = round_and_fit(codes, g, inverse, &scale);
         masks is_better = (gain > best_gain) & is_seen;
         best_gain = choose_lanes(is_better, gain, best_gain);
@@ -174,12 +188,13 @@ INLINE lanes fit_scale(const ln_codes *codes, const groups *g) {
 static void fit_groups(const ln_codes *codes, const float *x, int n, ln_group_fit *fit) {
     groups g;
     lanes rounded[LN_MAX_GROUP];
+    const rounder r = make_rounder(codes);
     take_groups(&g, x, n);
     weigh_by_squares(&g);
-    lanes scale = round_f16(fit_scale(codes, &g));
+    lanes scale = round_f16(fit_scale(&r, &g));
     lanes inverse = choose_lanes(scale != 0, 1 / scale, splat(0));
     for (int i = 0; i < n; i++)
-        rounded[i] = nearest_code(codes, g.x[i] * inverse);
+        rounded[i] = nearest_code(&r, g.x[i] * inverse);
     for (int lane = 0; lane < LN_FIT_GROUPS; lane++) {
         fit->scales[lane] = scale[lane];
         put_codes(codes, rounded, n, lane, fit->codes + lane * n);
@@ -192,14 +207,14 @@ typedef struct scaled {
     lanes d, scales, codes[LN_MAX_GROUP];
 } scaled;
 
-INLINE lanes scaled_code(const ln_codes *codes, lanes x, lanes scale) {
+INLINE lanes scaled_code(const rounder *codes, lanes x, lanes scale) {
     masks is_zero = scale == 0;
     lanes code = nearest_code(codes, x * choose_lanes(is_zero, splat(0), 1 / scale));
     return choose_lanes(is_zero, splat(0), code);
 }
 
 /* The weighted error of each group at a scale. */
-INLINE lanes scaled_error(const ln_codes *codes, const groups *g, lanes scale) {
+INLINE lanes scaled_error(const rounder *codes, const groups *g, lanes scale) {
     masks is_zero = scale == 0;
     lanes inverse = choose_lanes(is_zero, splat(0), 1 / scale), error = {0};
     for (int i = 0; i < g->n; i++) {
@@ -211,22 +226,22 @@ INLINE lanes scaled_error(const ln_codes *codes, const groups *g, lanes scale) {
 }
 
 /* Chooses each group's scale next to the wanted one, and its codes; returns the blocks' errors. */
-INLINE lanes choose_scales(const ln_scaled_shape *shape, const groups *g, lanes wanted,
-                           scaled *fit) {
+INLINE lanes choose_scales(const ln_scaled_shape *shape, const rounder *codes, const groups *g,
+                           lanes wanted, scaled *fit) {
     const float low = (float)shape->scale_low, high = (float)shape->scale_high;
     lanes inverse = choose_lanes(fit->d != 0, 1 / fit->d, splat(0));
     lanes middle = nearest(wanted * inverse, low, high), best = splat(INFINITY);
     fit->scales = splat(0);
     for (int step = -1; step <= 1; step++) {
         lanes scale = middle + (float)step;
-        lanes error = scaled_error(&shape->codes, g, fit->d * scale);
+        lanes error = scaled_error(codes, g, fit->d * scale);
         masks is_better = (error < best) & (scale >= low) & (scale <= high);
         best = choose_lanes(is_better, error, best);
         fit->scales = choose_lanes(is_better, scale, fit->scales);
     }
     lanes scale = fit->d * fit->scales;
     for (int i = 0; i < g->n; i++)
-        fit->codes[i] = scaled_code(&shape->codes, g->x[i], scale);
+        fit->codes[i] = scaled_code(codes, g->x[i], scale);
     return sum_blocks(best, shape->n_groups);
 }
 
@@ -259,13 +274,14 @@ static void fit_scaled(const ln_scaled_shape *shape, const float *x, ln_scaled_b
     scaled fit, next;
     take_groups(&g, x, LN_SUPER_ELEMS / shape->n_groups);
     weigh_by_magnitudes(&g);
-    lanes wanted = fit_scale(&shape->codes, &g);
+    const rounder codes = make_rounder(&shape->codes);
+    lanes wanted = fit_scale(&codes, &g);
     fit.d = round_f16(extreme_of_blocks(wanted, shape->n_groups) / (float)shape->scale_low);
-    lanes error = choose_scales(shape, &g, wanted, &fit);
+    lanes error = choose_scales(shape, &codes, &g, wanted, &fit);
     masks is_open = splat(0) == 0;
     for (int round = 0; round < REFINE_ROUNDS && any(is_open); round++) {
         next.d = refit_scaled(shape, &g, &fit);
-        lanes next_error = choose_scales(shape, &g, wanted, &next);
+        lanes next_error = choose_scales(shape, &codes, &g, wanted, &next);
         is_open &= next_error < error;
         error = choose_lanes(is_open, next_error, error);
         fit.d = choose_lanes(is_open, next.d, fit.d);

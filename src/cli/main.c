@@ -174,44 +174,6 @@ static void spell_out(int argc, char **argv) {
     }
 }
 
-/* Says what options of llama.cpp and vLLM are called here; true: there is one. */
-static bool has_option_of_peers(int argc, char **argv) {
-    static const char *const names[][2] = {
-        {"--ctx-size", "--ctx"},
-        {"--max-model-len", "--ctx"},
-        {"--n-gpu-layers", "--gpu-layers"},
-        {"--n-cpu-moe", "--cpu-experts"},
-        {"--n-predict", "--max-tokens"},
-        {"--predict", "--max-tokens"},
-        {"--system-prompt", "--system"},
-        {"--grammar-file", "--grammar"},
-        {"--cache-type-k", "--kv-type"},
-        {"--cache-type-v", "--kv-type"},
-        {"--kv-cache-dtype", "--kv-type"},
-        {"--model-draft", "--draft-model"},
-        {"--max-num-seqs", "--max-seqs"},
-        {"--max-num-batched-tokens", "--max-batch-tokens"},
-        {"--served-model-name", "--served-name"},
-        {"--alias", "--served-name"},
-        {"--lora-modules", "--lora"},
-        {"--max-loras", "--max-adapters"},
-        {"--max-lora-rank", "--max-adapter-rank"},
-        {"--tensor-parallel-size", "--tp"},
-        {"--pipeline-parallel-size", "--pp"},
-        {"--ssl-certfile", "--tls-cert"},
-        {"--ssl-keyfile", "--tls-key"},
-    };
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
-            size_t n = strlen(names[j][0]);
-            if (strncmp(argv[i], names[j][0], n) != 0 || (argv[i][n] != '\0' && argv[i][n] != '='))
-                continue;
-            ln_cli_fail("there is no option %s; here it is called %s", names[j][0], names[j][1]);
-            return true;
-        }
-    return false;
-}
-
 int main(int argc, char **argv) {
     open_standard_descriptors();
     signal(SIGPIPE, SIG_IGN);           /* a closed stdout shows as EPIPE */
@@ -228,8 +190,6 @@ int main(int argc, char **argv) {
         ln_cli_fail("out of memory"); /* what else is wrong, it has said, and ended the program */
         return LN_EXIT_USAGE;
     }
-    if (has_option_of_peers(argc - args.index, argv + args.index))
-        return LN_EXIT_USAGE;
     char argv0[32];
     snprintf(argv0, sizeof argv0, "%s", args.command->argv0);
     argv[args.index] = argv0;

@@ -13,6 +13,7 @@
 #include "base/locale/number.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/peer_options.h"
 
 /* ---- a command's arguments -------------------------------------------------------------- */
 
@@ -44,6 +45,8 @@ error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input
         children[n] = argp->children[n];
     children[n] = (struct argp_child){&help_argp, 0, NULL, -1};
     whole.children = children;
+    if (ln_cli_refuse_peer_option(&whole, argc, argv))
+        exit(LN_EXIT_USAGE); /* as argp does where an option is unknown */
     error_t error = argp_parse(&whole, argc, argv, 0, NULL, input);
     if (error == ENOMEM) /* what else is wrong, it has said, and ended the program */
         ln_cli_fail("out of memory");

@@ -215,6 +215,15 @@ static void test_options_of_peers(void **state) {
                        "linnet serve: ", "unrecognized option '--ctx-sizes=1'");
     assert_usage_error(LINNET("run", "--", "--ctx-size", "n"),
                        "linnet run: ", "unexpected argument");
+    /* values of options are none */
+    assert_usage_error(LINNET("run", "-p", "--alias", "--stop", "--predict", "--ctx=0"),
+                       "linnet run: --ctx: ", "'0' is not");
+    assert_usage_error(LINNET("run", "-qp", "--alias", "--sto", "--predict", "--ctx=0"),
+                       "linnet run: --ctx: ", "'0' is not");
+    spawn_result behind = LINNET("run", "-px", "-q", "--temp=1", "--alias");
+    assert_int_equal(behind.status, 2);
+    assert_non_null(strstr(behind.err, "called --served-name\n"));
+    spawn_free(&behind);
 }
 
 /* Options that would change nothing. */

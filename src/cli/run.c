@@ -266,6 +266,16 @@ static void print_settings(const run_args *args, const char *path, const linnet_
               stderr);
 }
 
+/* What draws tokens changes nothing where none are drawn. */
+static void warn_of_temperature(const run_args *args) {
+    linnet_request_options defaults;
+    linnet_request_options_init(&defaults);
+    float temperature = args->sampling.temperature;
+    if (args->n_beams > 0 && temperature > 0 && temperature != defaults.sampling.temperature)
+        ln_cli_warn("a beam search draws no tokens, so --temp %g changes nothing",
+                    (double)temperature);
+}
+
 static void print_speed(const ln_cli_generation *generation) {
     static const char *const ends[] = {
         [LINNET_FINISH_STOP] = "stopped",
@@ -290,8 +300,10 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
                       const linnet_model_info *info, const prompt_ids *prompt) {
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(engine, &memory);
-    if (!args->quiet)
+    if (!args->quiet) {
         print_settings(args, path, info, &memory);
+        warn_of_temperature(args);
+    }
     if (args->print_memory && ln_cli_print_memory(stderr, &memory) != 0)
         return LN_EXIT_FAILURE;
 

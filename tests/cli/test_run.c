@@ -351,6 +351,23 @@ static void test_other_names_of_options(void **state) {
     spawn_free(&gpu);
 }
 
+/* Beams are compared by what the model says of them, whatever the temperature. */
+static void test_beams_have_no_temperature(void **state) {
+    (void)state;
+    static const char warning[] = "warning: a beam search draws no tokens, so --temp 0.5 changes";
+    for (int i = 0; i < 3; i++) {
+        spawn_result result =
+            LINNET("run", LLAMA, "--ids=5,9", "--print-ids", "-n", "2", "--beams=2",
+                   i == 0   ? "--temp=0.5"
+                   : i == 1 ? "--temp=0"
+                            : "--seed=1");
+        assert_int_equal(result.status, 0);
+        assert_int_equal(strstr(result.err, warning) != NULL, i == 0);
+        assert_int_equal(strstr(result.err, "warning: ") != NULL, i == 0);
+        spawn_free(&result);
+    }
+}
+
 /* A plan for beams is that for as many sequences. */
 static void test_plan_of_beams(void **state) {
     (void)state;
@@ -500,6 +517,7 @@ int main(void) {
         cmocka_unit_test(test_models_of_vectors_are_refused),
         cmocka_unit_test(test_quantize_on_load_says_what_stays),
         cmocka_unit_test(test_other_names_of_options),
+        cmocka_unit_test(test_beams_have_no_temperature),
         cmocka_unit_test(test_plan_of_beams),
         cmocka_unit_test(test_bytes_have_units),
         cmocka_unit_test(test_plan_explains_arenas),

@@ -599,6 +599,15 @@ static void targets_are_checked(void **state) {
     assert_status(LINNET("quantize", whole, small, "--type", "Q8_0"), 0, "an older file of");
     assert_status(LINNET("quantize", small, again, "--type", "Q4_0"), 0,
                   "warning: the matrices are quantised already (Q8_0)");
+    /* a mixture whose matrices have the types that they would get */
+    assert_status(
+        LINNET("convert", MODELS "/gpt_oss_mxfp4", small, "--no-tokenizer", "--type", "MXFP4_MOE"),
+        0, "KiB");
+    spawn_result kept = LINNET("quantize", small, again, "--type", "MXFP4_MOE");
+    assert_int_equal(kept.status, 0);
+    assert_null(strstr(kept.err, "warning"));
+    spawn_free(&kept);
+    assert_status(LINNET("quantize", small, again, "--type", "Q4_0"), 0, "already (Q8_0)");
     spawn_result widened = LINNET("quantize", small, again, "--type", "F16");
     assert_int_equal(widened.status, 0);
     assert_null(strstr(widened.err, "warning"));

@@ -134,24 +134,29 @@ static int check_target(const ln_checkpoint *checkpoint, const char *to) {
     return 0;
 }
 
-/* Warns where matrices that are quantised already would be quantised again. */
-static void warn_of_loss(const ln_checkpoint *checkpoint, const ln_mix *mix) {
+/* Warns where matrices that are quantised already would be quantised again, and not kept, as most
+ * of a mixture are that is MXFP4 already. Such weights may be what was published. */
+static void warn_of_loss(const ln_checkpoint *checkpoint, const ln_cli_conversion *conversion) {
+    const ln_mix *mix = conversion->mix;
+    const ln_mix_choice choice = {
+        mix, conversion->rules, conversion->n_rules, {{0}, 0, 0, 0, false}};
     size_t n_again = 0, n_same = 0;
-    const char *type = "";
+    ln_dtype first = LN_DTYPE_F32;
     for (size_t i = 0; mix && i < ln_checkpoint_tensor_count(checkpoint); i++) {
         const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
         if (tensor->n_dims < 2 || ln_dtype_block_elems(tensor->dtype) == 1)
             continue;
-        if (tensor->dtype == mix->base) {
+        ln_dtype to =
+            ln_mix_choose(&choice, tensor->name, tensor->n_dims, tensor->dims, tensor->dtype);
+        if (to == tensor->dtype || tensor->dtype == mix->base)
             n_same++;
-        } else if (n_again++ == 0) {
-            type = ln_dtype_name(tensor->dtype);
-        }
+        else if (ln_dtype_block_elems(to) > 1 && n_again++ == 0)
+            first = tensor->dtype;
     }
-    if (mix && ln_dtype_block_elems(mix->base) > 1 && n_again > n_same)
-        ln_cli_warn("the matrices are quantised already (%s): their error adds to that of %s; the "
-                    "original model would give a better file",
-                    type, mix->name);
+    if (n_again > n_same)
+        ln_cli_warn("the matrices are quantised already (%s): their error adds to that of %s%s",
+                    ln_dtype_name(first), mix->name,
+                    first == LN_DTYPE_MXFP4 ? "" : "; the original model would give a better file");
 }
 
 static void report_file(const char *path, const struct stat *replaced) {
@@ -183,7 +188,7 @@ int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from,
         return ln_cli_fail_with(&err);
     int status = check_target(checkpoint, to);
     if (status == 0) {
-        warn_of_loss(checkpoint, conversion->mix);
+        warn_of_loss(checkpoint, conversion);
         if (stat(to, &replaced) != 0)
             replaced = (struct stat){0};
         linnet_status written = write(user, checkpoint, &how, &err);

@@ -490,17 +490,22 @@ static void refuses_lists(void **state) {
     }
 }
 
-/* A folder and a file of one name are two models. */
+/* A folder and a file of one name are two models. A snapshot of the hub's cache has the name of its
+ * repository. */
 static void names_apart(void **state) {
     (void)state;
-    char inner[64], same[96], file[96];
+    char inner[64], same[96], file[96], snapshot[128];
     snprintf(inner, sizeof inner, "%s/two", folder);
     snprintf(same, sizeof same, "%s/same", inner);
     snprintf(file, sizeof file, "%s/same.gguf", inner);
     assert_int_equal(mkdir(inner, 0777), 0);
     run((const char *const[]){"/bin/cp", "-r", "tests/golden/models/llama", same, NULL});
     run((const char *const[]){"/bin/cp", file_of("q4"), file, NULL});
-    test_server server = SERVER("--threads=1", "--models", inner);
+    snprintf(snapshot, sizeof snapshot, "%s/models--o--tiny/snapshots/0123abc", folder);
+    run((const char *const[]){"/bin/mkdir", "-p", snapshot, NULL});
+    run((const char *const[]){"/bin/cp", "-r", "tests/golden/models/llama/.", snapshot, NULL});
+    test_server server = SERVER("--threads=1", "--models", inner, snapshot, file_of("q5"));
+    assert_string_equal(state_of(&server, "tiny"), "unloaded");
     assert_string_equal(state_of(&server, "same"), "unloaded");
     assert_string_equal(state_of(&server, "same.gguf"), "unloaded");
     server_stop(&server);

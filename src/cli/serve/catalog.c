@@ -77,10 +77,10 @@ static bool measure_parts(const char *path, file_sums *sums) {
     struct stat info;
     bool is_there = true;
     for (unsigned i = 1; i <= count && is_there; i++) {
-        char *part = NULL;
-        is_there =
-            asprintf(&part, "%.*s-%05u-of-%05u.gguf", (int)(length - ending), path, i, count) > 0 &&
-            stat(part, &info) == 0;
+        char *part;
+        if (asprintf(&part, "%.*s-%05u-of-%05u.gguf", (int)(length - ending), path, i, count) < 0)
+            part = NULL; /* it is undefined */
+        is_there = part != NULL && stat(part, &info) == 0;
         if (is_there)
             measure_file(&info, sums);
         free(part);
@@ -163,11 +163,11 @@ static linnet_status add(ln_cli_catalog *catalog, char *name, char *path, ln_cli
     return LINNET_OK;
 }
 
-/* The name of a path: its last part, without ".gguf" and the number of a part. */
+/* What a path calls a model, without ".gguf" and the number of a part. */
 static char *name_path(const char *path) {
     size_t n_bytes;
-    const char *last = ln_path_last(path, &n_bytes);
-    char *name = strndup(last, n_bytes);
+    const char *called = ln_path_model_name(path, &n_bytes);
+    char *name = strndup(called, n_bytes);
     if (name == NULL)
         return NULL;
     size_t n = strlen(name);

@@ -65,6 +65,24 @@ static void warns_of_a_broken_template(void **state) {
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
 }
 
+/* Of a model of vectors the template is of no matter either. */
+static void says_nothing_of_a_template_without_chats(void **state) {
+    (void)state;
+    char folder[] = "/tmp/linnet-service-XXXXXX", command[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command,
+             "cp -r " TEST_SOURCE_DIR "/tests/golden/embeddings/bert_classes/* '%s' && "
+             "printf '{{ broken' >'%s/chat_template.jinja'",
+             folder, folder);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+    char *log = log_of(SERVER(folder, "-t", "1"));
+    assert_has(log, "/v1/embeddings -d '");
+    assert_null(strstr(log, "warning"));
+    free(log);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
 static void warns_where_everybody_may_call(void **state) {
     (void)state;
     char *log = log_of(SERVER(DEMO, "-t", "1", "--host", "0.0.0.0"));
@@ -93,6 +111,7 @@ int main(void) {
         cmocka_unit_test(says_what_is_served),
         cmocka_unit_test(offers_what_a_model_of_vectors_has),
         cmocka_unit_test(warns_of_a_broken_template),
+        cmocka_unit_test(says_nothing_of_a_template_without_chats),
         cmocka_unit_test(warns_where_everybody_may_call),
         cmocka_unit_test(is_silent_for_programs),
     };

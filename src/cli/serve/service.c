@@ -71,7 +71,8 @@ void ln_cli_print_service(const linnet_model *model, const char *path,
     if (server->kv_events != NULL)
         fprintf(stderr, "KV events %s\n", ln_kv_publisher_endpoint(server->kv_events));
     print_try(&info, server, port);
-    check_template(model);
+    if (!info.embeds_only) /* which answers no chats */
+        check_template(model);
     if (server->read_keys == NULL && !is_loopback(server->address.host))
         ln_cli_warn("whoever reaches %s can use the server: --api-key or --api-key-file asks for "
                     "a key",

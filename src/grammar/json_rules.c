@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/big_integers.h"
 #include "base/json/load.h"
 #include "grammar/regex.h"
 #include "grammar/sources.h"
@@ -210,9 +211,19 @@ char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
 
 json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, size_t n_bytes,
                               const char *what) {
+    static const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
     json_error_t where;
-    json_t *root =
-        ln_json_load_bytes(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    json_t *root = ln_json_load_bytes(text, n_bytes, flags, &where);
+    if (root == NULL && json_error_code(&where) == json_error_numeric_overflow) {
+        /* such as the greatest uint64, which schemas have as a maximum */
+        ln_strbuf rewritten;
+        ln_strbuf_init(&rewritten);
+        if (ln_json_rewrite_big_integers(text, n_bytes, false, &rewritten))
+            root = ln_json_load_bytes(rewritten.data, rewritten.len, flags, &where);
+        else
+            ln_grammar_fail_memory(builder);
+        ln_strbuf_free(&rewritten);
+    }
     if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
         ln_grammar_fail_memory(builder);
     else if (root == NULL)

@@ -32,9 +32,12 @@ static void write_decimal(json_t *value, char text[BOUND_BYTES]) {
     }
 }
 
-/* Numbers that the grammar writes are below this. */
-#define BEYOND      1e18
-#define BEYOND_LONG 1e40
+/* Numbers that the grammar writes within bounds are below these, and those of its rules, which have
+ * exponents, below the others. */
+#define BEYOND          1e18
+#define BEYOND_LONG     1e40
+#define BEYOND_INTEGERS 1e40
+#define BEYOND_NUMBERS  1e139
 
 /* Whether a bound is known to its last digit. */
 static bool is_exact(const ln_atom *bound) {
@@ -201,7 +204,8 @@ static ln_expr *read_bounds(ln_schema *s, const ln_shape *shape, bool is_integer
         bounds.high = high_text;
         bounds.excludes_high = high->excluded;
     }
-    *is_free = bounds.low == NULL && bounds.high == NULL;
+    beyond = is_integer ? BEYOND_INTEGERS : BEYOND_NUMBERS;
+    *is_free = least <= -beyond && most >= beyond;
     if (*is_free)
         return ln_expr_rule(b, is_integer ? s->rules->integer : s->rules->number);
     return is_integer ? ln_json_integer(b, &bounds) : ln_json_number(b, &bounds);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/big_integers.h"
 #include "base/json/load.h"
-#include "server/json/big_integers.h"
 
 enum { MAX_DEPTH = 128 };
 

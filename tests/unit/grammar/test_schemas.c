@@ -177,6 +177,28 @@ static void scalars(void **state) {
     CHECK(cases);
 }
 
+/* Bounds that are larger than the numbers which are written digit by digit. */
+static void far_bounds(void **state) {
+    (void)state;
+#define DIGITS "00000000000000000000000000000000000000"
+    static const schema_case cases[] = {
+        {"{\"type\": \"number\", \"maximum\": 1e30}", {"+-5", "+7.5", "-9e40", "-9" DIGITS}},
+        {"{\"type\": \"number\", \"minimum\": -1e22}",
+         {"+5",
+          "-"
+          "-9e40",
+          "-"
+          "-9" DIGITS}},
+        {"{\"type\": \"integer\", \"maximum\": 1e30}", {"+5", "+-5", "-9" DIGITS}},
+        {"{\"type\": \"integer\", \"minimum\": 0, \"maximum\": 18446744073709551615}",
+         {"+5", "--5", "-9" DIGITS}},
+        {"{\"maximum\": 1e308}", {"+9e40", "+9" DIGITS, "+\"a\""}},
+        {"{\"type\": \"integer\", \"maximum\": 1e40}", {"+9" DIGITS, "+-9" DIGITS}},
+    };
+#undef DIGITS
+    CHECK(cases);
+}
+
 static void references(void **state) {
     (void)state;
     static const schema_case cases[] = {
@@ -204,6 +226,7 @@ int main(void) {
         cmocka_unit_test(nothing_leads_nowhere),
         cmocka_unit_test(items),
         cmocka_unit_test(scalars),
+        cmocka_unit_test(far_bounds),
         cmocka_unit_test(references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

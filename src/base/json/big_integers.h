@@ -1,6 +1,6 @@
 /* Integers in JSON that jansson does not hold, as they have more than 63 bits. */
-#ifndef LN_SERVER_JSON_BIG_INTEGERS_H
-#define LN_SERVER_JSON_BIG_INTEGERS_H
+#ifndef LN_BASE_JSON_BIG_INTEGERS_H
+#define LN_BASE_JSON_BIG_INTEGERS_H
 
 #include "base/strbuf.h"
 

@@ -1,4 +1,4 @@
-#include "server/json/big_integers.h"
+#include "base/json/big_integers.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@ TOOLS = [{"name": "weather", "description": "The weather", "input_schema": {
 def messages():
     done = client.messages.create(model="demo", max_tokens=50, messages=SUM, extra_body=EXACT)
     assert done.content[0].text == "5" and done.stop_reason == "end_turn", done
-    assert done.usage.output_tokens == 1
+    assert done.usage.output_tokens == 1 and done._request_id.startswith("req-"), done._request_id
     done = client.messages.create(model="demo", max_tokens=50, extra_body=EXACT, system="Be brief",
                                   messages=[{"role": "user", "content": "Tell me a story"},
                                             {"role": "assistant", "content": "Once upon"}],
@@ -62,14 +62,15 @@ def parses():
 def counts():
     assert client.messages.count_tokens(model="demo", messages=SUM).input_tokens > 3
     assert [model.id for model in client.models.list()] == ["demo"]
-    assert client.models.retrieve("demo").id == "demo"
+    found = client.models.retrieve("demo")
+    assert found.id == "demo" and found.to_dict()["lifecycle"] == "active", found
 
 
 def errors():
     try:
         client.messages.create(model="other", max_tokens=5, messages=SUM)
     except anthropic.NotFoundError as error:
-        assert "other" in str(error)
+        assert "other" in str(error) and error.request_id == error.body["request_id"], error.body
         return
     raise AssertionError("no error for another model")
 

@@ -25,6 +25,8 @@ static http_response post_fields(const test_server *server, const char *path, co
 /* The message that these fields give. */
 static json_t *ask_message(const test_server *server, const char *fields) {
     http_response heard = post_fields(server, "/v1/messages", fields);
+    assert_string_equal(response_header(&heard, "request-id"),
+                        response_header(&heard, "x-request-id"));
     json_t *message = json_loads(heard.body, 0, NULL);
     assert_non_null(message);
     response_free(&heard);
@@ -248,7 +250,24 @@ static void expect_error(http_response heard, int status, const char *type, cons
     if (heard.status != status || !error || strcmp(text_of(root, "type"), "error") != 0 ||
         strcmp(text_of(error, "type"), type) != 0 || !strstr(text_of(error, "message"), part))
         fail_msg("%d %s", heard.status, heard.body);
+    assert_non_null(response_header(&heard, "request-id")); /* the client's request_id */
+    assert_string_equal(text_of(root, "request_id"), response_header(&heard, "request-id"));
     json_decref(root);
+    response_free(&heard);
+}
+
+/* Both lists are the same; Anthropic's clients need more members. */
+static void lists_models(void **state) {
+    (void)state;
+    http_response heard = get(&shared, "/v1/models/demo");
+    assert_int_equal(heard.status, 200);
+    json_t *model = json_loads(heard.body, 0, NULL);
+    assert_string_equal(text_of(model, "id"), "demo");
+    assert_string_equal(text_of(model, "type"), "model");
+    assert_string_equal(text_of(model, "display_name"), "demo");
+    assert_string_equal(text_of(model, "lifecycle"), "active");
+    assert_non_null(text_of(model, "created_at"));
+    json_decref(model);
     response_free(&heard);
 }
 
@@ -286,10 +305,15 @@ static void errors_have_its_shape(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers),           cmocka_unit_test(takes_blocks),
-        cmocka_unit_test(continues_answers), cmocka_unit_test(calls_tools),
-        cmocka_unit_test(streams),           cmocka_unit_test(shows_thinking),
-        cmocka_unit_test(holds_schemas),     cmocka_unit_test(errors_have_its_shape),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(takes_blocks),
+        cmocka_unit_test(continues_answers),
+        cmocka_unit_test(calls_tools),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(shows_thinking),
+        cmocka_unit_test(holds_schemas),
+        cmocka_unit_test(lists_models),
+        cmocka_unit_test(errors_have_its_shape),
     };
     return cmocka_run_group_tests(tests, shared_start, shared_stop);
 }

@@ -33,7 +33,7 @@ static void put_model(ln_strbuf *out, const ln_model_entry *entry, const char *a
                      (long long)created_s);
     if (entry->has_plan)
         ln_strbuf_printf(out, ",\"max_model_len\":%zu", served->ctx_tokens);
-    ln_strbuf_puts(out, ",\"type\":\"model\",\"display_name\":");
+    ln_strbuf_puts(out, ",\"type\":\"model\",\"lifecycle\":\"active\",\"display_name\":");
     ln_json_put_text(out, name);
     ln_strbuf_puts(out, ",\"root\":"); /* these as vLLM has them */
     ln_json_put_text(out, name);

@@ -48,7 +48,7 @@ static void add_cors(const ln_router *router, ln_exchange *exchange) {
     ln_response_add_header(exchange, "Access-Control-Allow-Origin", allowed);
     ln_response_add_header(exchange, "Vary", "Origin");
     ln_response_add_header(exchange, "Access-Control-Expose-Headers",
-                           "X-Request-Id, Retry-After, X-Ignored-Fields");
+                           "X-Request-Id, Request-Id, Retry-After, X-Ignored-Fields");
 }
 
 /* Where a browser opens "/", it gets the web page; others get what root.c says. */

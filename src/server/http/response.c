@@ -85,6 +85,7 @@ static void put_head(ln_connection *connection, int status, const char *type, ss
     exchange->status = status;
     put_text(connection, "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n", status,
              phrase_of(status), date_of(connection->set), exchange->id);
+    put_text(connection, "Request-Id: %s\r\n", exchange->id); /* which Anthropic's clients read */
     if (type != NULL)
         put_text(connection, "Content-Type: %s\r\n", type);
     if (length >= 0 && status != 204 && status != 304) /* which have no body */

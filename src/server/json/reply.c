@@ -31,14 +31,20 @@ static const char *messages_type(const ln_api_error *error) {
                                   : error->type;
 }
 
-void ln_reply_put_error_in(ln_dialect dialect, ln_strbuf *out, const ln_api_error *error) {
+void ln_reply_put_error_in(ln_dialect dialect, ln_strbuf *out, const ln_api_error *error,
+                           const char *request_id) {
     switch (dialect) {
     case LN_DIALECT_MESSAGES:
         ln_strbuf_puts(out, "{\"type\":\"error\",\"error\":{\"type\":");
         ln_json_put_text(out, messages_type(error));
         ln_strbuf_puts(out, ",\"message\":");
         ln_json_put_text(out, error->message);
-        ln_strbuf_puts(out, "}}");
+        ln_strbuf_putc(out, '}');
+        if (request_id != NULL) {
+            ln_strbuf_puts(out, ",\"request_id\":");
+            ln_json_put_text(out, request_id);
+        }
+        ln_strbuf_putc(out, '}');
         return;
     case LN_DIALECT_OLLAMA:
         ln_strbuf_puts(out, "{\"error\":");
@@ -54,7 +60,7 @@ void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
     ln_strbuf json;
     char seconds[16];
     ln_strbuf_init(&json);
-    ln_reply_put_error_in((ln_dialect)exchange->dialect, &json, error);
+    ln_reply_put_error_in((ln_dialect)exchange->dialect, &json, error, exchange->id);
     if (error->status == 429 || error->status == 503) {
         snprintf(seconds, sizeof seconds, "%u", error->retry_s > 0 ? error->retry_s : 1);
         ln_response_add_header(exchange, "Retry-After", seconds);

@@ -17,8 +17,10 @@ typedef enum ln_dialect {
 void ln_reply_error(ln_exchange *exchange, const ln_api_error *error);
 void ln_reply_json(ln_exchange *exchange, const ln_strbuf *json);
 
-/* The error as a JSON object: OpenAI's, and that of a dialect. */
+/* The error as a JSON object: OpenAI's, and that of a dialect. `request_id`, for dialects whose
+ * errors have it; NULL: left out. */
 void ln_reply_put_error(ln_strbuf *out, const ln_api_error *error);
-void ln_reply_put_error_in(ln_dialect dialect, ln_strbuf *out, const ln_api_error *error);
+void ln_reply_put_error_in(ln_dialect dialect, ln_strbuf *out, const ln_api_error *error,
+                           const char *request_id);
 
 #endif

@@ -182,7 +182,7 @@ static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
     (void)n_choices;
     if (error->status != 0) {
         ln_strbuf_puts(out, "event: error\ndata: ");
-        ln_reply_put_error_in(LN_DIALECT_MESSAGES, out, error);
+        ln_reply_put_error_in(LN_DIALECT_MESSAGES, out, error, NULL);
         ln_strbuf_puts(out, "\n\n");
         return;
     }

@@ -179,7 +179,7 @@ static void put_chunk(const ln_answer_writer *writer, ln_choice *choice, bool is
 static void put_end(const ln_answer_writer *writer, const ln_choice *choice, bool is_chat,
                     const ln_api_error *error, ln_strbuf *out) {
     if (error->status != 0) {
-        ln_reply_put_error_in(LN_DIALECT_OLLAMA, out, error);
+        ln_reply_put_error_in(LN_DIALECT_OLLAMA, out, error, NULL);
     } else {
         put_head(writer, out);
         ln_strbuf_puts(out, is_chat ? ",\"message\":{\"role\":\"assistant\",\"content\":\"\"}"

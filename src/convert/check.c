@@ -228,8 +228,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
-/* What readers take for granted of recurrent layers: Mamba's norms, that there is attention beside
- * other kinds, and that KDA has as many heads, for whose number there is one key. */
+/* What readers take for granted of recurrent layers: that there are some, Mamba's norms, attention
+ * beside other kinds, and that KDA has as many heads, for whose number there is one key. */
 static ln_status check_mixers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_mixer kind = plan->target->mixer;
@@ -255,7 +255,8 @@ static ln_status check_mixers(const ln_convert_plan *plan) {
     }
     if (has_both && n_heads == 0)
         return refuse(plan, "models without attention");
-    return has_both && !has_mixer ? refuse(plan, "models without recurrent layers") : LINNET_OK;
+    bool is_even = kind != LN_MIXER_NONE && !has_mixer;
+    return is_even ? refuse(plan, "models without recurrent layers") : LINNET_OK;
 }
 
 static ln_status check_ropes(const ln_convert_plan *plan) {

@@ -258,7 +258,7 @@ static float folded_scale(const ln_convert_plan *plan, ln_tensor_id id, float *b
     case LN_ROLE_K:
         *bias = (float)((double)a->scale / ln_convert_default_scale(plan));
         return a->in_scale * *bias;
-    case LN_ROLE_O: return a->v_scale;
+    case LN_ROLE_O: return *bias = a->v_scale;
     case LN_ROLE_GATE: return *bias = layer->ffn.gate_scale;
     case LN_ROLE_DOWN: return *bias = layer->ffn.down_scale;
     default: return 1;

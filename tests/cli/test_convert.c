@@ -89,6 +89,7 @@ static const struct {
     {"minimax_m3", "a shared expert of this width"},
     {"muse_spark", "muse_spark"},
     {"nanochat", "nanochat"},
+    {"nemotron_h_even", "models without recurrent layers"},
     {"olmo_hybrid", "olmo_hybrid"},
     {"olmoe_clip", "limits of queries"},
     {"openai_gpt", "openai-gpt"},

@@ -148,6 +148,12 @@ VARIANTS = {
         **SMALL, **dict(MAMBA, mamba_n_heads=4, mamba_d_head="auto"), num_hidden_layers=2,
         mamba_d_ssm=64, mamba_conv_bias=False, tie_word_embeddings=True,
         mlp_multipliers=[1.0, 0.5]),
+    # biases of attention, whose output is multiplied
+    "falcon_h1_biased": lambda: hf.FalconH1Config(
+        **dict(SMALL, vocab_size=96, hidden_size=32, intermediate_size=32), mamba_n_heads=4, mamba_n_groups=1,
+        mamba_d_state=8, mamba_d_head=8, mamba_d_conv=3, num_hidden_layers=2, mamba_d_ssm=32,
+        head_dim=8, attention_bias=True, attention_out_multiplier=1.7, key_multiplier=0.6,
+        attention_in_multiplier=0.8),
     "kimi_linear": lambda: hf.KimiLinearConfig(
         **dict(SMALL, vocab_size=256, num_key_value_heads=4), num_hidden_layers=3,
         moe_intermediate_size=24, n_shared_experts=1, routed_scaling_factor=2.446, kv_lora_rank=16,
@@ -168,6 +174,11 @@ VARIANTS = {
         n_shared_experts=1, moe_intermediate_size=24, moe_latent_size=16,
         moe_shared_expert_intermediate_size=24, num_experts_per_tok=2, routed_scaling_factor=2.5,
         layers_block_type=["linear_attention", "moe", "full_attention", "moe"]),
+    # no recurrent layers
+    "nemotron_h_even": lambda: hf.NemotronHConfig(
+        **dict(SMALL, vocab_size=96, hidden_size=32, intermediate_size=40), head_dim=8,
+        ssm_state_size=8, mamba_num_heads=4, mamba_head_dim=8, n_groups=2, conv_kernel=4,
+        layers_block_type=["full_attention", "mlp"]),
     "lfm2": lambda: hf.Lfm2Config(
         **SMALL, num_hidden_layers=4, conv_L_cache=3, conv_bias=False,
         block_auto_adjust_ff_dim=True, block_multiple_of=16, block_ffn_dim_multiplier=1.0,

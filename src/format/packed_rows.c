@@ -80,7 +80,8 @@ ln_packed ln_packed_unit_rows(const ln_tensor *tensor, size_t n_rows, size_t n_c
     return packed;
 }
 
-enum { LARGEST_BLOCK = 256 };
+/* Values that are quantised at once: whole blocks of every type, as many as the fits take. */
+enum { AT_ONCE = 512 };
 
 /* Where the columns of a row end. */
 static size_t end_of(const ln_packed *p) {
@@ -150,12 +151,9 @@ static void int4_on_load(const ln_packed *p, size_t row, uint8_t *out) {
 }
 
 static void row_on_load(const ln_packed *p, size_t row, uint8_t *out) {
-    float x[LARGEST_BLOCK];
-    size_t n = ln_dtype_block_elems(p->on_load), bytes = ln_dtype_block_bytes(p->on_load);
-    if (n == 1) { /* a plain type: as many at once as fit */
-        bytes *= BLOCK;
-        n = BLOCK;
-    }
+    float x[AT_ONCE];
+    size_t n = AT_ONCE, n_blocks = n / ln_dtype_block_elems(p->on_load);
+    size_t bytes = n_blocks * ln_dtype_block_bytes(p->on_load);
     for (size_t col = p->first_col; col < end_of(p); col += n, out += bytes) {
         size_t left = end_of(p) - col < n ? end_of(p) - col : n;
         ln_packed_values(p, row, col, left, x);

@@ -454,7 +454,7 @@ static void fit_affine(const ln_affine_shape *shape, const float *x, ln_affine_b
     lanes most_scale = extreme_of_blocks(wanted.scale, shape->n_groups);
     lanes least_offset = extreme_of_blocks(wanted.offset, shape->n_groups);
     fit.d = round_f16(most_scale / (float)shape->max_scale);
-    fit.min_d = round_f16(-least_offset / (float)shape->max_scale);
+    fit.min_d = round_f16((0 - least_offset) / (float)shape->max_scale);
     lanes error = choose_lines(shape, &g, &wanted, &fit);
     masks is_open = splat(0) == 0;
     for (int round = 0; round < REFINE_ROUNDS && any(is_open); round++) {

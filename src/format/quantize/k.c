@@ -3,6 +3,8 @@
 #include "format/quantize/block.h"
 #include "format/quantize/fit.h"
 
+_Static_assert(LN_FIT_GROUPS == 16, "a fit has one super-block of 16 groups or two of 8");
+
 /* Values of 2 bits: byte j of each 32 holds elements j, j + 32, j + 64 and j + 96 of 128. */
 static void put_two_bits(uint8_t *bytes, int i, int value) {
     bytes[i / 128 * 32 + i % 32] |= (uint8_t)(value << i % 128 / 32 * 2);

@@ -19,14 +19,14 @@ typedef struct plain {
     ln_dtype dtype;
     int group, levels;
     bool is_signed;
-    float allowed; /* error against that of plain rounding */
+    float allowed; /* error against that of plain rounding: what it is, so that no fit gets worse */
 } plain;
 
 static const plain references[] = {
-    {LN_DTYPE_Q2_K, 16, 4, false, 0.95f},   {LN_DTYPE_Q3_K, 16, 8, true, 0.90f},
-    {LN_DTYPE_Q4_K, 32, 16, false, 0.97f},  {LN_DTYPE_Q5_K, 32, 32, false, 1.0f},
-    {LN_DTYPE_Q6_K, 16, 64, true, 1.0f},    {LN_DTYPE_IQ4_NL, 32, 16, true, 0.90f},
-    {LN_DTYPE_IQ4_XS, 32, 16, true, 0.90f}, {LN_DTYPE_MXFP4, 32, 16, true, 1.25f},
+    {LN_DTYPE_Q2_K, 16, 4, false, 0.821f},   {LN_DTYPE_Q3_K, 16, 8, true, 0.806f},
+    {LN_DTYPE_Q4_K, 32, 16, false, 0.905f},  {LN_DTYPE_Q5_K, 32, 32, false, 0.926f},
+    {LN_DTYPE_Q6_K, 16, 64, true, 0.919f},   {LN_DTYPE_IQ4_NL, 32, 16, true, 0.820f},
+    {LN_DTYPE_IQ4_XS, 32, 16, true, 0.827f}, {LN_DTYPE_MXFP4, 32, 16, true, 1.207f},
 };
 enum { N_REFERENCES = sizeof references / sizeof *references };
 
@@ -91,7 +91,7 @@ static void fits_beat_plain_rounding(void **state) {
         double ratio = sqrt(squared_error(ours, x) / squared_error(plainly, x));
         print_message("%-8s error is %.3f of plain rounding's\n", ln_dtype_name(p->dtype), ratio);
         if (!(ratio <= (double)p->allowed))
-            fail_msg("%s: more than %.2f", ln_dtype_name(p->dtype), (double)p->allowed);
+            fail_msg("%s: more than %.3f", ln_dtype_name(p->dtype), (double)p->allowed);
     }
     free(x);
     free(ours);

@@ -279,7 +279,8 @@ typedef struct linnet_engine_options {
      * step; the output is the same, bit for bit. 0: as many as `draft` takes by itself. */
     size_t draft_tokens;
     /* NULL, or the path of the draft model, which the engine opens: a smaller checkpoint with the
-     * same vocabulary, or an EAGLE-3 head that was trained for the model. */
+     * same vocabulary, or an EAGLE-3 head or an assistant (Gemma 4) that was trained for the
+     * model. */
     const char *draft_model;
     /* How many layers, the last ones, run on `backend` with the output; those before them run on
      * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all, as it does where
@@ -296,7 +297,8 @@ typedef struct linnet_engine_options {
      * rounded to bf16 in all of them; it must be installed, and the first step takes longer. The
      * CPU and `exact` are not affected. */
     bool batch_invariant;
-    /* Who drafts: "none"; "mtp", the head for multi-token prediction that some checkpoints have;
+    /* Who drafts: "none"; "mtp", the head for multi-token prediction that some checkpoints have,
+     * or the assistant that draft_model names;
      * "ngram", prompt lookup (what followed when the last tokens came before); "model", the
      * draft_model; "eagle", an EAGLE-3 head, whose folder draft_model names. NULL or "auto": the
      * draft_model where there is one; else the head, if there is one and the CPU runs all layers,

@@ -254,16 +254,16 @@ static const struct argp_option engine_options[] = {
      0},
     {"draft", KEY_DRAFT, "auto|none|mtp|eagle|ngram|model", RARE,
      "Who guesses tokens that are then checked in one step, with the same output: the checkpoint's "
-     "head for multi-token prediction, an EAGLE-3 head or a smaller model in --draft-model, or "
-     "what "
-     "came after the last tokens before "
-     "(auto: the head, if there is one, where it pays)",
+     "head for multi-token prediction or an assistant in --draft-model, an EAGLE-3 head or a "
+     "smaller model there, or what came after the last tokens before (auto: the head, if there is "
+     "one, where it pays)",
      0},
     {"draft-tokens", KEY_DRAFT_TOKENS, "N", RARE,
      "Guess up to N tokens of a sequence (none; 4 with --draft-model; as many as pay with a head)",
      0},
     {"draft-model", KEY_DRAFT_MODEL, "MODEL", RARE,
-     "A smaller model with the same vocabulary, or an EAGLE-3 head, that guesses (what came after "
+     "A smaller model with the same vocabulary, an EAGLE-3 head or an assistant, that guesses "
+     "(what came after "
      "the last tokens before)",
      0},
     {"max-adapters", KEY_MAX_ADAPTERS, "N", RARE,

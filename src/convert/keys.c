@@ -345,6 +345,10 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     }
     if (ln_convert_has_head(plan))
         put_size(&p, "nextn_predict_layers", 1);
+    if (spec->assisted_dim > 0) {
+        put_size(&p, "nextn_predict_layers", spec->n_layers);
+        put_size(&p, "embedding_length_out", spec->assisted_dim);
+    }
     if (spec->cycle_layers > 0) {
         put_size(&p, "hrm.layers_per_stack", spec->cycle_layers);
         put_size(&p, "hrm.h_cycles", spec->n_layers / (spec->cycle_layers * spec->cycle_stacks));

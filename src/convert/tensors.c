@@ -489,6 +489,16 @@ static ln_status head(ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
+/* What an assistant reads of the model, and what its next draft reads. */
+static ln_status assistant(ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    ln_tensor_id id = {.role = LN_ROLE_HEAD_INPUT};
+    if (!spec->family->assists)
+        return LINNET_OK;
+    LN_TRY(ln_convert_matrix(plan, id, spec->dim, 2 * spec->assisted_dim));
+    return ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_HEAD_STATE), spec->assisted_dim, spec->dim);
+}
+
 static int compare_parts(const void *a, const void *b) {
     const ln_convert_part *left = a, *right = b;
     if (left->tensor != right->tensor)
@@ -510,7 +520,8 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_EMBEDDING};
     LN_TRY(ln_unused_tensors_init(&plan->unused, plan->checkpoint, plan->err));
-    LN_TRY(ln_convert_matrix(plan, id, spec->n_vocab, spec->dim));
+    if (!spec->family->assists)
+        LN_TRY(ln_convert_matrix(plan, id, spec->n_vocab, spec->dim));
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned,
                                  spec->dim));
@@ -527,6 +538,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     LN_TRY(stack(plan, spec->layers, spec->n_layers, false));
     LN_TRY(cycles(plan));
     LN_TRY(head(plan));
+    LN_TRY(assistant(plan));
     sort_parts(plan);
     return ln_unused_tensors_check(&plan->unused, spec, plan->err);
 }

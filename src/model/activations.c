@@ -172,6 +172,8 @@ static widths widths_of(const ln_spec *spec) {
 
 /* Of what is kept for a head of its own folder, or of what that reads. */
 static size_t aux_hidden_width(const ln_spec *spec) {
+    if (spec->assisted_dim > 0)
+        return spec->assisted_dim;
     size_t n = spec->eagle.aux_layers.n > 0 ? spec->eagle.aux_layers.n : 3;
     return spec->eagle.is_head ? n * spec->eagle.model_dim : spec->aux_layers.n * spec->dim;
 }
@@ -251,7 +253,8 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
 static void lay_out_block(const ln_spec *spec, size_t row, ln_layout *layout, char *memory,
                           ln_activations *a) {
     size_t dim = spec->shares_blocks ? spec->dim : 0;
-    a->pairs = ln_layout_place(layout, memory, has_pairs(spec) ? 2 * spec->dim : 2 * dim, row);
+    size_t of_head = has_pairs(spec) ? spec->dim : spec->assisted_dim;
+    a->pairs = ln_layout_place(layout, memory, 2 * (of_head > 0 ? of_head : dim), row);
     a->embedded = ln_layout_place(layout, memory, dim, row);
     a->block = ln_layout_place(layout, memory, dim, row);
     a->block_low = ln_layout_place(layout, memory, spec->shared_rank, row);

@@ -245,6 +245,7 @@ typedef enum ln_role {
     LN_ROLE_NGRAM_CONV_NORM,
     LN_ROLE_NGRAM_CONV,
     LN_ROLE_HEAD_INPUT, /* a head that drafts: [dim][2 dim], of an embedding and a hidden state */
+    LN_ROLE_HEAD_STATE, /* of an assistant: [model's dim][dim], what its next draft reads */
     LN_ROLE_HEAD_TOKEN_NORM,
     LN_ROLE_HEAD_HIDDEN_NORM,
     LN_ROLE_HEAD_NORM,
@@ -495,6 +496,7 @@ struct ln_family {
     bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
     bool drafts;  /* a head of its own folder, for other models */
+    bool assists; /* whose layers attend to keys and values of the model, and have none */
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope, gguf_index_rope;
     bool index_runs;       /* it chooses runs of index_kpool tokens (GLM 5 Next) */

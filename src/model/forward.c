@@ -35,8 +35,9 @@ size_t ln_forward_max_ops(const ln_spec *spec) {
            of_shared + OPS_OUTSIDE + of_ranks + (spec->ranks.layers.n > 0 ? of_stages : 0);
 }
 
-size_t ln_forward_max_head_ops(void) {
-    return OPS_PER_LAYER + OPS_OUTSIDE;
+size_t ln_forward_max_head_ops(const ln_spec *spec) {
+    size_t n_layers = spec->assisted_dim > 0 ? spec->n_layers : 1;
+    return n_layers * OPS_PER_LAYER + OPS_OUTSIDE;
 }
 
 /* x = matrix of the embedding + positions. */
@@ -338,6 +339,30 @@ static void eagle_input(recorder *r, const ln_head_input *in) {
          a->x);
 }
 
+/* The same of an assistant: an embedding and a hidden state of the model, as wide as these are. */
+static void assistant_input(recorder *r, const ln_head_input *in) {
+    const ln_activations *a = r->a;
+    const ln_weights *w = r->weights;
+    size_t dim = r->spec->assisted_dim;
+    const float *hidden = in->aux_hidden != NULL ? in->aux_hidden : a->aux_hidden;
+    norm_to_columns(r, in->norm, hidden, a->pairs, 2 * dim, dim)->rows = in->rows;
+    push(r, LN_OP_EMBED)->embed = (ln_op_embed){
+        .table = &w->embedding, .scale = r->spec->embedding_scale, .out = a->aux_hidden};
+    norm_to_columns(r, &w->head.aux_norm, a->aux_hidden, a->pairs, 2 * dim, 0);
+    linear(r, &w->head.input, a->pairs, a->x);
+}
+
+static void assistant(recorder *r, const ln_head_input *in) {
+    const ln_spec *spec = r->spec;
+    assistant_input(r, in);
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        r->layer_kv = &r->kv[spec->layers[i].attention.kv_layer];
+        layer(r, &spec->layers[i], &r->weights->layers[i]);
+    }
+    ln_record_logits(r);
+    linear(r, &r->weights->head.state, r->a->normed, r->a->aux_hidden);
+}
+
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,
                               const ln_batch *batch, const ln_head_input *in, ln_op *ops) {
@@ -347,15 +372,20 @@ size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                   .a = activations,
                   .batch = batch,
                   .layer = (int32_t)spec->n_layers,
+                  .kv = kv,
                   .layer_kv = kv,
                   .ops = ops};
-    if (spec->eagle.is_head)
-        eagle_input(&r, in);
-    else
-        head_input(&r, in);
-    layer(&r, spec->head, weights->layers);
-    if (batch->n_logits > 0)
-        ln_record_logits(&r);
+    if (spec->assisted_dim > 0) {
+        assistant(&r, in);
+    } else {
+        if (spec->eagle.is_head)
+            eagle_input(&r, in);
+        else
+            head_input(&r, in);
+        layer(&r, spec->head, weights->layers);
+        if (batch->n_logits > 0)
+            ln_record_logits(&r);
+    }
     ln_values_number(ops, r.n_ops);
     return r.n_ops;
 }

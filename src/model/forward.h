@@ -35,15 +35,19 @@ size_t ln_forward_record_results(const ln_spec *spec, const ln_activations *acti
  * hidden state, which is of the token before it. */
 typedef struct ln_head_input {
     const ln_norm *norm;
-    const float *aux_hidden; /* an EAGLE-3 head: of the model's activations instead of x; NULL: the
-                            rows are those of the head's own x */
+    const float *aux_hidden; /* a head of its own folder: rows of the model's activations, for
+                                EAGLE-3 instead of x; NULL: the rows are the head's own */
     const int32_t *rows;     /* [n_tokens] */
 } ln_head_input;
 
 /* The same of the head spec->head: its cache is kv, the model's last one, and logits are of the
  * token behind the batch's. Afterwards activations->x [n_tokens][dim] is what the head has made of
- * them, of which weights->output_norm gives the hidden states for its next step. */
-size_t ln_forward_max_head_ops(void);
+ * them, of which weights->output_norm gives the hidden states for its next step.
+ *
+ * Of an assistant all layers run; kv [ln_kv_layer_count] are the model's, to which their kv_layer
+ * points. Logits are of all rows, and activations->aux_hidden [n_tokens][assisted_dim] are the
+ * hidden states for its next step. */
+size_t ln_forward_max_head_ops(const ln_spec *spec);
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,
                               const ln_batch *batch, const ln_head_input *in, ln_op *ops);

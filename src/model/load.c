@@ -424,11 +424,30 @@ static ln_status eagle(ln_loader *l) {
     return ln_layout_check(&l->layout, "weights of the head", l->err);
 }
 
+/* An assistant, which reads embeddings and hidden states of another model. */
+static ln_status assistant(ln_loader *l) {
+    const ln_spec *spec = l->spec;
+    ln_weights *w = l->weights;
+    size_t dim = spec->assisted_dim;
+    w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
+    w->head.aux_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = dim};
+    if (l->options.model != NULL)
+        w->embedding = l->options.model->embedding;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, 2 * dim, &w->head.input));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_STATE, 0, dim, spec->dim, &w->head.state));
+    LN_TRY(last_norm(l, &w->output_norm));
+    LN_TRY(output(l));
+    LN_TRY(ln_load_ropes(l));
+    LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));
+    LN_TRY(ln_layout_check(&l->table_layout, "table of the assistant's weights", l->err));
+    return ln_layout_check(&l->layout, "weights of the assistant", l->err);
+}
+
 static ln_status walk(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
     size_t end = l->options.end_layer;
-    if (l->options.head && !spec->eagle.is_head)
+    if (l->options.head && !spec->family->drafts)
         return head(l);
     if (l->options.only_experts)
         return ln_load_only_experts(l);
@@ -436,6 +455,8 @@ static ln_status walk(ln_loader *l) {
     l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
     if (spec->eagle.is_head)
         return eagle(l);
+    if (spec->assisted_dim > 0)
+        return assistant(l);
     w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
     if (l->first_layer == 0)
         LN_TRY(embedding(l));

@@ -54,11 +54,12 @@ static inline ln_op_norm *norm(recorder *r, const ln_norm *weights, const float 
 }
 
 /* norm(x), from column `begin` on of rows of `stride` */
-static inline void norm_to_columns(recorder *r, const ln_norm *weights, const float *x, float *out,
-                                   size_t stride, size_t begin) {
+static inline ln_op_norm *norm_to_columns(recorder *r, const ln_norm *weights, const float *x,
+                                          float *out, size_t stride, size_t begin) {
     ln_op_norm *p = norm(r, weights, x, NULL, out);
     p->out_stride = stride;
     p->out_begin = begin;
+    return p;
 }
 
 /* How adapters of the rows change a weight. */

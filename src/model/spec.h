@@ -430,6 +430,10 @@ typedef struct ln_spec {
     const ln_layer_spec *head;
     ln_aux_layers aux_layers; /* of a model beside which an EAGLE-3 head drafts */
     ln_eagle_spec eagle;
+    /* An assistant, whose layers attend to keys and values of the model that it drafts for: the
+     * width of that; 0: it is none */
+    size_t assisted_dim;
+    bool keeps_rows; /* of a model beside which an assistant drafts: x has all rows of a step */
     size_t n_relative_buckets, relative_max_distance;
     struct { /* block attention residuals: layers of a block, and blocks; 0: there are none */
         size_t n_layers, n_blocks;

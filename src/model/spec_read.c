@@ -7,9 +7,10 @@
 #include "base/half.h"
 #include "model/config.h"
 #include "model/family.h"
+#include "model/heads/assistant_spec.h"
+#include "model/heads/eagle_spec.h"
 #include "model/layers/blend.h"
 #include "model/layers/cycles.h"
-#include "model/layers/eagle_spec.h"
 #include "model/spec_layers.h"
 
 enum { MAX_VOCAB = 1 << 24 };
@@ -165,9 +166,12 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||
         text.kind != LN_META_OBJECT)
         return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
-    if (!ln_list_has(wrappers, type.string.data, type.string.bytes))
+    bool assists = take_family(config, spec, &type) && spec->family->assists;
+    if (!assists && !ln_list_has(wrappers, type.string.data, type.string.bytes))
         return unknown_type(config, &type, err);
     config->nest = "text_config.";
+    if (assists)
+        return LINNET_OK;
     if (ln_checkpoint_meta(config->checkpoint, "text_config.model_type", &text)) {
         LN_TRY(read_type(config, "text_config.model_type", &text, err));
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
@@ -672,8 +676,9 @@ static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
 }
 
 static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *err) {
-    LN_TRY(ln_config_size(config, (ln_key){"", "nextn_predict_layers"}, 0, spec->n_layers - 1,
-                          &spec->n_prediction_layers, err));
+    if (!spec->family->assists) /* which is nothing else */
+        LN_TRY(ln_config_size(config, (ln_key){"", "nextn_predict_layers"}, 0, spec->n_layers - 1,
+                              &spec->n_prediction_layers, err));
     spec->n_layers -= spec->n_prediction_layers;
     spec->ctx_tokens = 2048;
     LN_TRY(
@@ -737,5 +742,7 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
     LN_TRY(read_size(&config, spec, err));
     LN_TRY(read_common(&config, spec, err));
     LN_TRY(ln_spec_read_layers(&config, arena, spec, err));
+    if (spec->family->assists)
+        return ln_spec_read_assistant(&config, spec, err);
     return spec->family->drafts ? ln_spec_read_eagle(&config, spec, err) : LINNET_OK;
 }

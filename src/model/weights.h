@@ -251,12 +251,12 @@ typedef struct ln_weights {
         ln_layer_weights *layers; /* [n_encoder_layers] */
         const float *relative_bias;
     } encoder;
-    /* of a head that drafts, whose one layer is in `layers`: norms of what it reads, and
-     * [dim][2 dim] behind them */
+    /* of a head that drafts, whose layers are in `layers`: norms of what it reads, [dim][2 dim]
+     * behind them, and what makes of its last norm what an assistant's next draft reads */
     struct {
         ln_norm token_norm, hidden_norm;
         ln_norm aux_norm; /* of rows of hidden states: as they are */
-        ln_weight input;
+        ln_weight input, state;
     } head;
     void *memory; /* prepared copies, the backend's */
     size_t memory_bytes;

@@ -2,7 +2,8 @@
  * rows of logits that tools/golden/heads.py has written: each folder of golden/models with a
  * heads.json. A backend between engine and CPU looks at the head's steps: the logits of every
  * draft, whose keys and values come from prompts read in chunks, within 1e-5. EAGLE-3 heads of
- * golden/eagle (tools/golden/eagle.py) draft for the models of the same names.
+ * golden/eagle (tools/golden/eagle.py) and assistants of golden/assistants
+ * (tools/golden/assistants.py) draft for the models of the same names.
  * usage: golden_heads [BACKEND]; without, the CPU */
 #include "reference.h"
 
@@ -18,6 +19,7 @@
 
 static const char *backend_name = "cpu";
 static const char *head_folder = "models"; /* below tests/golden */
+static const char *own_head;               /* the draft model, or NULL */
 enum { N_DRAFTS = 3, MAX_POSITIONS = 64 };
 
 /* What is known of one prompt's drafts, and what came of them. */
@@ -29,7 +31,8 @@ typedef struct expectation {
     const float *rows; /* [n_positions][N_DRAFTS][n_vocab] */
     int32_t positions[MAX_POSITIONS];
     bool is_first; /* the head has not run since the model's last step */
-    int32_t begin; /* where it was asked first since then */
+    int32_t begin; /* where it was asked first since then, */
+    size_t number; /* and how often before */
     size_t n_compared[N_DRAFTS];
     double difference, norm; /* sums of squares */
 } expectation;
@@ -53,6 +56,14 @@ static void compare(const float *row, size_t number) {
     now.n_compared[number]++;
 }
 
+/* What the last linear of the vocabulary has written. */
+static float *logits_of(const ln_op *ops, size_t n_ops) {
+    size_t i = n_ops;
+    while (ops[--i].kind != LN_OP_LINEAR || ops[i].linear.weight->n_rows != now.n_vocab)
+        assert_true(i > 0);
+    return ops[i].linear.out;
+}
+
 static ln_status look(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
     LN_TRY(now.real->run(backend, ops, n_ops, err));
     const ln_batch *batch = ops[0].batch;
@@ -61,15 +72,17 @@ static ln_status look(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_er
         return LINNET_OK;
     }
     int32_t position = batch->positions[batch->n_tokens - 1];
-    if (now.is_first)
+    if (now.is_first) {
         now.begin = position;
+        now.number = 0;
+    }
     now.is_first = false;
     void *row;
     size_t bytes = batch->n_logits * now.n_vocab * sizeof(float);
     if (batch->n_logits == 0)
         return LINNET_OK;
-    LN_TRY(now.real->read_back(backend, ops[n_ops - 1].linear.out, bytes, &row, err));
-    compare(row, (size_t)(position - now.begin));
+    LN_TRY(now.real->read_back(backend, logits_of(ops, n_ops), bytes, &row, err));
+    compare(row, now.number++);
     return LINNET_OK;
 }
 
@@ -92,7 +105,7 @@ static void read_expectation(const reference *golden, const char *name, size_t p
     for (size_t i = 0; i < prompt; i++)
         before += json_array_size(json_array_get(positions, i));
     const json_t *own = json_array_get(positions, prompt);
-    const linnet_model *eagle = golden->engine->plan.draft.eagle;
+    const linnet_model *eagle = golden->engine->plan.draft.head;
     const ln_spec *spec = eagle != NULL ? &eagle->spec : &golden->model->spec;
     now = (expectation){.head_layer = (int32_t)spec->n_layers,
                         .n_vocab = spec->n_vocab,
@@ -108,18 +121,15 @@ static void read_expectation(const reference *golden, const char *name, size_t p
 /* Reads a prompt and goes on from it, with the head beside it; each draft is compared. */
 static void run(reference *golden, const char *name, size_t prompt, const ln_file_map *rows,
                 size_t max_batch_tokens) {
-    char folder[512];
     linnet_engine_options options;
     linnet_engine_options_init(&options);
-    bool is_eagle = strcmp(head_folder, "eagle") == 0;
-    snprintf(folder, sizeof folder, "%s/tests/golden/eagle/%s", TEST_SOURCE_DIR, name);
     options.precision = LINNET_PRECISION_EXACT;
     options.backend = backend_name;
     options.n_threads = 1;
     options.ctx_tokens = 256;
     options.max_batch_tokens = max_batch_tokens;
-    options.draft = is_eagle ? "eagle" : "mtp";
-    options.draft_model = is_eagle ? folder : NULL;
+    options.draft = strcmp(head_folder, "eagle") == 0 ? "eagle" : "mtp";
+    options.draft_model = own_head;
     options.draft_tokens = N_DRAFTS;
     reference_use(golden, &options);
     read_expectation(golden, name, prompt, rows);
@@ -211,20 +221,56 @@ static void test_model(void **state) {
     ln_file_map_close(&rows);
 }
 
-/* A head of another folder than the model's. */
-static void test_eagle(void **state) {
-    static const char *const names[] = {"gemma3", "qwen3", "qwen3_5"};
-    (void)state;
-    head_folder = "eagle";
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+/* The same from the head's file that was converted, where the architecture is one of GGUF. */
+static void check_converted_head(reference *golden, const char *name, const ln_file_map *rows) {
+    char path[64];
+    linnet_model *head;
+    ln_error err = {0};
+    const ln_quantize_options options = {.n_threads = 1};
+    reference_check(linnet_model_open(own_head, &head, &err), &err);
+    snprintf(path, sizeof path, "/tmp/test_heads.%d.gguf", (int)getpid());
+    ln_status status = ln_convert(head->checkpoint, path, false, &options, &err);
+    linnet_model_close(head);
+    if (status == LINNET_ERR_UNSUPPORTED)
+        return;
+    reference_check(status, &err);
+    n_files++;
+    own_head = path;
+    check_drafts(golden, name, rows);
+    own_head = NULL;
+    remove(path);
+}
+
+/* Heads of another folder than the model's. */
+static void check_folder(const char *folder, const char *const *names, size_t n) {
+    head_folder = folder;
+    n_files = 0;
+    for (size_t i = 0; i < n; i++) {
+        char path[512];
         reference golden;
         ln_file_map rows;
+        snprintf(path, sizeof path, "%s/tests/golden/%s/%s", TEST_SOURCE_DIR, folder, names[i]);
+        own_head = path;
         assert_true(has_head(names[i], &rows));
         reference_open(&golden, names[i]);
         check_drafts(&golden, names[i], &rows);
+        check_converted_head(&golden, names[i], &rows);
         reference_close(&golden);
         ln_file_map_close(&rows);
     }
+}
+
+static void test_eagle(void **state) {
+    static const char *const names[] = {"gemma3", "qwen3", "qwen3_5"};
+    (void)state;
+    check_folder("eagle", names, sizeof names / sizeof *names);
+}
+
+static void test_assistants(void **state) {
+    static const char *const names[] = {"gemma4", "gemma4_shared"};
+    (void)state;
+    check_folder("assistants", names, sizeof names / sizeof *names);
+    assert_int_equal(n_files, sizeof names / sizeof *names);
 }
 
 int main(int argc, char **argv) {
@@ -234,6 +280,7 @@ int main(int argc, char **argv) {
         return TEST_EXIT_SKIPPED;
     int failed = reference_run_all(test_model);
     assert_true(n_models >= 5 && n_files >= 2);
-    const struct CMUnitTest of_folders[] = {cmocka_unit_test(test_eagle)};
+    const struct CMUnitTest of_folders[] = {cmocka_unit_test(test_eagle),
+                                            cmocka_unit_test(test_assistants)};
     return failed + cmocka_run_group_tests(of_folders, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 /* The model's tokens that the head's are: d2t says how far each is from its own number; without it
  * they are the same. */
 static ln_status read_ids(ln_draft_head *head, ln_error *err) {
-    const ln_checkpoint *checkpoint = head->plan->draft.eagle->checkpoint;
+    const ln_checkpoint *checkpoint = head->plan->draft.head->checkpoint;
     const ln_tensor *tensor = ln_checkpoint_find(checkpoint, "d2t");
     size_t n = head->spec->n_vocab, n_vocab = head->executor->spec->n_vocab;
     bool is_there = tensor != NULL && tensor->n_dims == 1 && tensor->dims[0] == n &&
@@ -35,7 +35,7 @@ static ln_status read_ids(ln_draft_head *head, ln_error *err) {
 }
 
 /* What a head of its own folder has besides. */
-static ln_status init_eagle(ln_draft_head *head, ln_error *err) {
+static ln_status init_own(ln_draft_head *head, ln_error *err) {
     ln_backend *backend = head->executor->backend;
     const ln_activations_shape shape = ln_engine_plan_head_activations(head->plan);
     LN_TRY(backend->vtable->reserve(backend, head->plan->draft.activation_bytes,
@@ -48,17 +48,17 @@ ln_status ln_draft_head_init(ln_draft_head *head, const linnet_model *model,
                              const ln_engine_plan *plan, const ln_executor *executor,
                              ln_sampler *sampler, ln_error *err) {
     *head = (ln_draft_head){.plan = plan, .executor = executor, .sampler = sampler};
-    const linnet_model *eagle = plan->draft.eagle;
-    if (plan->spec.head == NULL)
+    const linnet_model *own = plan->draft.head;
+    if (!ln_engine_plan_has_head(plan))
         return LINNET_OK;
-    head->spec = eagle != NULL ? &eagle->spec : &plan->spec;
-    head->activations = eagle != NULL ? &head->own : &executor->activations;
+    head->spec = own != NULL ? &own->spec : &plan->spec;
+    head->activations = own != NULL ? &head->own : &executor->activations;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
     options.head = true;
     options.model = executor->weights;
     options.progress = (ln_load_progress){0};
     options.first_layer = 0;
-    LN_TRY(ln_weights_load((eagle != NULL ? eagle : model)->checkpoint, head->spec, &options,
+    LN_TRY(ln_weights_load((own != NULL ? own : model)->checkpoint, head->spec, &options,
                            executor->backend, &head->weights, err));
     head->has_weights = true;
     LN_TRY(ln_reserve(plan->draft.host_bytes, "head that drafts", &head->memory, err));
@@ -69,15 +69,15 @@ ln_status ln_draft_head_init(ln_draft_head *head, const linnet_model *model,
     head->asked = (ln_sequence **)(void *)(base + at.asked);
     head->rows = (int32_t *)(void *)(base + at.rows);
     ln_step_init(&head->step, &plan->budget, &plan->kv_shape, base + at.step);
-    if (eagle == NULL)
+    if (own == NULL)
         return LINNET_OK;
     head->ids = (int32_t *)(void *)(base + at.ids);
     head->row = (float *)(void *)(base + at.row);
-    return init_eagle(head, err);
+    return init_own(head, err);
 }
 
 void ln_draft_head_free(ln_draft_head *head) {
-    if (head->plan == NULL || head->plan->spec.head == NULL)
+    if (head->plan == NULL || !ln_engine_plan_has_head(head->plan))
         return;
     ln_unreserve(head->memory, head->plan->draft.host_bytes);
     head->executor->backend->vtable->release(head->executor->backend, head->activation_memory,
@@ -87,12 +87,12 @@ void ln_draft_head_free(ln_draft_head *head) {
 }
 
 size_t ln_draft_head_bytes(const ln_draft_head *head) {
-    if (head->plan->spec.head == NULL)
+    if (!ln_engine_plan_has_head(head->plan))
         return 0;
     const ln_draft_plan *plan = &head->plan->draft;
-    size_t of_model = plan->eagle != NULL ? ln_engine_plan_tokenizer_bytes(plan->eagle) +
-                                                ln_engine_plan_header_bytes(plan->eagle)
-                                          : 0;
+    size_t of_model = plan->head != NULL ? ln_engine_plan_tokenizer_bytes(plan->head) +
+                                               ln_engine_plan_header_bytes(plan->head)
+                                         : 0;
     return head->weights.memory_bytes + head->weights.table_bytes + plan->host_bytes +
            plan->activation_bytes + of_model;
 }
@@ -104,28 +104,47 @@ static void begin_batch(ln_draft_head *head) {
     head->step.seq_starts[0] = 0;
 }
 
-/* Adds positions [begin, end) of a sequence, whose hidden states are rows from first_row on, each
- * with the token behind it, a draft too; the logits of the last one are wanted or not. */
-static void add(ln_draft_head *head, const ln_sequence *sequence, size_t begin, size_t end,
-                size_t first_row, bool wants_logits) {
+/* Where a KV group has positions [begin, end) of a sequence, the batch's next one. */
+static void add_blocks(ln_draft_head *head, const ln_sequence *sequence, size_t g, size_t begin,
+                       size_t end) {
     ln_step *step = &head->step;
-    ln_batch *batch = &step->batch;
+    const ln_batch *batch = &step->batch;
     const ln_kv_cache *kv = head->executor->scheduler->kv;
-    size_t g = head->plan->spec.head->attention.kv_group, first = batch->n_tokens;
     const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
-    for (size_t i = 0; i < end - begin; i++) {
-        step->tokens[first + i] = sequence->tokens[begin + i + 1];
-        step->positions[first + i] = (int32_t)(begin + i);
-        head->rows[first + i] = (int32_t)(first_row + i);
-        step->groups[g].slots[first + i] = ln_kv_cache_slot(kv, g, sequence->kv_row, begin + i);
-    }
+    for (size_t i = 0; i < end - begin; i++)
+        step->groups[g].slots[batch->n_tokens + i] =
+            ln_kv_cache_slot(kv, g, sequence->kv_row, begin + i);
     memcpy(step->groups[g].block_tables + batch->n_seqs * kv->max_blocks, table->blocks,
            table->end * sizeof *table->blocks);
     step->groups[g].lengths[batch->n_seqs] = (int32_t)end;
+}
+
+/* Adds positions [begin, end) of a sequence, whose hidden states are rows from first_row on, each
+ * with the token `ahead` behind it, a draft too; the logits of the last one are wanted or not. */
+static void add(ln_draft_head *head, const ln_sequence *sequence, size_t begin, size_t end,
+                size_t ahead, size_t first_row, bool wants_logits) {
+    ln_step *step = &head->step;
+    ln_batch *batch = &step->batch;
+    const ln_layer_spec *own = head->plan->spec.head;
+    for (size_t i = 0; i < end - begin; i++) {
+        step->tokens[batch->n_tokens + i] = sequence->tokens[begin + i + ahead];
+        step->positions[batch->n_tokens + i] = (int32_t)(begin + i);
+        head->rows[batch->n_tokens + i] = (int32_t)(first_row + i);
+    }
+    for (size_t g = 0; g < batch->n_groups; g++)
+        if (own == NULL || own->attention.kv_group == g)
+            add_blocks(head, sequence, g, begin, end);
     batch->n_tokens += end - begin;
     step->seq_starts[++batch->n_seqs] = (int32_t)batch->n_tokens;
     if (wants_logits)
         step->logit_rows[batch->n_logits++] = (int32_t)batch->n_tokens - 1;
+}
+
+/* What an assistant reads: the last hidden state, and at its position the token behind it, later
+ * the last draft. */
+static void add_last(ln_draft_head *head, const ln_sequence *sequence, size_t number, size_t row) {
+    size_t at = sequence->n_tokens - 2;
+    add(head, sequence, at, at + 1, number + 1, row, true);
 }
 
 /* Runs the batch on hidden states of the model's last step, or on the head's own. */
@@ -133,10 +152,16 @@ static bool run_batch(ln_draft_head *head, bool of_model) {
     const ln_executor *executor = head->executor;
     const ln_batch *batch = &head->step.batch;
     const ln_weights *weights = of_model ? executor->weights : &head->weights;
-    const ln_head_input in = {.norm = &weights->output_norm,
-                              .aux_hidden = of_model ? executor->activations.aux_hidden : NULL,
-                              .rows = head->rows};
-    const ln_kv_layer *kv = &executor->kv.layers[ln_kv_layer_count(executor->spec) - 1];
+    const ln_activations *model = &executor->activations;
+    bool assists = head->spec->assisted_dim > 0;
+    ln_head_input in = {.norm = &weights->output_norm, .rows = head->rows};
+    if (of_model)
+        in.aux_hidden = assists ? model->x : model->aux_hidden;
+    else if (assists)
+        in.norm = &head->weights.head.aux_norm;
+    const ln_kv_layer *kv = executor->kv.layers;
+    if (!assists)
+        kv += ln_kv_layer_count(executor->spec) - 1;
     void *logits = NULL;
     if (batch->n_tokens == 0)
         return true;
@@ -193,7 +218,10 @@ static size_t follow_step(ln_draft_head *head, const ln_scheduler *scheduler, si
         bool is_asked = end + 1 == sequence->n_tokens && wants_drafts(scheduler, chunk, most);
         if (is_asked)
             head->asked[n_asked++] = sequence;
-        add(head, sequence, begin, end, first_row, is_asked);
+        if (head->spec->assisted_dim == 0)
+            add(head, sequence, begin, end, 1, first_row, is_asked);
+        else if (is_asked)
+            add_last(head, sequence, 0, first_row + end - 1 - begin);
     }
     return n_asked;
 }
@@ -224,7 +252,10 @@ static size_t take_drafted(ln_draft_head *head, size_t n_asked, size_t number) {
             sequence->n_draft = number;
         if (sequence->n_draft <= number + 1)
             continue;
-        add(head, sequence, at, at + 1, row, true);
+        if (head->spec->assisted_dim > 0)
+            add_last(head, sequence, number + 1, row);
+        else
+            add(head, sequence, at, at + 1, 1, row, true);
         head->asked[n_left++] = sequence;
     }
     return n_left;

@@ -59,7 +59,7 @@ void ln_speculate(ln_draft_model *draft, ln_draft_head *head, ln_masker *masker,
                   const ln_scheduler *scheduler) {
     size_t most = ln_engine_plan_draft_length(head->plan, scheduler->queues.n_seqs);
     size_t most_forced = head->plan->draft.n_forced, n_decoding = 0;
-    bool has_head = head->plan->spec.head != NULL;
+    bool has_head = ln_engine_plan_has_head(head->plan);
     if (has_head)
         ln_draft_head_propose(head, scheduler, most);
     if (most == 0 && most_forced == 0)

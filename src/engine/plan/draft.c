@@ -8,7 +8,8 @@
 #include "engine/step.h"
 #include "model/activations.h"
 #include "model/forward.h"
-#include "model/layers/eagle_spec.h"
+#include "model/heads/assistant_spec.h"
+#include "model/heads/eagle_spec.h"
 #include "model/load.h"
 
 /* ---- the checkpoint ----------------------------------------------------------------------- */
@@ -65,7 +66,7 @@ static ln_status check(const linnet_model *model, const char *path, ln_draft_pla
 /* A head of its own folder: what it reads of the model must be there, and a group that keeps all
  * tokens. */
 static ln_status check_eagle(const linnet_model *model, ln_engine_plan *plan, ln_error *err) {
-    linnet_model *head = plan->draft.eagle;
+    linnet_model *head = plan->draft.head;
     ln_spec *spec = &head->spec;
     const char *path = ln_checkpoint_path(head->checkpoint);
     ln_attention_spec *attention = &spec->layers[0].attention;
@@ -88,15 +89,22 @@ static ln_status check_eagle(const linnet_model *model, ln_engine_plan *plan, ln
     return LINNET_OK;
 }
 
+/* An assistant, whose layers then read the model's caches. */
+static ln_status check_assistant(const linnet_model *model, ln_engine_plan *plan, ln_error *err) {
+    linnet_model *head = plan->draft.head;
+    plan->spec.keeps_rows = true;
+    return ln_spec_assist(&head->spec, &model->spec, ln_checkpoint_path(head->checkpoint), err);
+}
+
 ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_draft_plan *draft,
                                     ln_error *err) {
     const char *by = options->draft;
-    if (options->draft_model == NULL || (by != NULL && strcmp(by, "auto") != 0 &&
-                                         strcmp(by, "model") != 0 && strcmp(by, "eagle") != 0))
+    if (options->draft_model == NULL ||
+        (by != NULL && (strcmp(by, "none") == 0 || strcmp(by, "ngram") == 0)))
         return LINNET_OK;
     LN_TRY(ln_model_open(options->draft_model, &draft->model, err));
-    if (draft->model->spec.eagle.is_head) {
-        draft->eagle = draft->model;
+    if (draft->model->spec.family->drafts) {
+        draft->head = draft->model;
         draft->model = NULL;
     }
     return LINNET_OK;
@@ -104,7 +112,9 @@ ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_dra
 
 ln_status ln_engine_plan_check_draft(const linnet_model *model, ln_engine_plan *plan,
                                      ln_error *err) {
-    if (plan->draft.eagle != NULL)
+    if (plan->draft.head != NULL && plan->draft.kind == LN_DRAFTER_MTP)
+        return check_assistant(model, plan, err);
+    if (plan->draft.head != NULL)
         return check_eagle(model, plan, err);
     if (plan->draft.model == NULL)
         return LINNET_OK;
@@ -117,13 +127,13 @@ ln_status ln_engine_plan_draft_weights(const linnet_model *model, ln_engine_plan
                                        const ln_backend *backend, ln_error *err) {
     ln_draft_plan *draft = &plan->draft;
     ln_weights_plan weights;
-    bool is_own = plan->spec.head != NULL && draft->eagle == NULL;
-    if (plan->spec.head == NULL && draft->model == NULL)
+    bool is_own = ln_engine_plan_has_head(plan) && draft->head == NULL;
+    if (!ln_engine_plan_has_head(plan) && draft->model == NULL)
         return LINNET_OK;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
-    const linnet_model *of = is_own ? model : draft->eagle != NULL ? draft->eagle : draft->model;
+    const linnet_model *of = is_own ? model : draft->head != NULL ? draft->head : draft->model;
     options.first_layer = 0;
-    options.head = plan->spec.head != NULL;
+    options.head = ln_engine_plan_has_head(plan);
     LN_TRY(ln_weights_plan_bytes(of->checkpoint, is_own ? &plan->spec : &of->spec, &options,
                                  backend, &weights, err));
     draft->prepared_bytes = weights.prepared_bytes;
@@ -180,35 +190,37 @@ static void raise_limits(ln_step_limits *limits, const ln_step_limits *other) {
 }
 
 ln_activations_shape ln_engine_plan_head_activations(const ln_engine_plan *plan) {
-    return (ln_activations_shape){.max_tokens = plan->budget.max_tokens,
+    bool assists = plan->draft.head->spec.assisted_dim > 0; /* it reads a token of a sequence */
+    return (ln_activations_shape){.max_tokens =
+                                      assists ? plan->budget.max_seqs : plan->budget.max_tokens,
                                   .max_logits = plan->budget.max_seqs};
 }
 
 ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout) {
+    const linnet_model *own = plan->draft.head;
     ln_layout step = {0};
     ln_head_layout h;
     ln_step_plan(&plan->budget, &plan->kv_shape, &step);
-    h.ops = ln_layout_add(layout, ln_forward_max_head_ops(), sizeof(ln_op));
+    h.ops = ln_layout_add(layout, ln_forward_max_head_ops(own != NULL ? &own->spec : &plan->spec),
+                          sizeof(ln_op));
     h.asked = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
     h.rows = ln_layout_add(layout, plan->budget.max_tokens, sizeof(int32_t));
     h.step = ln_layout_add(layout, step.bytes, 1);
     layout->overflow |= step.overflow;
-    const linnet_model *eagle = plan->draft.eagle;
-    h.ids = ln_layout_add(layout, eagle != NULL ? eagle->spec.n_vocab : 0, sizeof(int32_t));
-    h.row = ln_layout_add(layout, eagle != NULL ? plan->spec.n_vocab : 0, sizeof(float));
+    h.ids = ln_layout_add(layout, own != NULL ? own->spec.n_vocab : 0, sizeof(int32_t));
+    h.row = ln_layout_add(layout, own != NULL ? plan->spec.n_vocab : 0, sizeof(float));
     return h;
 }
 
 /* What a head of its own folder has besides: activations, and the open model. */
-static ln_status size_eagle(ln_engine_plan *plan, size_t *total, ln_error *err) {
+static ln_status size_own(ln_engine_plan *plan, size_t *total, ln_error *err) {
     ln_draft_plan *draft = &plan->draft;
     const ln_activations_shape shape = ln_engine_plan_head_activations(plan);
-    LN_TRY(ln_activations_plan(&draft->eagle->spec, &shape, &draft->activation_bytes, err));
-    ln_step_limits limits = ln_step_limits_of(&draft->eagle->spec, plan->budget.max_tokens,
+    LN_TRY(ln_activations_plan(&draft->head->spec, &shape, &draft->activation_bytes, err));
+    ln_step_limits limits = ln_step_limits_of(&draft->head->spec, plan->budget.max_tokens,
                                               plan->budget.max_seqs, plan->ctx_tokens);
     raise_limits(&plan->limits, &limits);
-    *total =
-        ln_engine_plan_tokenizer_bytes(draft->eagle) + ln_engine_plan_header_bytes(draft->eagle);
+    *total = ln_engine_plan_tokenizer_bytes(draft->head) + ln_engine_plan_header_bytes(draft->head);
     return ln_add(*total, draft->activation_bytes, total)
                ? LINNET_OK
                : ln_fail(err, LINNET_ERR_LIMIT, "the memory of the head overflows");
@@ -220,8 +232,8 @@ static ln_status size_head(ln_engine_plan *plan, ln_error *err) {
     LN_TRY(ln_layout_check(&host, "the head that drafts", err));
     plan->draft.host_bytes = host.bytes;
     size_t total = 0;
-    if (plan->draft.eagle != NULL)
-        LN_TRY(size_eagle(plan, &total, err));
+    if (plan->draft.head != NULL)
+        LN_TRY(size_own(plan, &total, err));
     if (!ln_add(total, plan->draft.weight_bytes, &total) ||
         !ln_add(total, host.bytes, &plan->bytes[LN_ARENA_DRAFT]))
         return ln_fail(err, LINNET_ERR_LIMIT, "the memory of the head overflows");
@@ -233,7 +245,7 @@ ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {
     const ln_step_budget *budget = &plan->budget;
     ln_layout kv = {0}, host = {0};
     plan->bytes[LN_ARENA_DRAFT] = 0;
-    if (plan->spec.head != NULL)
+    if (ln_engine_plan_has_head(plan))
         return size_head(plan, err);
     if (draft->model == NULL)
         return LINNET_OK;

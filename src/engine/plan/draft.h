@@ -4,7 +4,7 @@
 
 #include "engine/plan/plan.h"
 
-/* Opens the draft model's folder, if there is one and may be used, as draft->model or draft->eagle.
+/* Opens the draft model's folder, if there is one and may be used: draft->model or draft->head.
  * The caller closes both. Errors: those of ln_model_open. */
 ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_draft_plan *draft,
                                     ln_error *err);

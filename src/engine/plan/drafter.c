@@ -19,8 +19,11 @@ static const char *head_obstacle(const linnet_model *model, const ln_engine_plan
  * all layers on one side. */
 static ln_drafter choose(const linnet_model *model, const linnet_engine_options *options,
                          const ln_engine_plan *plan) {
+    const linnet_model *head = plan->draft.head;
+    if (head != NULL)
+        return head->spec.assisted_dim > 0 ? LN_DRAFTER_MTP : LN_DRAFTER_EAGLE;
     if (options->draft_model != NULL)
-        return plan->draft.eagle != NULL ? LN_DRAFTER_EAGLE : LN_DRAFTER_MODEL;
+        return LN_DRAFTER_MODEL;
     bool has_gpu = plan->on_device || options->gpu_layers > 0;
     if (head_obstacle(model, plan) == NULL && !has_gpu)
         return LN_DRAFTER_MTP;
@@ -53,7 +56,10 @@ static ln_status name_drafter(const linnet_model *model, const linnet_engine_opt
 static ln_status check(const linnet_model *model, const linnet_engine_options *options,
                        const ln_engine_plan *plan, ln_error *err) {
     ln_drafter kind = plan->draft.kind;
-    const char *obstacle = kind == LN_DRAFTER_MTP ? head_obstacle(model, plan) : NULL;
+    const linnet_model *head = plan->draft.head;
+    bool assists = head != NULL && head->spec.assisted_dim > 0;
+    bool needs_own = kind == LN_DRAFTER_MTP && options->draft_model == NULL;
+    const char *obstacle = needs_own ? head_obstacle(model, plan) : NULL;
     if (obstacle != NULL)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: draft mtp: %s",
                        ln_checkpoint_path(model->checkpoint), obstacle);
@@ -61,13 +67,20 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
     if ((is_model || is_eagle) && options->draft_model == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"%s\", but draft_model is not given",
                        options->draft);
-    if ((is_model && plan->draft.eagle != NULL) || (is_eagle && plan->draft.eagle == NULL))
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is %s EAGLE-3 head: draft is \"%s\"",
-                       options->draft_model, is_model ? "an" : "no", options->draft);
-    if (is_eagle && plan->n_ranks > 1)
+    ln_drafter fits = assists ? LN_DRAFTER_MTP : head != NULL ? LN_DRAFTER_EAGLE : LN_DRAFTER_MODEL;
+    bool uses_folder =
+        options->draft_model != NULL && (is_model || is_eagle || kind == LN_DRAFTER_MTP);
+    if (uses_folder && kind != fits)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is %s: draft is \"%s\"",
+                       options->draft_model,
+                       assists        ? "an assistant for multi-token prediction"
+                       : head != NULL ? "an EAGLE-3 head"
+                                      : "a model of its own",
+                       options->draft);
+    if (head != NULL && plan->n_ranks > 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "ranks do not draft with heads; --draft ngram does");
-    if (!is_model && !is_eagle && options->draft_model != NULL)
+    if (!uses_folder && options->draft_model != NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"%s\", but a draft_model is given, too",
                        options->draft);
     if (kind == LN_DRAFTER_NONE && options->draft_tokens > 0)
@@ -84,18 +97,19 @@ ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
     LN_TRY(name_drafter(model, options, plan, &draft->kind, err));
     LN_TRY(check(model, options, plan, err));
     plan->draft_tokens = options->draft_tokens;
-    draft->by_cost = draft->kind == LN_DRAFTER_MTP && is_auto && options->draft_tokens == 0;
+    bool has_own = draft->kind == LN_DRAFTER_MTP && draft->head == NULL;
+    draft->by_cost = has_own && is_auto && options->draft_tokens == 0;
     if (draft->by_cost) {
         plan->draft_tokens = ln_draft_cost_choose(&model->spec, draft->n_tokens);
         draft->by_cost = plan->draft_tokens > 0;
         draft->kind = draft->by_cost ? LN_DRAFTER_MTP : LN_DRAFTER_NONE;
     } else if (draft->kind != LN_DRAFTER_NONE && plan->draft_tokens == 0) {
-        plan->draft_tokens =
-            draft->kind == LN_DRAFTER_MTP ? DEFAULT_HEAD_TOKENS : DEFAULT_DRAFT_TOKENS;
+        plan->draft_tokens = has_own ? DEFAULT_HEAD_TOKENS : DEFAULT_DRAFT_TOKENS;
     }
     draft->n_forced = draft->kind == LN_DRAFTER_NONE && !is_auto ? 0 : MAX_FORCED_TOKENS;
     if (model->spec.has_mixers && draft->n_forced > plan->draft_tokens)
         draft->n_forced = plan->draft_tokens; /* what recurrent layers can take back */
-    plan->spec.head = draft->kind == LN_DRAFTER_MTP ? model->spec.mtp : NULL;
+    has_own &= draft->kind == LN_DRAFTER_MTP;
+    plan->spec.head = has_own ? model->spec.mtp : NULL;
     return LINNET_OK;
 }

@@ -92,10 +92,11 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "cpu_experts is %d; -1 means those of as few layers as make the rest fit",
                        (int)options->cpu_experts);
-    if (model->spec.eagle.is_head)
+    if (model->spec.family->drafts)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s is an EAGLE-3 head, which drafts for another model: it is a draft_model",
-                       ln_checkpoint_path(model->checkpoint));
+                       "%s is %s, which drafts for another model: it is a draft_model",
+                       ln_checkpoint_path(model->checkpoint),
+                       model->spec.eagle.is_head ? "an EAGLE-3 head" : "an assistant");
     if (options->draft_model != NULL && options->draft_tokens == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "draft_model is given, but draft_tokens is 0: it would guess nothing");

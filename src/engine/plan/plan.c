@@ -9,7 +9,7 @@ enum {
 
 void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend) {
     ln_model_close(plan->draft.model);
-    ln_model_close(plan->draft.eagle);
+    ln_model_close(plan->draft.head);
     ln_shard_free(&plan->spec);
     if (plan->cpu_layers.backend != NULL)
         plan->cpu_layers.backend->vtable->destroy(plan->cpu_layers.backend);

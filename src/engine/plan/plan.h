@@ -61,7 +61,7 @@ typedef struct ln_draft_plan {
     uint8_t n_tokens[LN_DRAFT_SEQS + 1]; /* of each sequence in steps of so many */
     size_t n_forced;     /* of a sequence in a step at most: tokens that its grammar forces */
     linnet_model *model; /* whoever made the plan closes it, and the head of another folder */
-    linnet_model *eagle; /* its layer is plan->spec.head */
+    linnet_model *head;  /* an EAGLE-3 head, whose layer is plan->spec.head; or an assistant */
     size_t groups[LN_KV_MAX_GROUPS]; /* whose block tables serve each of its KV groups */
     size_t weight_bytes, kv_bytes, activation_bytes, host_bytes;
     size_t prepared_bytes; /* of weight_bytes: in the backend's memory */
@@ -142,6 +142,11 @@ static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_
                                 .adapter_rank = plan->adapter_rank,
                                 .adapts_experts = plan->adapts_experts,
                                 .progress = plan->progress};
+}
+
+/* Whether a head drafts: one of the checkpoint, or one of its own folder. */
+static inline bool ln_engine_plan_has_head(const ln_engine_plan *plan) {
+    return plan->spec.head != NULL || plan->draft.head != NULL;
 }
 
 /* The shape of the model's activations. */

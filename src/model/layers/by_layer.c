@@ -35,6 +35,10 @@ static ln_status read_heads(const ln_config *config, bool windowed, ln_attention
 static ln_status read_sharing(const ln_config *config, const ln_spec *spec, ln_attention_spec *a,
                               ln_error *err) {
     size_t n_shared = 0;
+    if (spec->family->assists) {
+        a->borrows_kv = true;
+        return LINNET_OK;
+    }
     LN_TRY(ln_config_size(config, (ln_key){"num_kv_shared_layers", "attention.shared_kv_layers"}, 0,
                           spec->n_layers, &n_shared, err));
     size_t first = spec->n_layers - n_shared;

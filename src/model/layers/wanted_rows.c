@@ -12,7 +12,7 @@ static bool wants_few_rows(const recorder *r, const ln_layer_spec *spec,
     bool is_one_stream = s->hyper.n == 0 && s->n_streams == 0 && s->lookup_dim == 0 &&
                          s->cycle_layers == 0 && s->loop_layers == 0 && s->ranks.n == 0 &&
                          s->ranks.layers.n == 0;
-    bool drafts = s->head != NULL || s->aux_layers.n > 0;
+    bool drafts = s->head != NULL || s->aux_layers.n > 0 || s->keeps_rows;
     bool is_plain = spec->mixer.kind != LN_MIXER_SHORT_CONVS &&
                     spec->placement != LN_PLACE_PARALLEL && spec->placement != LN_PLACE_NORMED &&
                     spec->ffn.moe.n_experts == 0 && !spec->scaled && !spec->takes_shortcut &&

@@ -267,29 +267,30 @@ static void drafts_of_heads_are_accepted(void **state) {
 
 /* ---- heads of other folders ---------------------------------------------------------------- */
 
-static const char *const with_eagle[] = {"gemma3", "qwen3", "qwen3_5"};
-enum { N_WITH_EAGLE = sizeof with_eagle / sizeof *with_eagle };
+/* EAGLE-3 heads, and assistants, which attend to windows and to keys that layers share. */
+#define GOLDEN TEST_SOURCE_DIR "/tests/golden/"
+static const struct {
+    const char *model, *folder, *by;
+} own_heads[] = {{"gemma3", GOLDEN "eagle/gemma3", "eagle"},
+                 {"qwen3", GOLDEN "eagle/qwen3", "eagle"},
+                 {"qwen3_5", GOLDEN "eagle/qwen3_5", "eagle"},
+                 {"gemma4", GOLDEN "assistants/gemma4", "mtp"},
+                 {"gemma4_shared", GOLDEN "assistants/gemma4_shared", "mtp"}};
+enum { N_OWN_HEADS = sizeof own_heads / sizeof *own_heads };
 
-static const char *eagle_of(size_t i) {
-    static const char *const folders[] = {TEST_SOURCE_DIR "/tests/golden/eagle/gemma3",
-                                          TEST_SOURCE_DIR "/tests/golden/eagle/qwen3",
-                                          TEST_SOURCE_DIR "/tests/golden/eagle/qwen3_5"};
-    return folders[i];
-}
-
-static void eagles_do_not_change_bits(void **state) {
+static void own_heads_do_not_change_bits(void **state) {
     (void)state;
-    for (size_t i = 0; i < N_WITH_EAGLE; i++) {
-        compare(with_eagle[i], exact_options(256, 16, 128, 2), eagle_of(i), 0);
-        compare(with_eagle[i], exact_options(256, 4, 32, 1), eagle_of(i), 0);
-        compare(with_eagle[i], exact_options(256, 1, 16, 1), eagle_of(i), 0);
+    for (size_t i = 0; i < N_OWN_HEADS; i++) {
+        compare(own_heads[i].model, exact_options(256, 16, 128, 2), own_heads[i].folder, 0);
+        compare(own_heads[i].model, exact_options(256, 4, 32, 1), own_heads[i].folder, 0);
+        compare(own_heads[i].model, exact_options(256, 1, 16, 1), own_heads[i].folder, 0);
         linnet_engine_options options = exact_options(256, 8, 64, 1);
         options.kv_tokens = 544;
         options.swap_bytes = 1 << 20;
         options.preemption = LINNET_PREEMPTION_SWAP;
-        compare(with_eagle[i], options, eagle_of(i), 0);
+        compare(own_heads[i].model, options, own_heads[i].folder, 0);
         options.preemption = LINNET_PREEMPTION_RECOMPUTE;
-        compare(with_eagle[i], options, eagle_of(i), 0);
+        compare(own_heads[i].model, options, own_heads[i].folder, 0);
     }
 }
 
@@ -315,26 +316,26 @@ static void expect_few_steps(const char *name, const char *draft_model, size_t n
 }
 
 /* The bias names one of the few tokens that a head has. */
-static void drafts_of_eagles_are_accepted(void **state) {
+static void drafts_of_own_heads_are_accepted(void **state) {
     (void)state;
-    for (size_t i = 0; i < N_WITH_EAGLE; i++)
-        expect_few_steps(with_eagle[i], eagle_of(i), 3);
+    for (size_t i = 0; i < N_OWN_HEADS; i++)
+        expect_few_steps(own_heads[i].model, own_heads[i].folder, 3);
 }
 
-static void eagles_are_planned_to_the_byte(void **state) {
+static void own_heads_are_planned_to_the_byte(void **state) {
     (void)state;
-    for (size_t i = 0; i < N_WITH_EAGLE; i++) {
+    for (size_t i = 0; i < N_OWN_HEADS; i++) {
         golden g;
-        golden_open(&g, with_eagle[i]);
+        golden_open(&g, own_heads[i].model);
         linnet_engine_options options = exact_options(256, 4, 32, 1);
         linnet_memory_plan plan = {.struct_bytes = sizeof plan}, real = plan;
         linnet_error err = {0};
         options.swap_bytes = 1 << 20;
-        options.draft = "eagle";
-        options.draft_model = eagle_of(i);
+        options.draft = own_heads[i].by;
+        options.draft_model = own_heads[i].folder;
         options.draft_tokens = 2;
         assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
-        assert_string_equal(plan.draft, "eagle");
+        assert_string_equal(plan.draft, own_heads[i].by);
         linnet_engine *engine = engine_on(&g, options);
         linnet_engine_get_memory(engine, &real);
         assert_memory_equal(&plan, &real, sizeof plan);
@@ -466,12 +467,17 @@ static void drafters_are_refused_by_name(void **state) {
     options.draft_tokens = 2;
     refuse_drafter("glm4_moe_mtp", options, "none", "draft_tokens is 2");
     options.draft_model = TEST_SOURCE_DIR "/tests/golden/models/llama";
-    refuse_drafter("glm4_moe_mtp", options, "mtp", "a draft_model is given, too");
-    refuse_drafter("llama", options, "eagle", "is no EAGLE-3 head");
-    options.draft_model = eagle_of(1);
+    refuse_drafter("glm4_moe_mtp", options, "ngram", "a draft_model is given, too");
+    refuse_drafter("glm4_moe_mtp", options, "mtp", "is a model of its own");
+    refuse_drafter("llama", options, "eagle", "is a model of its own");
+    options.draft_model = own_heads[1].folder;
     refuse_drafter("qwen3", options, "model", "is an EAGLE-3 head");
     refuse_drafter("qwen3_5", options, "eagle", "a model of 64 dimensions");
     refuse_drafter("t5", options, "eagle", "cannot draft for a model of this kind");
+    options.draft_model = own_heads[3].folder;
+    refuse_drafter("gemma4", options, "eagle", "is an assistant");
+    refuse_drafter("gemma4_shared", options, "mtp", "assists a model of 64 dimensions");
+    refuse_drafter("qwen3", options, "mtp", "and this one has 64 and 256");
     options.draft_model = NULL;
     refuse_drafter("llama", options, "eagle", "draft_model is not given");
 }
@@ -626,9 +632,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(heads_do_not_change_bits),
         cmocka_unit_test(drafts_of_heads_are_accepted),
         cmocka_unit_test(heads_are_planned_to_the_byte),
-        cmocka_unit_test(eagles_do_not_change_bits),
-        cmocka_unit_test(drafts_of_eagles_are_accepted),
-        cmocka_unit_test(eagles_are_planned_to_the_byte),
+        cmocka_unit_test(own_heads_do_not_change_bits),
+        cmocka_unit_test(drafts_of_own_heads_are_accepted),
+        cmocka_unit_test(own_heads_are_planned_to_the_byte),
         cmocka_unit_test(heads_draft_by_default),
         cmocka_unit_test(costs_decide_how_much_is_drafted),
         cmocka_unit_test(drafters_are_refused_by_name),

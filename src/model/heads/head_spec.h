@@ -1,7 +1,7 @@
 /* Reading of the head that some checkpoints have behind their last layer: it predicts a token more
  * (multi-token prediction). */
-#ifndef LN_MODEL_LAYERS_HEAD_SPEC_H
-#define LN_MODEL_LAYERS_HEAD_SPEC_H
+#ifndef LN_MODEL_HEADS_HEAD_SPEC_H
+#define LN_MODEL_HEADS_HEAD_SPEC_H
 
 #include "model/config.h"
 #include "model/spec.h"

@@ -1,4 +1,4 @@
-#include "model/layers/eagle_spec.h"
+#include "model/heads/eagle_spec.h"
 
 #include <string.h>
 

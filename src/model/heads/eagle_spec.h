@@ -1,6 +1,6 @@
 /* Reading of a folder that is a head for another model (EAGLE-3), beside what any folder says. */
-#ifndef LN_MODEL_LAYERS_EAGLE_SPEC_H
-#define LN_MODEL_LAYERS_EAGLE_SPEC_H
+#ifndef LN_MODEL_HEADS_EAGLE_SPEC_H
+#define LN_MODEL_HEADS_EAGLE_SPEC_H
 
 #include "model/config.h"
 #include "model/spec.h"

@@ -1,4 +1,4 @@
-#include "model/layers/head_spec.h"
+#include "model/heads/head_spec.h"
 
 #include "model/family.h"
 

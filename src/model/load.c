@@ -407,15 +407,17 @@ static ln_status eagle(ln_loader *l) {
     ln_weights *w = l->weights;
     size_t n_aux_layers = own->aux_layers.n > 0 ? own->aux_layers.n : 3;
     w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
-    w->head.aux_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = n_aux_layers * own->model_dim};
+    size_t n_read = n_aux_layers * own->model_dim;
+    w->head.aux_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = n_read};
+    if (own->norm_before_fc)
+        LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_NORM, 0, n_read, &w->head.aux_norm));
     if (own->n_embedded > 0)
         LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, own->n_embedded, spec->dim, &w->embedding));
     else if (model != NULL)
         w->embedding = model->embedding;
     LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_TOKEN_NORM, 0, spec->dim, &w->head.token_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_HIDDEN_NORM, 0, spec->dim, &w->head.hidden_norm));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, n_aux_layers * own->model_dim,
-                          &w->head.input));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, n_read, &w->head.input));
     LN_TRY(last_norm(l, &w->output_norm));
     LN_TRY(output(l));
     LN_TRY(ln_load_ropes(l));

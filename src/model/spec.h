@@ -356,6 +356,7 @@ typedef struct ln_aux_layers {
 typedef struct ln_eagle_spec {
     bool is_head;
     bool norm_before_residual; /* the residual stream begins behind the norm of hidden states */
+    bool norm_before_fc;       /* a norm of what is read of the model (EAGLE-3.1) */
     size_t model_dim;          /* of the model that it drafts for */
     size_t n_embedded;         /* rows of its own embedding; 0: it has none and uses the model's */
     ln_aux_layers aux_layers;  /* n 0: the usual three */

@@ -221,12 +221,21 @@ static void test_model(void **state) {
     ln_file_map_close(&rows);
 }
 
-/* The same from the head's file that was converted, where the architecture is one of GGUF. */
-static void check_converted_head(reference *golden, const char *name, const ln_file_map *rows) {
-    char path[64];
+/* The same from the head's GGUF file, which is there, or is converted where the architecture can be
+ * written. */
+static void check_head_file(reference *golden, const char *name, const ln_file_map *rows) {
+    char path[512];
     linnet_model *head;
     ln_error err = {0};
     const ln_quantize_options options = {.n_threads = 1};
+    snprintf(path, sizeof path, "%s/head.gguf", own_head);
+    if (access(path, F_OK) == 0) {
+        n_files++;
+        own_head = path;
+        check_drafts(golden, name, rows);
+        own_head = NULL;
+        return;
+    }
     reference_check(linnet_model_open(own_head, &head, &err), &err);
     snprintf(path, sizeof path, "/tmp/test_heads.%d.gguf", (int)getpid());
     ln_status status = ln_convert(head->checkpoint, path, false, &options, &err);
@@ -254,16 +263,17 @@ static void check_folder(const char *folder, const char *const *names, size_t n)
         assert_true(has_head(names[i], &rows));
         reference_open(&golden, names[i]);
         check_drafts(&golden, names[i], &rows);
-        check_converted_head(&golden, names[i], &rows);
+        check_head_file(&golden, names[i], &rows);
         reference_close(&golden);
         ln_file_map_close(&rows);
     }
 }
 
 static void test_eagle(void **state) {
-    static const char *const names[] = {"gemma3", "qwen3", "qwen3_5"};
+    static const char *const names[] = {"gemma3", "qwen3", "qwen3_5", "llama"};
     (void)state;
     check_folder("eagle", names, sizeof names / sizeof *names);
+    assert_int_equal(n_files, 1);
 }
 
 static void test_assistants(void **state) {

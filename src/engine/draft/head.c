@@ -10,12 +10,13 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* The model's tokens that the head's are: d2t says how far each is from its own number; without it
- * they are the same. */
+/* The model's tokens that the head's are: d2t says how far each is from its own number, in GGUF
+ * which they are; without it they are the same. */
 static ln_status read_ids(ln_draft_head *head, ln_error *err) {
     const ln_checkpoint *checkpoint = head->plan->draft.head->checkpoint;
     const ln_tensor *tensor = ln_checkpoint_find(checkpoint, "d2t");
     size_t n = head->spec->n_vocab, n_vocab = head->executor->spec->n_vocab;
+    bool is_gguf = ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF;
     bool is_there = tensor != NULL && tensor->n_dims == 1 && tensor->dims[0] == n &&
                     tensor->dtype == LN_DTYPE_I64;
     if (!is_there && (tensor != NULL || n != n_vocab))
@@ -23,13 +24,14 @@ static ln_status read_ids(ln_draft_head *head, ln_error *err) {
                        "%s: tensor d2t is not an I64 for each of %zu tokens",
                        ln_checkpoint_path(checkpoint), n);
     for (size_t i = 0; i < n; i++) {
-        int64_t distance = 0;
+        int64_t id = (int64_t)i, stored = 0;
         if (is_there)
-            memcpy(&distance, tensor->data + i * sizeof distance, sizeof distance);
-        if (distance < -(int64_t)i || distance >= (int64_t)(n_vocab - i))
+            memcpy(&stored, tensor->data + i * sizeof stored, sizeof stored);
+        bool fits = !__builtin_add_overflow(stored, is_there && is_gguf ? 0 : id, &id);
+        if (!fits || id < 0 || id >= (int64_t)n_vocab)
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor d2t has impossible tokens",
                            ln_checkpoint_path(checkpoint));
-        head->ids[i] = (int32_t)((int64_t)i + distance);
+        head->ids[i] = (int32_t)id;
     }
     return ln_checkpoint_check(checkpoint, err);
 }

@@ -20,7 +20,7 @@ bool ln_spec_is_eagle(const ln_config *config, const char **nest) {
     return is_eagle;
 }
 
-/* The list of layers that config.json has, or none. */
+/* The list of layers that a key has, or none. */
 static ln_status read_aux_layers(const ln_config *config, const char *key, size_t behind,
                                  ln_aux_layers *aux, ln_error *err) {
     ln_meta_value list, item;
@@ -62,8 +62,11 @@ ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *e
     if (spec->n_layers != 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a head of %zu layers is not supported",
                        ln_checkpoint_path(config->checkpoint), spec->n_layers);
-    LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_residual", ""},
+    LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_residual", "norm_before_residual"},
                           &eagle->norm_before_residual, err));
+    LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_fc", "norm_before_fc"},
+                          &eagle->norm_before_fc, err));
+    LN_TRY(read_aux_layers(config, "eagle3.target_layers", 0, &eagle->aux_layers, err));
     LN_TRY(read_aux_layers(config, "eagle_aux_hidden_state_layer_ids", 0, &eagle->aux_layers, err));
     /* ModelOpt counts what a layer gives */
     LN_TRY(read_aux_layers(config, "eagle_config.eagle_aux_hidden_state_layer_ids", 1,

@@ -274,6 +274,7 @@ static const struct {
 } own_heads[] = {{"gemma3", GOLDEN "eagle/gemma3", "eagle"},
                  {"qwen3", GOLDEN "eagle/qwen3", "eagle"},
                  {"qwen3_5", GOLDEN "eagle/qwen3_5", "eagle"},
+                 {"llama", GOLDEN "eagle/llama/head.gguf", "eagle"},
                  {"gemma4", GOLDEN "assistants/gemma4", "mtp"},
                  {"gemma4_shared", GOLDEN "assistants/gemma4_shared", "mtp"}};
 enum { N_OWN_HEADS = sizeof own_heads / sizeof *own_heads };
@@ -474,7 +475,7 @@ static void drafters_are_refused_by_name(void **state) {
     refuse_drafter("qwen3", options, "model", "is an EAGLE-3 head");
     refuse_drafter("qwen3_5", options, "eagle", "a model of 64 dimensions");
     refuse_drafter("t5", options, "eagle", "cannot draft for a model of this kind");
-    options.draft_model = own_heads[3].folder;
+    options.draft_model = own_heads[4].folder;
     refuse_drafter("gemma4", options, "eagle", "is an assistant");
     refuse_drafter("gemma4_shared", options, "mtp", "assists a model of 64 dimensions");
     refuse_drafter("qwen3", options, "mtp", "and this one has 64 and 256");

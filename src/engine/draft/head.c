@@ -106,6 +106,17 @@ static void begin_batch(ln_draft_head *head) {
     head->step.seq_starts[0] = 0;
 }
 
+/* Whether a layer reads this KV group: the head's own, or one of an assistant. */
+static bool reads_group(const ln_draft_head *head, size_t g) {
+    const ln_layer_spec *own = head->plan->spec.head;
+    if (own != NULL)
+        return own->attention.kv_group == g;
+    for (size_t i = 0; i < head->spec->n_layers; i++)
+        if (head->spec->layers[i].attention.kv_group == g)
+            return true;
+    return false;
+}
+
 /* Where a KV group has positions [begin, end) of a sequence, the batch's next one. */
 static void add_blocks(ln_draft_head *head, const ln_sequence *sequence, size_t g, size_t begin,
                        size_t end) {
@@ -127,14 +138,13 @@ static void add(ln_draft_head *head, const ln_sequence *sequence, size_t begin, 
                 size_t ahead, size_t first_row, bool wants_logits) {
     ln_step *step = &head->step;
     ln_batch *batch = &step->batch;
-    const ln_layer_spec *own = head->plan->spec.head;
     for (size_t i = 0; i < end - begin; i++) {
         step->tokens[batch->n_tokens + i] = sequence->tokens[begin + i + ahead];
         step->positions[batch->n_tokens + i] = (int32_t)(begin + i);
         head->rows[batch->n_tokens + i] = (int32_t)(first_row + i);
     }
     for (size_t g = 0; g < batch->n_groups; g++)
-        if (own == NULL || own->attention.kv_group == g)
+        if (reads_group(head, g))
             add_blocks(head, sequence, g, begin, end);
     batch->n_tokens += end - begin;
     step->seq_starts[++batch->n_seqs] = (int32_t)batch->n_tokens;

@@ -3,7 +3,8 @@
  * DeepSeek-V3 report, section 2.2). It reads its own hidden state and draft for the one after.
  *
  * An EAGLE-3 head (Li et al., 2025) lies in a folder of its own. It reads what enters three layers
- * of the model, which a step leaves behind, and drafts from a part of the vocabulary.
+ * of the model, which a step leaves behind, and drafts from a part of the vocabulary. An assistant
+ * (Gemma 4) lies in one, too; it attends to the model's keys and values and has none.
  *
  * Its keys and values are a layer of the block pool, so forks, swap and prefixes take them along.
  * They are made right behind each step, of all tokens that the step computed and whose next token
@@ -18,8 +19,8 @@
 #include "sampling/sampler.h"
 
 typedef struct ln_draft_head {
-    const ln_engine_plan *plan;  /* the engine's, as what follows; without plan->spec.head the */
-    const ln_executor *executor; /* rest is not used */
+    const ln_engine_plan *plan;  /* the engine's, as what follows; where no head drafts the rest */
+    const ln_executor *executor; /* is not used */
     ln_sampler *sampler;
     const ln_spec *spec; /* by which it runs: the model's, or that of its own folder */
     const ln_activations *activations; /* likewise; these */

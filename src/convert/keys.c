@@ -341,7 +341,12 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
         put_size(&p, "decoder_block_count", spec->n_layers);
         put_size(&p, "decoder_start_token_id", (size_t)spec->decoder_start_id);
     } else {
-        put_size(&p, "block_count", spec->n_layers + ln_convert_has_head(plan));
+        size_t n_layers = spec->repeats ? spec->loop_layers : spec->n_layers;
+        put_size(&p, "block_count", n_layers + ln_convert_has_head(plan));
+    }
+    if (spec->repeats) {
+        put_size(&p, "num_loops", spec->n_loops);
+        put_flag(&p, "skip_loop_final_norm", !spec->norms_repeats);
     }
     if (ln_convert_has_head(plan))
         put_size(&p, "nextn_predict_layers", 1);

@@ -447,6 +447,7 @@ static ln_status stack(ln_convert_plan *plan, const ln_layer_spec *layers, size_
     if (spec->positions == LN_POSITIONS_RELATIVE)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_RELATIVE_BIAS),
                                  spec->n_relative_buckets, layers[0].attention.n_heads));
+    n_layers = spec->repeats ? spec->loop_layers : n_layers; /* which are stored once */
     for (id.layer = 0; id.layer < n_layers && spec->cycle_layers == 0; id.layer++)
         LN_TRY(layer(plan, &layers[id.layer], id));
     return LINNET_OK;

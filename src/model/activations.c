@@ -243,7 +243,8 @@ static void lay_out_gates(const ln_spec *spec, const widths *w, size_t row, ln_l
     a->value_input = ln_layout_place(layout, memory, dim, row);
     lay_out_messages(spec, row, layout, memory, a);
     size_t cycle = spec->cycle_layers > 0 || spec->message_rank > 0 ? spec->dim : 0;
-    a->cycle_high = ln_layout_place(layout, memory, spec->loop_layers > 0 ? spec->dim : cycle, row);
+    bool loops = spec->loop_layers > 0 && !spec->repeats;
+    a->cycle_high = ln_layout_place(layout, memory, loops ? spec->dim : cycle, row);
     a->cycle_low = ln_layout_place(layout, memory, cycle, row);
     a->norm_low = ln_layout_place(layout, memory, rank, row);
     a->norm_gate = ln_layout_place(layout, memory, rank > 0 ? spec->dim : 0, row);
@@ -403,7 +404,7 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
     for (size_t i = 0; i < 2 && spec->cycle_layers > 0; i++)
         borders[n++] =
             (ln_border){i == 0 ? activations->cycle_high : activations->cycle_low, spec->dim};
-    if (spec->loop_layers > 0)
+    if (spec->loop_layers > 0 && !spec->repeats)
         borders[n++] = (ln_border){activations->cycle_high, spec->dim};
     if (spec->message_rank > 0)
         borders[n++] = (ln_border){activations->cycle_low, spec->dim};

@@ -532,9 +532,10 @@ struct ln_family {
     bool v_norm;          /* values are normalised by head, without weights */
     bool layer_scales;    /* what a layer gives is multiplied by a number */
     bool cycles;          /* two stacks of layers, which run in cycles (HRM) */
-    bool loops;           /* n_recurrent_layers in the middle run n_recurrent_loops times (Dory) */
-    bool passes; /* where there is a loop_layer_index_start, layers from it on run loop_num_passes
-                    times, and get messages of the run before (Inkling 2 Mini) */
+    bool repeats; /* all layers run num_loops or total_ut_steps times (looped transformers) */
+    bool loops;   /* n_recurrent_layers in the middle run n_recurrent_loops times (Dory) */
+    bool passes;  /* where there is a loop_layer_index_start, layers from it on run loop_num_passes
+                     times, and get messages of the run before (Inkling 2 Mini) */
     bool attention_experts; /* a mixture of attention: queries and outputs have experts, as many as
                                the feed-forward; each has as many heads as there are of keys */
     bool output_eps;        /* with norm_eps: the output's norm has config.json's all the same */

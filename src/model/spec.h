@@ -451,8 +451,10 @@ typedef struct ln_spec {
     size_t cycle_layers, cycle_stacks;
     /* loop_layers layers from loop_begin on run n_loops times, each on the norm of what is there
      * plus that of what the layers before them gave; or, with message_rank > 0, on what these gave,
-     * with messages of the run before. A run is counted likewise. 0: none */
+     * with messages of the run before; or, where all layers are repeated, on the last norm of what
+     * the run before gave, unless that stays as it is. A run is counted likewise. 0: none */
     size_t loop_begin, loop_layers, n_loops, message_rank;
+    bool repeats, norms_repeats;
     double unit_range, unit_rate; /* nGPT: what stored scales are divided by, and rates multiplied
                                      with before; 0: the residual stream is another */
     bool has_order;               /* columns of weights may be in another order than activations */

@@ -48,6 +48,45 @@ static ln_status read_loops(const ln_config *config, ln_spec *spec, ln_error *er
                    spec->n_layers);
 }
 
+/* Whether a list of config.json names layers. */
+static bool names_layers(const ln_config *config, const char *key) {
+    ln_meta_value list, item;
+    return ln_config_find(config, (ln_key){key, ""}, &list, NULL) && ln_meta_item(&list, 0, &item);
+}
+
+/* The same of all layers. */
+static ln_status read_repeats(const ln_config *config, ln_spec *spec, ln_error *err) {
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    size_t n_layers = spec->n_layers;
+    double threshold = 1;
+    bool skips_norm = false;
+    spec->n_loops = 1;
+    LN_TRY(ln_config_size(config, (ln_key){"num_loops|total_ut_steps", "num_loops"}, 1, MAX_CYCLES,
+                          &spec->n_loops, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"skip_loop_final_norm", "skip_loop_final_norm"},
+                          &skips_norm, err));
+    LN_TRY(ln_config_real(config, (ln_key){"early_exit_threshold", ""}, 0, 1, &threshold, err));
+    if (threshold < 1)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key early_exit_threshold: tokens that run less often than others are "
+                       "not supported",
+                       path);
+    if (names_layers(config, "loop_middle_layers") ||
+        names_layers(config, "insert_ngram_layer_idx"))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: loop_middle_layers and insert_ngram_layer_idx are not supported", path);
+    if (spec->n_loops == 1)
+        return LINNET_OK;
+    spec->repeats = true;
+    spec->norms_repeats = !skips_norm;
+    spec->loop_layers = n_layers;
+    spec->n_layers *= spec->n_loops;
+    if (spec->n_layers <= LN_MAX_LAYERS)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu layers cannot run %zu times", path,
+                   n_layers, spec->n_loops);
+}
+
 /* The same where layers get messages of the run before. */
 static ln_status read_passes(const ln_config *config, ln_spec *spec, ln_error *err) {
     size_t end = 0, rank = 0, n_runs = 0, n_layers = spec->n_layers;
@@ -75,6 +114,8 @@ ln_status ln_spec_read_cycles(const ln_config *config, ln_spec *spec, ln_error *
     ln_meta_value value;
     if (spec->family->loops)
         return read_loops(config, spec, err);
+    if (spec->family->repeats)
+        return read_repeats(config, spec, err);
     ln_key begin_key = {"loop_config.core_start|loop_layer_index_start", ""};
     if (spec->family->passes && ln_config_find(config, begin_key, &value, NULL))
         return read_passes(config, spec, err);
@@ -104,6 +145,8 @@ ln_status ln_load_cycles(ln_loader *l) {
     ln_weights *w = l->weights;
     if (l->spec->family->loops)
         return ln_load_unit_norm(l, l->spec->dim, &w->cycle_norm);
+    if (l->spec->norms_repeats)
+        return ln_load_norm(l, LN_ROLE_OUTPUT_NORM, 0, l->spec->dim, &w->cycle_norm);
     if (l->spec->cycle_layers == 0 && l->spec->message_rank == 0)
         return LINNET_OK;
     w->cycle_norm = (ln_norm){.kind = LN_NORM_RMS, .eps = l->spec->norm_eps, .dim = l->spec->dim};
@@ -171,7 +214,9 @@ static void record_loop(recorder *r, size_t layer) {
 void ln_record_cycle(recorder *r, size_t layer) {
     const ln_activations *a = r->a;
     size_t n = r->spec->cycle_layers;
-    if (r->spec->loop_layers > 0 && r->spec->message_rank == 0)
+    if (r->spec->norms_repeats && layer > 0 && layer % r->spec->loop_layers == 0)
+        norm(r, &r->weights->cycle_norm, a->x, NULL, a->x);
+    else if (r->spec->loop_layers > 0 && r->spec->message_rank == 0 && !r->spec->repeats)
         record_loop(r, layer);
     if (n == 0 || layer % n != 0)
         return;

@@ -7,8 +7,8 @@ static const ln_binding bindings[] = {LN_LLAMA, LN_GGUF_EXPERTS, LN_CLASS_SCORE,
 
 const ln_family ln_family_llama = {
     .name = "llama",
-    .hf_types = "llama|internlm3|iquestcoder|emu3_text_model",
-    .gguf = "llama",
+    .hf_types = "llama|internlm3|iquestcoder|emu3_text_model|xverse",
+    .gguf = "llama|xverse",
     .hf_prefix = "model.",
     .defaults = "internlm3:head_dim=128|internlm3:num_key_value_heads=2|"
                 "internlm3:rms_norm_eps=1e-5|iquestcoder:head_dim=128|"
@@ -22,7 +22,7 @@ const ln_family ln_family_llama = {
     LN_BINDINGS(bindings),
 };
 
-static const ln_binding minicpm_bindings[] = {LN_LLAMA};
+static const ln_binding plain_bindings[] = {LN_LLAMA};
 
 /* MiniCPM 1 and 2: the same, with three factors for embedding, blocks and logits. */
 const ln_family ln_family_minicpm = {
@@ -33,7 +33,7 @@ const ln_family ln_family_minicpm = {
     .scale_by_depth = true,
     .divide_logits = true,
     .tied_by_default = true,
-    LN_BINDINGS(minicpm_bindings),
+    LN_BINDINGS(plain_bindings),
 };
 
 #define DIFF "model.layers.%d.self_attn."
@@ -59,4 +59,59 @@ const ln_family ln_family_diffllama = {
     .name = "diffllama",
     .differential = true,
     LN_BINDINGS(diffllama_bindings),
+};
+
+/* Orion: norms have a mean and a bias. */
+const ln_family ln_family_orion = {
+    .name = "orion",
+    .gguf = "orion",
+    .norm = LN_NORM_LAYER,
+    LN_BINDINGS(plain_bindings),
+};
+
+/* openPangu Embedded: q, k, v and the output have biases. */
+const ln_family ln_family_pangu_embedded = {
+    .name = "pangu_embedded",
+    .hf_types = "PanguEmbedded|pangu_embedded",
+    .gguf = "pangu-embedded",
+    LN_BINDINGS(plain_bindings),
+};
+
+static const ln_binding maincoder_bindings[] = {LN_LLAMA, LN_LLAMA_QK_NORMS};
+
+/* Maincoder: norms of queries and keys behind their rotation, of pairs side by side. */
+const ln_family ln_family_maincoder = {
+    .name = "maincoder",
+    .gguf = "maincoder",
+    .qk_norm = LN_QK_NORM_HEAD,
+    .norm_after_rope = true,
+    LN_INTERLEAVED_ROPE,
+    LN_BINDINGS(maincoder_bindings),
+};
+
+static const ln_binding spark_bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_QKV("model.layers.%d.self_attn.q_k_v_proj", .hf_part = LN_PART_QKV, LN_GGUF_QKV),
+    {.role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.o_proj"},
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.g_proj",
+     .gguf = "blk.%d.attn_gate"},
+    LN_LLAMA_FFN,
+};
+
+/* Spark 2.5: windows, parts of heads that rotate by what a layer sees, gated heads. */
+const ln_family ln_family_spark2_5 = {
+    .name = "spark2_5",
+    .gguf = "spark2_5",
+    .refused = "!headwise_attn_output_gate",
+    .output_gate = LN_GATE_BY_HEAD,
+    .local_rope = true,
+    .local_theta = 10000.0,
+    .gguf_window = LN_WINDOW_BEHIND,
+    .window_period = 4,
+    .by_layer = true,
+    .lists_alone = true,
+    .activation = LN_ACT_GELU,
+    LN_BINDINGS(spark_bindings),
 };

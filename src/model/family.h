@@ -512,26 +512,27 @@ struct ln_family {
                                   layer_types or compress_ratios (DeepSeek V4) */
     bool hash_routing;         /* the first layers choose experts by a table: by mlp_layer_types, or
                                   num_hash_layers of them */
-    bool limits_before;   /* swiglu_limit is one of experts, of gates before their activation */
-    bool limits_shared;   /* and of shared experts, and dense layers */
-    bool limit_lists;     /* lists limit what gate and up give, layer by layer */
-    bool by_layer;        /* layers differ in heads and sizes, by lists or by what they see */
-    bool lists_alone;     /* by lists alone */
-    bool window_heads;    /* windowed layers have heads of their own number and width (swa_) */
-    bool relative_logits; /* scores have relative logits */
-    bool divides_by_dim;  /* scores are divided by a head's dimension, not its root */
-    bool weighs_shared;   /* the router gives weights of shared experts, too */
-    bool limits_lengths;  /* of heads and relative queries; and tokens have sinks of their own */
-    bool even_convs;      /* short convolutions are divided by the root of how many terms they
-                             have; those of layers that see all have taps that tokens add to */
-    bool block_residual;  /* blocks of layers attend to the streams of those before */
-    bool caps_swiglu;     /* by mlp_gate_softcap and mlp_up_softcap */
-    bool gguf_lists;      /* GGUF: likewise */
-    bool gguf_whole_yarn; /* GGUF: YaRN's bounds are not rounded, unless a key says so */
-    bool gguf_half_rope;  /* GGUF counts rotary dimensions of layers that see all twice */
-    bool v_norm;          /* values are normalised by head, without weights */
-    bool layer_scales;    /* what a layer gives is multiplied by a number */
-    bool cycles;          /* two stacks of layers, which run in cycles (HRM) */
+    bool limits_before;    /* swiglu_limit is one of experts, of gates before their activation */
+    bool limits_shared;    /* and of shared experts, and dense layers */
+    bool limit_lists;      /* lists limit what gate and up give, layer by layer */
+    bool by_layer;         /* layers differ in heads and sizes, by lists or by what they see */
+    bool lists_alone;      /* by lists alone */
+    bool sized_by_tensors; /* layers have the blocks, KV heads and widths that their tensors have */
+    bool window_heads;     /* windowed layers have heads of their own number and width (swa_) */
+    bool relative_logits;  /* scores have relative logits */
+    bool divides_by_dim;   /* scores are divided by a head's dimension, not its root */
+    bool weighs_shared;    /* the router gives weights of shared experts, too */
+    bool limits_lengths;   /* of heads and relative queries; and tokens have sinks of their own */
+    bool even_convs;       /* short convolutions are divided by the root of how many terms they
+                              have; those of layers that see all have taps that tokens add to */
+    bool block_residual;   /* blocks of layers attend to the streams of those before */
+    bool caps_swiglu;      /* by mlp_gate_softcap and mlp_up_softcap */
+    bool gguf_lists;       /* GGUF: likewise */
+    bool gguf_whole_yarn;  /* GGUF: YaRN's bounds are not rounded, unless a key says so */
+    bool gguf_half_rope;   /* GGUF counts rotary dimensions of layers that see all twice */
+    bool v_norm;           /* values are normalised by head, without weights */
+    bool layer_scales;     /* what a layer gives is multiplied by a number */
+    bool cycles;           /* two stacks of layers, which run in cycles (HRM) */
     bool repeats; /* all layers run num_loops or total_ut_steps times (looped transformers) */
     bool loops;   /* n_recurrent_layers in the middle run n_recurrent_loops times (Dory) */
     bool passes;  /* where there is a loop_layer_index_start, layers from it on run loop_num_passes

@@ -332,6 +332,8 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(read_own_mixer(config, spec, i, layer, err));
     LN_TRY(ln_spec_layer_ngrams(config, spec, i, layer, err));
     LN_TRY(ln_spec_read_normed(config, layer, err));
+    if (spec->family->sized_by_tensors)
+        LN_TRY(ln_spec_read_tensor_sizes(config, spec, layer, err));
     if (attention->n_heads == 0)
         return LINNET_OK;
     LN_TRY(ln_spec_layer_is_windowed(config, spec, i, window, &windowed, err));
@@ -455,7 +457,10 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
                               ln_error *err) {
     ln_layer_spec common;
     size_t window = 0;
-    LN_TRY(read_layer(config, spec, false, &common, err));
+    ln_config first = *config;
+    if (spec->family->sized_by_tensors)
+        first.layer = ln_spec_whole_layer(config, spec);
+    LN_TRY(read_layer(&first, spec, false, &common, err));
     bool is_latent = common.attention.latent.n_latent > 0;
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
     rope_dim -= common.attention.has_key_bias ? LN_KEY_BIAS_DIMS : 0;
@@ -480,7 +485,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
         ln_config own = *config;
         own.layer = i;
         spec->layers[i] = common;
-        if (config->by_layer)
+        if (config->by_layer && !spec->family->sized_by_tensors)
             LN_TRY(read_layer(&own, spec, false, &spec->layers[i], err));
         LN_TRY(read_own(&own, spec, i, window, &spec->layers[i], err));
         LN_TRY(check_head_dims(&own, &spec->layers[i].attention, err));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes goldens of llama's kin that the transformers library does not have, from their equations:
-looped transformers (Nanbeige 4.2, Ouro), Orion, openPangu Embedded, Maincoder, Spark 2.5, XVERSE.
+looped transformers (Nanbeige 4.2, Ouro), Nemotron NAS, Orion, openPangu Embedded, Maincoder, Spark 2.5, XVERSE.
 
     pip install numpy safetensors
     python3 tools/golden/llamas.py OUT_FOLDER [NAME ...]
@@ -39,6 +39,10 @@ VARIANTS = {
         rope_parameters={FULL: {"rope_type": "default", "rope_theta": 1000000.0, "partial_rotary_factor": 0.5},
                          LOCAL: {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}}),
         head=16, gate=True, fused=True, gelu=True, windows=(True, False)),
+    # KV heads and widths of layers, where these have attention and a feed-forward
+    "deci": dict(config=dict(model_type="nemotron-nas", rope_theta=500000.0, num_key_value_heads=None,
+                             intermediate_size=None),
+                 layers=((4, 64), (None, 48), (2, None), (None, None), (1, 96))),
     "xverse": dict(config=dict(rope_theta=500000.0), kv=4),
 }
 # no two ids are nearly equal
@@ -55,6 +59,7 @@ class Model:
         self.config = {"model_type": name} | self.how["config"]
         self.width, self.kv_heads = self.how.get("head", DIM // HEADS), self.how.get("kv", 2)
         self.post = self.how.get("post")
+        self.layers = self.how.get("layers", ((self.kv_heads, FFN),) * LAYERS)
         rng = np.random.default_rng(SEED)
         self.stored = {key: bf16(rng.standard_normal(s) * 0.2 + (key.endswith("norm.weight") or "norm_2" in key))
                        for key, s in self.shapes().items()}
@@ -64,14 +69,17 @@ class Model:
     def shapes(self) -> dict[str, tuple]:
         sizes = {"model.embed_tokens.weight": (VOCAB, DIM), "lm_head.weight": (VOCAB, DIM),
                  "model.norm.weight": (DIM,)}
-        for i in range(LAYERS):
-            p, q, kv = f"model.layers.{i}.", HEADS * self.width, self.kv_heads * self.width
-            sizes |= {p + name + ".weight": (DIM,) for name in
-                      ("input_layernorm", "post_attention_layernorm", *(self.post or ()))}
-            heads = {"q_k_v": q + 2 * kv} if self.how.get("fused") else {"q": q, "k": kv, "v": kv}
-            sizes |= {f"{p}self_attn.{key}_proj.weight": (n, DIM) for key, n in heads.items()}
-            sizes |= {p + "self_attn.o_proj.weight": (DIM, q), p + "mlp.down_proj.weight": (DIM, FFN),
-                      p + "mlp.gate_proj.weight": (FFN, DIM), p + "mlp.up_proj.weight": (FFN, DIM)}
+        for i, (kv_heads, ffn) in enumerate(self.layers):
+            p, q = f"model.layers.{i}.", HEADS * self.width
+            sizes |= {p + name + ".weight": (DIM,) for name in self.post or ()}
+            if kv_heads:
+                kv = kv_heads * self.width
+                heads = {"q_k_v": q + 2 * kv} if self.how.get("fused") else {"q": q, "k": kv, "v": kv}
+                sizes |= {f"{p}self_attn.{key}_proj.weight": (n, DIM) for key, n in heads.items()}
+                sizes |= {p + "input_layernorm.weight": (DIM,), p + "self_attn.o_proj.weight": (DIM, q)}
+            if ffn:
+                sizes |= {p + "post_attention_layernorm.weight": (DIM,), p + "mlp.down_proj.weight": (DIM, ffn),
+                          p + "mlp.gate_proj.weight": (ffn, DIM), p + "mlp.up_proj.weight": (ffn, DIM)}
             if self.how.get("gate"):
                 sizes[p + "self_attn.g_proj.weight"] = (HEADS, DIM)
             if self.how.get("qk_norm"):
@@ -127,9 +135,12 @@ class Model:
         return self.linear(out.reshape(n, -1), p + "o_proj")
 
     def layer(self, x: np.ndarray, i: int) -> np.ndarray:
-        p = f"model.layers.{i}."
-        h = self.attention(self.norm(x, p + "input_layernorm"), p + "self_attn.", i)
-        x = x + (self.norm(h, p + self.post[0]) if self.post else h)
+        p, (kv_heads, ffn) = f"model.layers.{i}.", self.layers[i]
+        if kv_heads:
+            h = self.attention(self.norm(x, p + "input_layernorm"), p + "self_attn.", i)
+            x = x + (self.norm(h, p + self.post[0]) if self.post else h)
+        if not ffn:
+            return x
         h = self.norm(x, p + "post_attention_layernorm")
         gate = self.linear(h, p + "mlp.gate_proj")
         act = gate * (0.5 + 0.5 * np.vectorize(math.erf)(gate / np.sqrt(2))) if self.how.get("gelu") else \
@@ -141,7 +152,7 @@ class Model:
         """Logits [len(ids)][VOCAB]."""
         x, runs = self.w["model.embed_tokens.weight"][ids], self.how.get("runs", 1)
         for run in range(runs):
-            for i in range(LAYERS):
+            for i in range(len(self.layers)):
                 x = self.layer(x, i)
             if self.how.get("norms", True) or run + 1 == runs:
                 x = self.norm(x, "model.norm")
@@ -159,7 +170,7 @@ class Model:
 
     def json(self) -> dict:
         return {"architectures": [self.config["model_type"].capitalize() + "ForCausalLM"],
-                "hidden_size": DIM, "intermediate_size": FFN, "num_hidden_layers": LAYERS,
+                "hidden_size": DIM, "intermediate_size": FFN, "num_hidden_layers": len(self.layers),
                 "num_attention_heads": HEADS, "num_key_value_heads": self.kv_heads,
                 "vocab_size": VOCAB, "rms_norm_eps": EPS, "hidden_act": "silu",
                 "max_position_embeddings": 512, "bos_token_id": 1, "eos_token_id": 2,

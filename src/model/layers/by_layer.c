@@ -217,6 +217,47 @@ ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bo
     return LINNET_OK;
 }
 
+/* Rows of a matrix of this layer; 0: it is not there. */
+static size_t rows_of(const ln_config *config, const ln_spec *spec, ln_role role) {
+    ln_tensor_id id = {.role = role, .layer = config->layer};
+    const ln_binding *binding;
+    const ln_tensor *tensor = ln_family_find(spec->family, config->checkpoint, id, &binding);
+    return tensor != NULL && tensor->n_dims == 2 && tensor->dims[0] <= LN_MAX_DIM
+               ? (size_t)tensor->dims[0]
+               : 0;
+}
+
+size_t ln_spec_whole_layer(const ln_config *config, const ln_spec *spec) {
+    ln_config own = *config;
+    for (own.layer = 0; own.layer < spec->n_layers; own.layer++)
+        if (rows_of(&own, spec, LN_ROLE_Q) > 0 && rows_of(&own, spec, LN_ROLE_UP) > 0)
+            return own.layer;
+    return 0;
+}
+
+ln_status ln_spec_read_tensor_sizes(const ln_config *config, const ln_spec *spec,
+                                    ln_layer_spec *layer, ln_error *err) {
+    ln_attention_spec *a = &layer->attention;
+    size_t q = rows_of(config, spec, LN_ROLE_Q), k = rows_of(config, spec, LN_ROLE_K);
+    layer->ffn.n_hidden = rows_of(config, spec, LN_ROLE_UP);
+    if (layer->ffn.n_hidden == 0)
+        layer->ffn = (ln_ffn_spec){0};
+    if (q == 0 && rows_of(config, spec, LN_ROLE_O) > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: layer %zu has a matrix in the place of attention",
+                       ln_checkpoint_path(config->checkpoint), config->layer);
+    if (q == 0) {
+        *a = (ln_attention_spec){.rope = -1};
+        return LINNET_OK;
+    }
+    a->n_heads = q / a->k_dim;
+    a->n_kv_heads = k / a->k_dim;
+    if (a->n_kv_heads > 0 && a->n_heads % a->n_kv_heads == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                   ln_checkpoint_path(config->checkpoint), a->n_heads, a->n_kv_heads);
+}
+
 /* Of a head that may rotate. */
 static size_t rotating_dim(const ln_attention_spec *a) {
     return a->latent.n_latent > 0 ? a->latent.n_rope : a->k_dim;

@@ -115,3 +115,15 @@ const ln_family ln_family_spark2_5 = {
     .activation = LN_ACT_GELU,
     LN_BINDINGS(spark_bindings),
 };
+
+/* DeciLM and Nemotron NAS (Llama Nemotron Super and Ultra): a search has left out attention or
+ * feed-forward of some layers, and chosen KV heads and widths of the others. */
+const ln_family ln_family_deci = {
+    .name = "deci",
+    .hf_types = "nemotron-nas|deci|deci_lm",
+    .gguf = "deci",
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_lists = true,
+    .sized_by_tensors = true,
+    LN_BINDINGS(plain_bindings),
+};

@@ -794,9 +794,31 @@ static void large_numbers_are_json(void **state) {
                  400, "n");
 }
 
+/* What a schema's values would be rounded to is not written in their place. */
+static void schemas_round_no_integer(void **state) {
+    (void)state;
+    static const char *const schemas[] = {
+        "{\"const\":18446744073709551615}",
+        "\"{\\\"const\\\":18446744073709551615}\"",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "{\"prompt\":\"a\",\"max_tokens\":30,\"guided_json\":%s}",
+                 schemas[i]);
+        http_response heard = post(&shared, "/v1/completions", body);
+        assert_non_null(strstr(heard.body, "2^63 or more"));
+        expect_error(heard, 400, "guided_json");
+    }
+    json_t *root = ask_json("/v1/completions",
+                            "{\"prompt\":\"a\",\"max_tokens\":30,\"guided_json\":{\"enum\":["
+                            "-9223372036854775808,9223372036854775807]}}");
+    json_decref(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_the_prompt),
+        cmocka_unit_test(schemas_round_no_integer),
         cmocka_unit_test(encoders_score_no_prompt),
         cmocka_unit_test(cosines_end_at_one),
         cmocka_unit_test(names_the_drawn_token),

@@ -296,6 +296,7 @@ static void add_numbers(ln_schema *s, ln_literals set, const ln_shape *shape, ln
     json_t *value;
     size_t i;
     json_array_foreach(shape->has_values ? shape->values : NULL, i, value) {
+        ln_schema_check_exact(s, value);
         if (json_is_number(value) && ln_schema_hold_all(s, set, value))
             ln_expr_add(b, numbers, ln_schema_value(s, value));
     }

@@ -131,6 +131,7 @@ static ln_expr *read_values(ln_schema *s, ln_literals set, const ln_shape *shape
         ln_grammar_fail_memory(b);
     s->own_values = shape->values;
     json_array_foreach(texts != NULL ? shape->values : NULL, i, value) {
+        ln_schema_check_exact(s, value);
         if ((shape->types & ln_schema_type_of(value)) == 0 || !ln_schema_hold_all(s, set, value))
             continue;
         if (json_is_object(value) || json_is_array(value))

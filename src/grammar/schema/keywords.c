@@ -9,6 +9,11 @@ void ln_schema_unsupported(ln_schema *s, const char *what) {
     ln_grammar_fail(s->builder, LINNET_ERR_UNSUPPORTED, "JSON schema: %s is not supported", what);
 }
 
+void ln_schema_check_exact(ln_schema *s, const json_t *value) {
+    if (json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63)
+        ln_schema_unsupported(s, "a number of 2^63 or more in enum or const");
+}
+
 void ln_schema_malformed(ln_schema *s, const char *keyword, const char *what) {
     ln_grammar_fail(s->builder, LINNET_ERR_ARGUMENT, "JSON schema: \"%s\" is not %s", keyword,
                     what);

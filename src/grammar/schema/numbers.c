@@ -169,6 +169,7 @@ static const ln_dfa *writings(ln_schema *s, json_t *value) {
     ln_grammar_builder *b = s->builder;
     const ln_range zero = {'0', '0'};
     char text[BOUND_BYTES];
+    ln_schema_check_exact(s, value);
     write_decimal(value, text);
     ln_expr *zeros = ln_expr_repeat(b, ln_expr_chars(b, &zero, 1, false), strchr(text, '.') == NULL,
                                     LN_NO_LIMIT);

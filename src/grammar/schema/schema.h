@@ -145,6 +145,9 @@ void ln_schema_match_name(ln_schema *s, json_t *schema, const char *name,
                           void (*take)(void *context, json_t *child), void *context);
 
 void ln_schema_unsupported(ln_schema *s, const char *what);
+/* Fails for a number of enum or const that may be an integer of more than 63 bits: JSON that was
+ * parsed has those as real numbers, so another would be written. */
+void ln_schema_check_exact(ln_schema *s, const json_t *value);
 void ln_schema_malformed(ln_schema *s, const char *keyword, const char *what);
 /* Counts comparisons, of which a schema, which comes from a client, has so many; false: it has had
  * them, a failure. */

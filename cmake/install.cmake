@@ -53,12 +53,15 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnet-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/linnet-config.cmake
   ${PROJECT_BINARY_DIR}/linnet-config-version.cmake DESTINATION ${config_dir})
 
+# Not as Requires.private: pkg-config would give whoever links the shared library their flags, too.
+list(JOIN DEPS_STATIC_LDFLAGS " " static_libs)
 set(templates ${PROJECT_SOURCE_DIR}/packaging)
 set(written ${PROJECT_BINARY_DIR})
 install(CODE "
   get_filename_component(CMAKE_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
   set(PROJECT_VERSION \"${PROJECT_VERSION}\")
   set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+  set(LINNET_STATIC_LIBS \"${static_libs}\")
   set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
   set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
   configure_file(\"${templates}/linnet.pc.in\" \"${written}/linnet.pc\" @ONLY)

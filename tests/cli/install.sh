@@ -44,6 +44,11 @@ export PKG_CONFIG_PATH="$usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 version=$("$usr/bin/linnet" --version)
 [ "$version" = "linnet $(pkg-config --modversion linnet)" ] ||
     { echo "linnet.pc and 'linnet --version' say different versions"; exit 1; }
+for kind in '' --static; do # linnet.h needs no header of a dependency
+    # shellcheck disable=SC2086  # none or one word
+    flags=$(pkg-config $kind --cflags linnet)
+    case $flags in *-D* | *-I*-I*) echo "linnet.pc has flags of dependencies: $flags"; exit 1 ;; esac
+done
 # shellcheck disable=SC2046  # several words
 "$cc" -std=c17 "$source_dir/examples/hello.c" $(pkg-config --cflags --libs linnet) -o hello-shared
 LD_LIBRARY_PATH="$usr/lib" ./hello-shared "$usr/share/linnet/models/demo.gguf" >shared.txt

@@ -27,9 +27,9 @@ static size_t spare_bytes(const ln_engine_plan *plan) {
     return planned < available ? available - planned : 0;
 }
 
-/* Sizes experts that stay in the files, with so many slots in each layer. */
-static ln_status size_slots(const linnet_model *model, const ln_backend *backend, size_t slots,
-                            ln_engine_plan *plan, ln_error *err) {
+/* Sizes experts that stay in the files, with so many slots in each layer; 0: they are in memory. */
+static ln_status size_experts(const linnet_model *model, const ln_backend *backend, size_t slots,
+                              ln_engine_plan *plan, ln_error *err) {
     ln_cpu_experts_plan *own = &plan->cpu_experts;
     ln_weights_plan weights = {0};
     ln_weights_options options = ln_engine_plan_weights_options(plan);
@@ -50,7 +50,7 @@ static ln_status size_slots(const linnet_model *model, const ln_backend *backend
 static ln_status choose_slots(const linnet_model *model, const ln_backend *backend,
                               ln_engine_plan *plan, ln_error *err) {
     ln_cpu_experts_plan *own = &plan->cpu_experts;
-    LN_TRY(size_slots(model, backend, 1, plan, err));
+    LN_TRY(size_experts(model, backend, 1, plan, err));
     size_t each = own->stored.slot_bytes, bytes = own->cache_bytes;
     if (each == 0) /* no layer of these has experts */
         return LINNET_OK;
@@ -64,27 +64,17 @@ static ln_status choose_slots(const linnet_model *model, const ln_backend *backe
                        bytes, each);
     if (slots > own->stored.most_experts)
         slots = own->stored.most_experts;
-    return slots > 1 ? size_slots(model, backend, slots, plan, err) : LINNET_OK;
+    return slots > 1 ? size_experts(model, backend, slots, plan, err) : LINNET_OK;
 }
 
 /* Sizes everything with the experts of n layers on the CPU. */
 static ln_status size_split(const linnet_model *model, const ln_backend *backend, size_t n,
                             ln_engine_plan *plan, ln_error *err) {
     ln_cpu_experts_plan *own = &plan->cpu_experts;
-    ln_weights_plan weights = {0};
     own->n_layers = n;
     LN_TRY(ln_engine_plan_weights(model, backend, plan, err));
-    if (own->cache_bytes > 0)
-        return choose_slots(model, backend, plan, err);
-    ln_weights_options options = ln_engine_plan_weights_options(plan);
-    options.experts_apart = n;
-    options.only_experts = true;
-    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &plan->spec, &options, own->backend, &weights,
-                                 err));
-    own->weight_bytes = weights.prepared_bytes;
-    own->table_bytes = weights.table_bytes;
-    own->mapped_bytes = weights.mapped_bytes;
-    return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
+    return own->cache_bytes > 0 ? choose_slots(model, backend, plan, err)
+                                : size_experts(model, backend, 0, plan, err);
 }
 
 /* As few layers as make the rest fit the device. */

@@ -276,6 +276,12 @@ bool is_closed_within(int fd, int timeout_ms) {
     return poll(&poll_fd, 1, timeout_ms) > 0 && recv(fd, &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
+bool is_closed_with_response(const test_server *server, int fd) {
+    http_response other = get(server, "/health"); /* or none in time: the server was at it since */
+    response_free(&other);
+    return is_closed_within(fd, 1000);
+}
+
 /* One byte: 1, or 0 at the end of the connection. */
 static int read_byte(int fd, char *byte) {
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};

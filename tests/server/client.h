@@ -93,6 +93,10 @@ http_response hear(int fd, bool is_head);
 void hang_up(int fd);
 /* True when the peer closes within the time without saying anything more. */
 bool is_closed_within(int fd, int timeout_ms);
+/* True when the server closed its side with the response that was heard last: before it answers
+ * another request, however long that takes, and not at the end of the time for which it reads on.
+ */
+bool is_closed_with_response(const test_server *server, int fd);
 
 /* One exchange on a connection of its own. `headers` are whole lines with \r\n. */
 http_response ask(const test_server *server, const char *method, const char *path,

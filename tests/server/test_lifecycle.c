@@ -38,7 +38,7 @@ static void times_slow_clients(void **state) {
         sleep_ms(20);
     }
     expect_status(hear(fd, false), 408);
-    assert_true(is_closed_within(fd, 60000));
+    assert_true(is_closed_with_response(&server, fd));
     hang_up(fd);
 
     fd = dial(&server);
@@ -48,7 +48,7 @@ static void times_slow_clients(void **state) {
         sleep_ms(20);
     }
     expect_status(hear(fd, false), 408);
-    assert_true(is_closed_within(fd, 60000));
+    assert_true(is_closed_with_response(&server, fd));
     hang_up(fd);
 
     fd = dial(&server); /* says nothing: no request is late, so nothing is said */
@@ -300,7 +300,7 @@ static void keeps_connections(void **state) {
     http_response last = hear(fd, false);
     assert_string_equal(response_header(&last, "connection"), "close");
     response_free(&last);
-    assert_true(is_closed_within(fd, 60000));
+    assert_true(is_closed_with_response(&server, fd));
     hang_up(fd);
     server_stop(&server);
 }

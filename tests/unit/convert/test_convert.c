@@ -11,7 +11,7 @@
 
 #define TOKENIZERS TEST_SOURCE_DIR "/tests/golden/tokenizers"
 
-static const char *const path = "/tmp/test_convert_tokenizer.gguf";
+static char path[64]; /* what is written; of this process alone */
 
 static ln_checkpoint *open_path(const char *name) {
     ln_checkpoint *checkpoint;
@@ -152,6 +152,7 @@ static void sizes_that_gguf_cannot_say_are_named(void **state) {
 }
 
 int main(void) {
+    snprintf(path, sizeof path, "/tmp/linnet-convert-%d.gguf", (int)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_that_gguf_cannot_say_are_named),
         cmocka_unit_test(tokenizers_keep_their_ids),

@@ -171,6 +171,9 @@ static void refuses_by_name(void **state) {
         {"\"structured_outputs\":{\"json\":{\"not\":1}}", "structured_outputs.json", "no object"},
         {"\"structured_outputs\":{\"whitespace_pattern\":\" \"}",
          "structured_outputs.whitespace_pattern", "supported"},
+        {"\"structured_outputs\":{}", "structured_outputs", "none of json"},
+        {"\"structured_outputs\":{\"json\":null,\"backend\":\"auto\"}", "structured_outputs",
+         "none of"},
         {"\"grammar\":\"root ::= \\\"a\\\"\",\"guided_regex\":\"a\"", "grammar", "exclude"},
         {"\"guided_regex\":\"a\"," FORMAT(PERSON), "guided_regex", "exclude"},
     };

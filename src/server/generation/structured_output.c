@@ -188,6 +188,7 @@ static bool read_structured_outputs(const ln_fields *fields, ln_generation_reque
                                         NULL};
     json_t *outputs = ln_fields_get(fields, "structured_outputs");
     const ln_fields inner = {outputs, "structured_outputs.", fields->error, NULL};
+    bool says_form = false;
     char param[64];
     if (outputs == NULL || fields->error->status != 0)
         return fields->error->status == 0;
@@ -198,6 +199,7 @@ static bool read_structured_outputs(const ln_fields *fields, ln_generation_reque
         return false;
     for (const source_field *field = inner_fields; field->name != NULL; field++) {
         const json_t *value = ln_fields_get(&inner, field->name);
+        says_form = says_form || value != NULL;
         snprintf(param, sizeof param, "%s%s", inner.path, field->name);
         if (value != NULL && !take_source(field, value, param, request, fields->error))
             return false;
@@ -206,6 +208,10 @@ static bool read_structured_outputs(const ln_fields *fields, ln_generation_reque
     if (!ln_fields_bool(&inner, "disable_any_whitespace", &is_compact) ||
         !ln_fields_bool(&inner, "disable_additional_properties", &is_closed))
         return false;
+    if (!says_form && !is_compact && !is_closed)
+        return ln_api_fail(fields->error, 400, "structured_outputs",
+                           "structured_outputs has none of json, regex, choice, grammar, "
+                           "json_object and structural_tag");
     request->options.json_form |=
         (is_compact ? LINNET_JSON_COMPACT : 0u) | (is_closed ? LINNET_JSON_CLOSED : 0u);
     return true;

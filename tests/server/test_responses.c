@@ -356,16 +356,80 @@ static void lists_input_items(void **state) {
         snprintf(query, sizeof query, "/input_items?%s=%04100d", names[i], 0);
         expect_error(ask_stored(&shared, "GET", id, query), 400, names[i]);
     }
-    /* messages in short form have all that theirs is */
-    json_t *list = read_body(ask_stored(&shared, "GET", id, "/input_items?order=asc&limit=2"));
-    static const char *const types[] = {"input_text", "output_text"};
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *item = json_array_get(json_object_get(list, "data"), i);
+    json_decref(response);
+}
+
+/* A response that goes on lists the items of those before it, too: what they answered and said. */
+static void lists_chained_items(void **state) {
+    (void)state;
+    static const char *const texts[] = {"2+3=", "5", "4+4=", "8", "Hi"};
+    static const char *const roles[] = {"user", "assistant"};
+    json_t *responses[3];
+    char fields[256];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(fields, sizeof fields, "\"instructions\":\"Be brief\",\"input\":\"%s\"%s%s%s",
+                 texts[2 * i], i > 0 ? ",\"previous_response_id\":\"" : "",
+                 i > 0 ? text_of(responses[i - 1], "id") : "", i > 0 ? "\"" : "");
+        responses[i] = ask_response(&shared, fields);
+    }
+    http_response gone = ask_stored(&shared, "DELETE", text_of(responses[0], "id"), "");
+    response_free(&gone);
+    json_t *list = read_body(
+        ask_stored(&shared, "GET", text_of(responses[2], "id"), "/input_items?order=asc"));
+    const json_t *data = json_object_get(list, "data");
+    assert_int_equal(json_array_size(data), 5);
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *item = json_array_get(data, i);
         const json_t *part = json_array_get(json_object_get(item, "content"), 0);
-        assert_string_equal(text_of(item, "type"), "message");
-        assert_string_equal(text_of(part, "type"), types[i]);
+        assert_string_equal(text_of(item, "role"), roles[i % 2]);
+        assert_string_equal(text_of(part, "text"), texts[i]);
+        for (size_t k = 0; k < i; k++) /* ids are of one item each */
+            assert_string_not_equal(text_of(item, "id"), text_of(json_array_get(data, k), "id"));
     }
     json_decref(list);
+    for (size_t i = 0; i < 3; i++)
+        json_decref(responses[i]);
+}
+
+/* Items that come in short form are listed with the members that OpenAI's types ask for. */
+static void completes_items(void **state) {
+    (void)state;
+    static const char *const types[] = {"message", "message", "reasoning", "function_call",
+                                        "function_call_output"};
+    json_t *response = ask_response(
+        &shared,
+        "\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":null,\"role\":\"assistant\","
+        "\"content\":\"b\"},{\"type\":\"reasoning\",\"content\":[{\"type\":\"reasoning_text\","
+        "\"text\":\"c\"}]},{\"type\":\"function_call\",\"call_id\":\"d\",\"name\":\"f\","
+        "\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"d\","
+        "\"output\":\"e\"}]");
+    json_t *list =
+        read_body(ask_stored(&shared, "GET", text_of(response, "id"), "/input_items?order=asc"));
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *item = json_array_get(json_object_get(list, "data"), i);
+        const json_t *part = json_array_get(json_object_get(item, "content"), 0);
+        assert_string_equal(text_of(item, "type"), types[i]);
+        if (i < 2)
+            assert_string_equal(text_of(part, "type"), i == 0 ? "input_text" : "output_text");
+        assert_int_equal(json_is_array(json_object_get(part, "annotations")), i == 1);
+        assert_int_equal(json_is_array(json_object_get(item, "summary")), i == 2);
+        if (i != 2)
+            assert_string_equal(text_of(item, "status"), "completed");
+    }
+    json_decref(list);
+    json_decref(response);
+}
+
+/* What is no response has no methods. */
+static void misses_other_paths(void **state) {
+    (void)state;
+    json_t *response = ask_response(&shared, "\"input\":\"2+3=\"");
+    const char *id = text_of(response, "id");
+    expect_error(post(&shared, PATH "/compact", "{\"input\":\"a\"}"), 404, "null");
+    expect_error(get(&shared, PATH "/compact"), 404, "null");
+    expect_error(ask_stored(&shared, "GET", id, "/other"), 404, "null");
+    expect_error(ask_stored(&shared, "POST", id, "/other"), 404, "null");
+    expect_error(ask_stored(&shared, "POST", id, ""), 405, "null");
     json_decref(response);
 }
 
@@ -476,12 +540,21 @@ static void runs_in_the_background(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers),           cmocka_unit_test(takes_items),
-        cmocka_unit_test(streams),           cmocka_unit_test(calls_tools),
-        cmocka_unit_test(holds_formats),     cmocka_unit_test(strict_formats_are_closed),
-        cmocka_unit_test(goes_on),           cmocka_unit_test(stores),
-        cmocka_unit_test(lists_input_items), cmocka_unit_test(biases_tokens),
-        cmocka_unit_test(keeps_the_newest),  cmocka_unit_test(runs_in_the_background),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(takes_items),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(calls_tools),
+        cmocka_unit_test(holds_formats),
+        cmocka_unit_test(strict_formats_are_closed),
+        cmocka_unit_test(goes_on),
+        cmocka_unit_test(stores),
+        cmocka_unit_test(lists_input_items),
+        cmocka_unit_test(lists_chained_items),
+        cmocka_unit_test(misses_other_paths),
+        cmocka_unit_test(completes_items),
+        cmocka_unit_test(biases_tokens),
+        cmocka_unit_test(keeps_the_newest),
+        cmocka_unit_test(runs_in_the_background),
         cmocka_unit_test(counts_tokens),
     };
     return cmocka_run_group_tests(tests, shared_start, shared_stop);

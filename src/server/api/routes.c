@@ -17,7 +17,8 @@ static const char *method_name(ln_http_method method) {
     return method == LN_HTTP_GET ? "GET" : method == LN_HTTP_DELETE ? "DELETE" : "POST";
 }
 
-/* A '*' within a pattern stands for one part of a path, at its end for all that follows. */
+/* A '*' in a pattern stands for the rest of one part of a path, "**" at its end for all that
+ * follows. */
 static bool matches(const char *pattern, const char *path) {
     const char *star = strchr(pattern, '*');
     if (star == NULL)
@@ -26,7 +27,7 @@ static bool matches(const char *pattern, const char *path) {
     if (strncmp(path, pattern, n_before) != 0)
         return false;
     size_t n_part = strcspn(path + n_before, "/");
-    return star[1] == '\0' || (n_part > 0 && strcmp(path + n_before + n_part, star + 1) == 0);
+    return star[1] == '*' || (n_part > 0 && strcmp(path + n_before + n_part, star + 1) == 0);
 }
 
 const ln_route *ln_routes_find(const char *path, ln_http_method method) {

@@ -29,18 +29,24 @@ static void join_system(ln_chat_builder *builder, const json_t *content) {
     }
 }
 
+/* A part of a stored response; NULL: none. */
+static json_t *load_part(ln_response_store *store, const char *id, ln_stored_part part) {
+    char *stored = ln_response_store_get(store, id, part);
+    json_t *value =
+        stored != NULL ? ln_json_load_bytes(stored, strlen(stored), JSON_ALLOW_NUL, NULL) : NULL;
+    free(stored);
+    return value;
+}
+
 /* A stored chat; NULL: none, or what is stored is not a list of messages. */
 static json_t *load_messages(ln_response_store *store, const char *id) {
-    char *stored = ln_response_store_get(store, id, LN_STORED_MESSAGES);
-    json_t *messages =
-        stored != NULL ? ln_json_load_bytes(stored, strlen(stored), JSON_ALLOW_NUL, NULL) : NULL;
+    json_t *messages = load_part(store, id, LN_STORED_MESSAGES);
     bool is_chat = json_is_array(messages);
     size_t index;
     json_t *message;
     json_array_foreach(messages, index, message) {
         is_chat = is_chat && json_is_object(message);
     }
-    free(stored);
     if (is_chat)
         return messages;
     json_decref(messages);
@@ -91,11 +97,27 @@ static bool keep_messages(const ln_chat_builder *builder, bool has_instructions,
     return done;
 }
 
-/* An item as clients may list it: it has an id, and a message its type and a list of parts. */
+/* The parts of a message as lists have them: one that the assistant said has annotations. */
+static void complete_parts(json_t *item) {
+    json_t *content = json_object_get(item, "content"), *part;
+    bool is_assistant = strcmp(ln_json_text_of(item, "role"), "assistant") == 0;
+    size_t index;
+    if (json_is_string(content))
+        json_object_set_new(item, "content",
+                            json_pack("[{s:s, s:O}]", "type",
+                                      is_assistant ? "output_text" : "input_text", "text",
+                                      content));
+    json_array_foreach(json_object_get(item, "content"), index, part) {
+        if (strcmp(ln_json_text_of(part, "type"), "output_text") == 0 &&
+            json_object_get(part, "annotations") == NULL)
+            json_object_set_new(part, "annotations", json_array());
+    }
+}
+
+/* An item as clients may list it, with what OpenAI's types ask for: an id, a message's type and
+ * parts, a status, the summary of thoughts. */
 static void complete_item(json_t *item, size_t index) {
     char id[40];
-    json_t *content = json_object_get(item, "content");
-    bool is_assistant = strcmp(ln_json_text_of(item, "role"), "assistant") == 0;
     if (!json_is_object(item))
         return;
     snprintf(id, sizeof id, "item_%zu", index);
@@ -104,27 +126,45 @@ static void complete_item(json_t *item, size_t index) {
     if (json_is_string(json_object_get(item, "role")) &&
         !json_is_string(json_object_get(item, "type")))
         json_object_set_new(item, "type", json_string("message"));
-    if (json_is_string(content) && strcmp(ln_json_text_of(item, "type"), "message") == 0)
-        json_object_set_new(item, "content",
-                            json_pack("[{s:s, s:O}]", "type",
-                                      is_assistant ? "output_text" : "input_text", "text",
-                                      content));
+    bool is_reasoning = strcmp(ln_json_text_of(item, "type"), "reasoning") == 0;
+    if (is_reasoning && !json_is_array(json_object_get(item, "summary")))
+        json_object_set_new(item, "summary", json_array());
+    if (!is_reasoning && !json_is_string(json_object_get(item, "status")))
+        json_object_set_new(item, "status", json_string("completed"));
+    if (strcmp(ln_json_text_of(item, "type"), "message") == 0)
+        complete_parts(item);
 }
 
-static bool keep_input(const json_t *input, ln_responses_request *kept) {
+/* What the previous response answered, and its answer: the items before those of the input. */
+static json_t *list_previous_items(const ln_fields *fields, ln_response_store *store) {
+    const char *id = json_string_value(ln_fields_get(fields, "previous_response_id"));
+    json_t *input = id != NULL ? load_part(store, id, LN_STORED_INPUT) : NULL;
+    json_t *response = id != NULL ? load_part(store, id, LN_STORED_RESPONSE) : NULL;
+    json_t *items = json_array();
+    json_array_extend(items, input);
+    json_array_extend(items, json_object_get(response, "output"));
+    json_decref(input);
+    json_decref(response);
+    return items;
+}
+
+static bool keep_input(const ln_fields *fields, ln_response_store *store, const json_t *input,
+                       ln_responses_request *kept) {
+    json_t *all = list_previous_items(fields, store);
     json_t *items = json_is_array(input)
                         ? json_deep_copy(input)
                         : json_pack("[{s:s, s:s, s:[{s:s, s:O}]}]", "type", "message", "role",
                                     "user", "content", "type", "input_text", "text", input);
-    size_t index;
+    size_t n_previous = json_array_size(all), index;
     json_t *item;
     json_array_foreach(items, index, item) {
-        complete_item(item, index);
+        complete_item(item, n_previous + index);
     }
-    char *text = items != NULL ? json_dumps(items, JSON_COMPACT) : NULL;
+    char *text = json_array_extend(all, items) == 0 ? json_dumps(all, JSON_COMPACT) : NULL;
     bool done = text != NULL && ln_strbuf_puts(&kept->input, text);
     free(text);
     json_decref(items);
+    json_decref(all);
     return done;
 }
 
@@ -139,7 +179,8 @@ static bool add_messages(ln_chat_builder *builder, const ln_fields *fields,
     if (!add_previous(builder, fields, store) ||
         !ln_responses_items_add(builder, input, fields->error))
         return false;
-    if (!keep_messages(builder, instructions != NULL, kept) || !keep_input(input, kept))
+    if (!keep_messages(builder, instructions != NULL, kept) ||
+        !keep_input(fields, store, input, kept))
         return ln_api_fail_memory(fields->error);
     return true;
 }

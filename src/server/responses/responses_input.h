@@ -12,7 +12,7 @@ typedef struct ln_responses_request {
     ln_response_store *store; /* borrowed; NULL: the response is not stored */
     bool runs_in_background;
     ln_strbuf echo;  /* members of a response that repeat the body: each with a comma before it */
-    ln_strbuf input; /* a list of JSON: the input's items, with ids */
+    ln_strbuf input; /* a list of JSON: all items that it answers, with ids */
     ln_strbuf messages; /* a list of JSON without its ']': the chat so far, without instructions */
 } ln_responses_request;
 

@@ -100,6 +100,23 @@ static void put_listed(list *l) {
                       LN_GGUF_BOOL, windowed, spec->n_layers);
 }
 
+/* Where layers have what their tensors have. */
+static void put_sizes(list *l) {
+    const ln_spec *spec = l->plan->spec;
+    uint32_t heads[LN_MAX_LAYERS], kv_heads[LN_MAX_LAYERS], hidden[LN_MAX_LAYERS];
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        heads[i] = (uint32_t)spec->layers[i].attention.n_heads;
+        kv_heads[i] = (uint32_t)spec->layers[i].attention.n_kv_heads;
+        hidden[i] = (uint32_t)spec->layers[i].ffn.n_hidden;
+    }
+    const ln_attention_spec *any = ln_convert_attention(spec);
+    put_numbers(l, "attention.head_count", heads);
+    put_numbers(l, "attention.head_count_kv", kv_heads);
+    put_numbers(l, "feed_forward_length", hidden);
+    put_number(l, "attention.key_length", any->k_dim);
+    put_number(l, "attention.value_length", any->v_dim);
+}
+
 /* The first layer of a kind, or NULL. */
 static const ln_attention_spec *kind_of(const ln_spec *spec, bool windowed) {
     for (size_t i = 0; i < spec->n_layers; i++)
@@ -171,6 +188,10 @@ void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer
     list l = {plan, writer};
     if (plan->target->latents_by_kind) {
         put_latents(&l);
+        return;
+    }
+    if (plan->target->sized_by_tensors) {
+        put_sizes(&l);
         return;
     }
     if (plan->target->lists_alone || plan->target->gguf_lists) {

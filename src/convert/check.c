@@ -26,8 +26,7 @@ static const char *name_of_kind(const ln_spec *spec, const char *names) {
 static ln_status find_target(ln_convert_plan *plan) {
     const ln_family *family = plan->spec->family;
     const char *names = family->gguf != NULL ? family->gguf : family->gguf_as;
-    bool is_read_alone = (family->drafts && !family->assists) || family->sized_by_tensors;
-    if (names == NULL || is_read_alone)
+    if (names == NULL || (family->drafts && !family->assists)) /* GGUF has layers of the model */
         return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
                        "%s: the architecture \"%s\" cannot be written as GGUF",
                        ln_checkpoint_path(plan->checkpoint), family->name);

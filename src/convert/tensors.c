@@ -293,9 +293,13 @@ static ln_status feed_forward(ln_convert_plan *plan, ln_tensor_id id, const ln_f
 
 static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tensor_id id) {
     size_t dim = plan->spec->dim;
-    LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_ATTENTION_NORM), dim));
+    const ln_family *family = plan->spec->family;
+    bool has_attention = !family->sized_by_tensors || spec->attention.n_heads > 0;
+    bool has_ffn = !family->sized_by_tensors || spec->ffn.n_hidden > 0;
+    if (has_attention)
+        LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_ATTENTION_NORM), dim));
     LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_ATTENTION_POST_NORM), dim));
-    if (!plan->spec->family->one_block) /* where it is the same norm */
+    if (!family->one_block && has_ffn) /* where it is the same norm */
         LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_FFN_NORM), dim));
     LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_FFN_POST_NORM), dim));
     size_t out_dim = spec->attention.n_heads * spec->attention.v_dim;

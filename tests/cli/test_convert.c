@@ -95,6 +95,7 @@ static const struct {
     {"openai_gpt", "openai-gpt"},
     {"opt", "opt"},
     {"opt_narrow", "opt"},
+    {"ouro", "ouro"},
     {"pegasus", "pegasus"},
     {"persimmon", "persimmon"},
     {"phi_tied", "a bias of a tied output"},

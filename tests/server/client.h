@@ -88,7 +88,7 @@ int dial(const test_server *server);
 void say(int fd, const void *message, size_t n_bytes); /* as much as the peer takes */
 void say_text(int fd, const char *text);
 /* Reads one response; what follows it stays for the next call with this descriptor. Fails the test
- * when nothing comes within ten seconds. `is_head`: it has no body. */
+ * when nothing comes within a minute. `is_head`: it has no body. */
 http_response hear(int fd, bool is_head);
 void hang_up(int fd);
 /* True when the peer closes within the time without saying anything more. */
@@ -108,7 +108,7 @@ void sleep_ms(long ms);
 
 /* The value of a metric, summed over its labels that contain `label`; -1 when it is not there. */
 double metric(const test_server *server, const char *name, const char *label);
-/* Asks for the metric until it has the value; fails the test after ten seconds. */
+/* Asks for the metric until it has the value; fails the test after a minute. */
 void wait_for_metric(const test_server *server, const char *name, const char *label, double value);
 
 /* The texts of a stream of server-sent events, concatenated (`"text":` or `"content":`). */

@@ -447,10 +447,10 @@ static void write_text(const char *path, const char *text) {
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* What the program says that does not serve. */
+/* What the program says that does not serve; if it did, it would be ended. */
 static void expect_refusal(const char *list, const char *message) {
     char command[256], line[512];
-    snprintf(command, sizeof command, "timeout 20 '%s' serve --port=0 --models '%s' 2>&1",
+    snprintf(command, sizeof command, "timeout 600 '%s' serve --port=0 --models '%s' 2>&1",
              TEST_LINNET, list);
     FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): of the test's own */
     assert_non_null(pipe);

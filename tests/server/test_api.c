@@ -356,15 +356,38 @@ static void tells_its_state(void **state) {
     wait_for_metric(&shared, "num_requests_open", NULL, 0);
 }
 
+/* Clients know a prompt that is too long by the code, or by these words. */
 static void refuses_long_prompts(void **state) {
     (void)state;
-    char body[16384] = "{\"prompt\":\"";
-    for (int i = 0; i < 1100; i++)
-        strcat(body, " once");
-    strcat(body, "\"}");
-    http_response heard = post(&shared, "/v1/completions", body);
-    expect_field(&heard, "code", "context_length_exceeded");
-    expect_error(heard, 400, "prompt");
+    static const struct {
+        const char *path, *begin, *end, *param;
+    } cases[] = {
+        {"/v1/completions", "{\"prompt\":\"", "\"}", "prompt"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"", "\"}]}",
+         "messages"},
+        {"/v1/responses", "{\"input\":\"", "\"}", "input"},
+        {"/v1/messages", "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"",
+         "\"}]}", NULL},
+    };
+    char body[16384];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        strcpy(body, cases[i].begin);
+        for (int k = 0; k < 1100; k++)
+            strcat(body, " once");
+        strcat(body, cases[i].end);
+        http_response heard = post(&shared, cases[i].path, body);
+        const char *message = response_field(&heard, "message");
+        assert_ptr_equal(strstr(message, "prompt is too long: 11"), message);
+        assert_non_null(strstr(message, " tokens > "));
+        assert_non_null(strstr(message, "This model's maximum context length is "));
+        if (cases[i].param == NULL) {
+            assert_int_equal(heard.status, 400);
+            response_free(&heard);
+            continue;
+        }
+        expect_field(&heard, "code", "context_length_exceeded");
+        expect_error(heard, 400, cases[i].param);
+    }
 }
 
 /* What clients send although it changes nothing is accepted, and refused where it would. */

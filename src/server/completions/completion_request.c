@@ -66,13 +66,8 @@ static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool 
     ln_prompt_truncate(prompt, request, ctx_tokens);
     if (prompt->n_ids == 0)
         return ln_api_fail(error, 400, param, "%s has no tokens", param);
-    if (prompt->n_ids >= ctx_tokens) {
-        ln_api_fail(error, 400, param, "%s has %zu tokens and the context %zu", param,
-                    prompt->n_ids, ctx_tokens);
-        error->code = "context_length_exceeded";
-        return false;
-    }
-    return true;
+    return prompt->n_ids < ctx_tokens ||
+           ln_api_fail_context(error, param, prompt->n_ids, ctx_tokens);
 }
 
 static bool read_prompts(const ln_fields *fields, const linnet_model *model,

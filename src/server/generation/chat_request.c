@@ -43,10 +43,7 @@ static bool check_length(size_t n_ids, size_t ctx_tokens, ln_api_error *error) {
         return ln_api_fail(error, 400, "messages", "the chat template renders to no tokens");
     if (n_ids < ctx_tokens)
         return true;
-    ln_api_fail(error, 400, "messages", "messages has %zu tokens and the context %zu", n_ids,
-                ctx_tokens);
-    error->code = "context_length_exceeded";
-    return false;
+    return ln_api_fail_context(error, "messages", n_ids, ctx_tokens);
 }
 
 static size_t count_calls(const json_t *messages) {

@@ -29,6 +29,16 @@ bool ln_api_fail(ln_api_error *error, int status, const char *param, const char 
     return false;
 }
 
+bool ln_api_fail_context(ln_api_error *error, const char *param, size_t n_tokens,
+                         size_t ctx_tokens) {
+    ln_api_fail(error, 400, param,
+                "prompt is too long: %zu tokens > %zu maximum. This model's maximum context length "
+                "is %zu tokens, and one of them is for the answer",
+                n_tokens, ctx_tokens - 1, ctx_tokens);
+    error->code = "context_length_exceeded";
+    return false;
+}
+
 bool ln_api_fail_memory(ln_api_error *error) {
     return ln_api_fail(error, 503, NULL, "out of memory");
 }

@@ -3,6 +3,7 @@
 #define LN_SERVER_JSON_ERROR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* An error as OpenAI's clients read it. */
 typedef struct ln_api_error {
@@ -17,6 +18,11 @@ typedef struct ln_api_error {
 /* Fills an error that is not set yet; always false. */
 __attribute__((format(printf, 4, 5))) bool ln_api_fail(ln_api_error *error, int status,
                                                        const char *param, const char *format, ...);
+
+/* Says that a prompt leaves no room in the context, in the words by which clients of OpenAI's and
+ * Anthropic's APIs know it from other mistakes; always false. */
+bool ln_api_fail_context(ln_api_error *error, const char *param, size_t n_tokens,
+                         size_t ctx_tokens);
 
 /* Says that memory is out, with 503; always false. */
 bool ln_api_fail_memory(ln_api_error *error);

@@ -40,6 +40,7 @@ ln_cpu_features ln_cpu_detect(void) {
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
         features.bf16 = features.avx512 && (a & 1u << 5) != 0;
     features.wants_fetches = amd_family() != 25;
+    features.wants_far_fetches = amd_family() == 0;
     features.hides_shifts = amd_family() != 0;
     features.fast_bf16 = features.bf16 && amd_family() != 0;
     features.amx =

@@ -374,6 +374,7 @@ ln_status ln_cpu_create_on(const ln_cpu_features *processor, const ln_backend_op
                             .count = options->n_threads,
                             .exact = options->exact,
                             .ahead = ahead,
+                            .far = processor->wants_far_fetches,
                             .direct = processor->hides_shifts != options->other_tiles,
                             .pool = self->pool,
                             .queue = &self->queues[i * QUEUE_STRIDE]};

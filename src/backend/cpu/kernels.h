@@ -24,7 +24,9 @@ typedef struct ln_cpu_worker {
     void *shared; /* of all workers, as large as the kernels' plan_shared says; 64-byte aligned */
     size_t ahead; /* bytes of weights that loops over few rows fetch in front of where they are; 0:
                      the processor does it better */
-    bool direct;  /* tiles take nibbles apart between products, not once for all rows before */
+    bool far;    /* these go into the second-level cache, and loops that read line after line fetch,
+                    too, not only those that skip some */
+    bool direct; /* tiles take nibbles apart between products, not once for all rows before */
     ln_pool *pool;
     ln_cpu_queue *queue; /* its own */
     const ln_op *joins;  /* the linear of the same rows of x just before this one, which other

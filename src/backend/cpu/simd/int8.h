@@ -245,11 +245,12 @@ LN_INLINE vi next_part(vi acc, int32_t start) {
     return vi_add(vi_shl(acc, 8), vi_set(start));
 }
 
-/* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. */
+/* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. `ahead`: bytes
+ * that are fetched in front, 0 for none. */
 LN_INLINE void int8_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                            float *y) {
+                            size_t ahead, float *y) {
     int8_kind kind = int8_kind_of(pack);
-    const size_t row_blocks = int8_alone_blocks(x);
+    const size_t row_blocks = int8_alone_blocks(x), bytes = ln_pack_shapes[pack].bytes;
     vf sums[4];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
@@ -259,6 +260,8 @@ LN_INLINE void int8_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel, c
         const int8_block *b = &x->blocks[block / GROUP_ROWS * kind.n_parts];
         size_t at = block % GROUP_ROWS;
         unpack_block(pack, panel, block, w, factors);
+        if (ahead > 0)
+            fetch_far(panel + block * bytes + ahead, bytes);
         for (size_t i = 0; i < n_rows; i++, b += row_blocks) {
             vi acc = dot_steps(is_sub_byte(pack), vi_set(b->start[at]), w, b->q[at], 0, STEPS);
             if (kind.n_parts == 2)
@@ -468,20 +471,20 @@ static void direct_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w
 }
 
 LN_INLINE void int8_small_m_of(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                               const int8_rows *x, float *y) {
+                               const int8_rows *x, size_t ahead, float *y) {
     switch (n_rows) {
-    case 1: int8_small_m(pack, 1, panel, x, y); return;
-    case 2: int8_small_m(pack, 2, panel, x, y); return;
-    case 3: int8_small_m(pack, 3, panel, x, y); return;
-    default: int8_small_m(pack, 4, panel, x, y); return;
+    case 1: int8_small_m(pack, 1, panel, x, ahead, y); return;
+    case 2: int8_small_m(pack, 2, panel, x, ahead, y); return;
+    case 3: int8_small_m(pack, 3, panel, x, ahead, y); return;
+    default: int8_small_m(pack, 4, panel, x, ahead, y); return;
     }
 }
 
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void int8_multiply_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                                  const int8_rows *x, float *y) {
+                                  const int8_rows *x, size_t ahead, float *y) {
 #define MULTIPLY(T)                                                                                \
-    case LN_PACK_##T: int8_small_m_of(LN_PACK_##T, n_rows, panel, x, y); return;
+    case LN_PACK_##T: int8_small_m_of(LN_PACK_##T, n_rows, panel, x, ahead, y); return;
     switch (pack) {
         INT8_PACKS(MULTIPLY)
     default: LN_BUG_ON(true);

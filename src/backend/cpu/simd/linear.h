@@ -264,12 +264,13 @@ static void multiply_f8(const linear_job *job, const operand *o, const uint8_t *
 static void multiply_small_m(const linear_job *job, const operand *o, const uint8_t *panel,
                              float *y) {
     ln_pack pack = (ln_pack)o->weight->layout;
+    const ln_cpu_worker *worker = job->worker;
     if (ln_is_grid(pack))
         grid_multiply_small_m(pack, job->n, panel, &o->super, y);
     else if (is_super(pack))
-        super_multiply_small_m(pack, job->n, panel, &o->super, job->worker->ahead, y);
+        super_multiply_small_m(pack, job->n, panel, &o->super, worker->ahead, worker->far, y);
     else
-        int8_multiply_small_m(pack, job->n, panel, &o->int8, y);
+        int8_multiply_small_m(pack, job->n, panel, &o->int8, worker->far ? worker->ahead : 0, y);
 }
 
 /* o->y = the chunk's rows against n_panels panels from `panel` on. */

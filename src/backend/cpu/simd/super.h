@@ -229,10 +229,10 @@ LN_INLINE vf super_fold(vf sum, vi total, vf factor, float scale) {
 }
 
 /* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. The
- * head of 256 columns is copied first, so that memory is read from end to end. `ahead`: as a
- * worker's. */
+ * head of 256 columns is copied first, so that memory is read from end to end. `ahead` and
+ * `far`: as a worker's. */
 LN_INLINE void super_small_m(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
-                             size_t ahead, float *y) {
+                             size_t ahead, bool far, float *y) {
     super_kind kind = super_kind_of(pack);
     const size_t steps = STEPS / kind.n_parts, row_blocks = super_alone_blocks(x);
     const size_t share = super_bytes(pack) / SUPER_BLOCKS; /* what a block fetches */
@@ -252,8 +252,10 @@ LN_INLINE void super_small_m(ln_pack pack, size_t n_rows, const uint8_t *p, cons
         for (size_t at = 0; at < SUPER_BLOCKS; at++) {
             vi w[STEPS], scales[2];
             super_unpack_block(pack, head, p, at, w, scales);
-            for (size_t i = 0; ahead > 0 && i < share; i += 64)
-                __builtin_prefetch(p + at * share + i + ahead, 0, 3);
+            if (far)
+                fetch_far(p + at * share + ahead, share);
+            else if (ahead > 0)
+                fetch_near(p + at * share + ahead, share);
             const super_block *b = first;
             for (size_t i = 0; i < n_rows; i++, b += row_blocks)
                 for (size_t part = 0; part < kind.n_parts; part++) {
@@ -287,20 +289,20 @@ LN_INLINE void super_small_m(ln_pack pack, size_t n_rows, const uint8_t *p, cons
 }
 
 LN_INLINE void super_small_m_of(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                                const super_rows *x, size_t ahead, float *y) {
+                                const super_rows *x, size_t ahead, bool far, float *y) {
     switch (n_rows) {
-    case 1: super_small_m(pack, 1, panel, x, ahead, y); return;
-    case 2: super_small_m(pack, 2, panel, x, ahead, y); return;
-    case 3: super_small_m(pack, 3, panel, x, ahead, y); return;
-    default: super_small_m(pack, 4, panel, x, ahead, y); return;
+    case 1: super_small_m(pack, 1, panel, x, ahead, far, y); return;
+    case 2: super_small_m(pack, 2, panel, x, ahead, far, y); return;
+    case 3: super_small_m(pack, 3, panel, x, ahead, far, y); return;
+    default: super_small_m(pack, 4, panel, x, ahead, far, y); return;
     }
 }
 
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void super_multiply_small_m(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                                   const super_rows *x, size_t ahead, float *y) {
+                                   const super_rows *x, size_t ahead, bool far, float *y) {
 #define MULTIPLY(T)                                                                                \
-    case LN_PACK_##T: super_small_m_of(LN_PACK_##T, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_##T: super_small_m_of(LN_PACK_##T, n_rows, panel, x, ahead, far, y); return;
     switch (pack) {
         SUPER_PACKS(MULTIPLY)
     default: LN_BUG_ON(true);

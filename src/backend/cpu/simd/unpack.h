@@ -111,6 +111,17 @@ LN_INLINE bool is_sub_byte(ln_pack pack) {
            pack == LN_PACK_Q2_0;
 }
 
+/* Fetches into the first-level cache, or into the second one: Intel's first one has 16 places for
+ * lines that are under way, too few for the time that memory takes. */
+LN_INLINE void fetch_near(const uint8_t *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(p + i, 0, 3);
+}
+LN_INLINE void fetch_far(const uint8_t *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(p + i, 0, 2);
+}
+
 /* acc + the products of steps [begin, end) with 32 columns of a row of x. Two accumulators of exact
  * sums hide what one waits for. */
 LN_INLINE vi dot_steps(bool sub_byte, vi acc, const vi w[STEPS], const int8_t *q, size_t begin,

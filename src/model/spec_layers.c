@@ -459,7 +459,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     size_t window = 0;
     ln_config first = *config;
     if (spec->family->sized_by_tensors)
-        first.layer = ln_spec_whole_layer(config, spec);
+        LN_TRY(ln_spec_find_whole_layer(config, spec, &first.layer, err));
     LN_TRY(read_layer(&first, spec, false, &common, err));
     bool is_latent = common.attention.latent.n_latent > 0;
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;

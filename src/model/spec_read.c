@@ -676,7 +676,7 @@ static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
 }
 
 static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *err) {
-    if (!spec->family->assists) /* which is nothing else */
+    if (!spec->family->assists) /* of an assistant the key counts all its layers */
         LN_TRY(ln_config_size(config, (ln_key){"", "nextn_predict_layers"}, 0, spec->n_layers - 1,
                               &spec->n_prediction_layers, err));
     spec->n_layers -= spec->n_prediction_layers;

@@ -30,9 +30,10 @@ typedef struct expectation {
     size_t n_vocab, n_positions;
     const float *rows; /* [n_positions][N_DRAFTS][n_vocab] */
     int32_t positions[MAX_POSITIONS];
-    bool is_first; /* the head has not run since the model's last step */
-    int32_t begin; /* where it was asked first since then, */
-    size_t number; /* and how often before */
+    bool is_first;  /* the head has not run since the model's last step */
+    int32_t begin;  /* where it was asked first since then, */
+    size_t number;  /* and how often before */
+    size_t n_freed; /* blocks that it was to read and that were not there */
     size_t n_compared[N_DRAFTS];
     double difference, norm; /* sums of squares */
 } expectation;
@@ -64,7 +65,26 @@ static float *logits_of(const ln_op *ops, size_t n_ops) {
     return ops[i].linear.out;
 }
 
+/* How many blocks are not there of those that tokens see, as a window leaves some behind. */
+static size_t count_freed(const ln_op *op) {
+    const ln_op_attention *p = &op->attention;
+    const ln_batch *batch = op->batch;
+    const ln_batch_group *group = &batch->groups[p->kv->group];
+    size_t n = 0, block_tokens = p->kv->block_tokens;
+    for (size_t seq = 0; seq < batch->n_seqs; seq++)
+        for (int32_t i = batch->seq_starts[seq]; i < batch->seq_starts[seq + 1]; i++) {
+            size_t at = (size_t)batch->positions[i];
+            size_t begin = p->window > 0 && at >= p->window ? at + 1 - p->window : 0;
+            for (size_t block = begin / block_tokens; block <= at / block_tokens; block++)
+                n += group->block_tables[seq * group->max_blocks + block] < 0;
+        }
+    return n;
+}
+
 static ln_status look(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    for (size_t i = 0; i < n_ops; i++)
+        if (ops[i].kind == LN_OP_ATTENTION)
+            now.n_freed += count_freed(&ops[i]);
     LN_TRY(now.real->run(backend, ops, n_ops, err));
     const ln_batch *batch = ops[0].batch;
     if (ops[0].layer != now.head_layer) { /* a step of the model */
@@ -182,6 +202,7 @@ static void check_drafts(reference *golden, const char *name, const ln_file_map 
             print_message("%s: prompt %zu: %zu, %zu and %zu rows, error %.2g\n", name, prompt,
                           now.n_compared[0], now.n_compared[1], now.n_compared[2], error);
             n_last += now.n_compared[2];
+            assert_int_equal(now.n_freed, 0);
             assert_true(now.n_compared[0] >= now.n_positions / 2);
             assert_true(error <= 1e-5);
         }

@@ -120,6 +120,8 @@ static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *e
     for (size_t g = 0; g < spec->n_kv_groups; g++) {
         shape->kinds[g] = kinds[spec->kv_groups[g].kind];
         shape->windows[g] = spec->kv_groups[g].window;
+        if (spec->keeps_rows && shape->windows[g] > 0)
+            shape->windows[g]++; /* an assistant asks from the last cached token on, not the next */
         if (!count_blocks(plan, g, &shape->n_blocks[g]))
             return ln_fail(
                 err, LINNET_ERR_LIMIT, "%zu %s of %zu tokens are more than the KV cache can number",

@@ -7,7 +7,7 @@
 #include "model/config.h"
 #include "model/spec.h"
 
-/* Sets spec->assisted_dim, once the layers are there. Errors: FORMAT. */
+/* Sets spec->assisted_dim and first_position, once the layers are there. Errors: FORMAT. */
 ln_status ln_spec_read_assistant(const ln_config *config, ln_spec *spec, ln_error *err);
 
 /* Points its layers to the caches of a model, which are those of the last layers that see as they

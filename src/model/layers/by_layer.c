@@ -227,12 +227,17 @@ static size_t rows_of(const ln_config *config, const ln_spec *spec, ln_role role
                : 0;
 }
 
-size_t ln_spec_whole_layer(const ln_config *config, const ln_spec *spec) {
+ln_status ln_spec_find_whole_layer(const ln_config *config, const ln_spec *spec, size_t *layer,
+                                   ln_error *err) {
     ln_config own = *config;
     for (own.layer = 0; own.layer < spec->n_layers; own.layer++)
-        if (rows_of(&own, spec, LN_ROLE_Q) > 0 && rows_of(&own, spec, LN_ROLE_UP) > 0)
-            return own.layer;
-    return 0;
+        if (rows_of(&own, spec, LN_ROLE_Q) > 0 && rows_of(&own, spec, LN_ROLE_UP) > 0) {
+            *layer = own.layer;
+            return LINNET_OK;
+        }
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: no layer has both attention and a feed-forward",
+                   ln_checkpoint_path(config->checkpoint));
 }
 
 ln_status ln_spec_read_tensor_sizes(const ln_config *config, const ln_spec *spec,
@@ -252,10 +257,11 @@ ln_status ln_spec_read_tensor_sizes(const ln_config *config, const ln_spec *spec
     }
     a->n_heads = q / a->k_dim;
     a->n_kv_heads = k / a->k_dim;
-    if (a->n_kv_heads > 0 && a->n_heads % a->n_kv_heads == 0)
+    if (a->n_heads <= MAX_HEADS && a->n_kv_heads > 0 && a->n_heads % a->n_kv_heads == 0)
         return LINNET_OK;
-    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
-                   ln_checkpoint_path(config->checkpoint), a->n_heads, a->n_kv_heads);
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: layer %zu cannot have %zu heads and %zu KV heads",
+                   ln_checkpoint_path(config->checkpoint), config->layer, a->n_heads,
+                   a->n_kv_heads);
 }
 
 /* Of a head that may rotate. */

@@ -16,8 +16,10 @@ ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bo
  * layer->attention, n_heads 0 without one, and layer->ffn.n_hidden. Errors: FORMAT, UNSUPPORTED. */
 ln_status ln_spec_read_tensor_sizes(const ln_config *config, const ln_spec *spec,
                                     ln_layer_spec *layer, ln_error *err);
-/* The first layer that has all blocks, for which lists have no zeros; 0: none has. */
-size_t ln_spec_whole_layer(const ln_config *config, const ln_spec *spec);
+/* The first layer that has all blocks, for which lists have no zeros. Errors: UNSUPPORTED, where
+ * none has. */
+ln_status ln_spec_find_whole_layer(const ln_config *config, const ln_spec *spec, size_t *layer,
+                                   ln_error *err);
 
 /* Limits of what gate and up give, where lists have them for this layer. */
 ln_status ln_spec_read_limits(const ln_config *config, ln_ffn_spec *ffn, ln_error *err);

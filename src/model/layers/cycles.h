@@ -2,8 +2,8 @@
  * the sum of what both gave last, which is normalised. A run's layers are the spec's own, with the
  * weights of the run before. Dory is simpler: layers in the middle run some times, each on the norm
  * of what is there plus that of what came out of the layers before them. Looped transformers run
- * all layers some times, with the last norm between. Layers that get messages
- * of the run before are counted here, and run in block_residual.h. */
+ * all layers some times, with the last norm between. Layers that get messages of the run before are
+ * counted here, and run in block_residual.h. */
 #ifndef LN_MODEL_LAYERS_CYCLES_H
 #define LN_MODEL_LAYERS_CYCLES_H
 

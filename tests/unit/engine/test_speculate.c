@@ -478,6 +478,7 @@ static void drafters_are_refused_by_name(void **state) {
     options.draft_model = own_heads[4].folder;
     refuse_drafter("gemma4", options, "eagle", "is an assistant");
     refuse_drafter("gemma4_shared", options, "mtp", "assists a model of 64 dimensions");
+    refuse_drafter("t5", options, "mtp", "cannot draft for a model of this kind");
     refuse_drafter("qwen3", options, "mtp", "and this one has 64 and 256");
     options.draft_model = NULL;
     refuse_drafter("llama", options, "eagle", "draft_model is not given");

@@ -279,8 +279,8 @@ typedef struct linnet_engine_options {
      * step; the output is the same, bit for bit. 0: as many as `draft` takes by itself. */
     size_t draft_tokens;
     /* NULL, or the path of the draft model, which the engine opens: a smaller checkpoint with the
-     * same vocabulary, or an EAGLE-3 head or an assistant (Gemma 4) that was trained for the
-     * model. */
+     * same vocabulary, or an EAGLE-3 head, an assistant (Gemma 4) or a DFlash drafter that was
+     * trained for the model. */
     const char *draft_model;
     /* How many layers, the last ones, run on `backend` with the output; those before them run on
      * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all, as it does where
@@ -298,14 +298,14 @@ typedef struct linnet_engine_options {
      * CPU and `exact` are not affected. */
     bool batch_invariant;
     /* Who drafts: "none"; "mtp", the head for multi-token prediction that some checkpoints have,
-     * or the assistant that draft_model names;
-     * "ngram", prompt lookup (what followed when the last tokens came before); "model", the
-     * draft_model; "eagle", an EAGLE-3 head, whose folder draft_model names. NULL or "auto": the
-     * draft_model where there is one; else the head, if there is one and the CPU runs all layers,
-     * with draft_tokens 0 in steps of as few sequences as it pays for (linnet_memory_plan says how
-     * few); else prompt lookup, if draft_tokens is not 0. Whoever drafts, and by default, tokens
-     * that a grammar leaves no choice about are drafted, too, up to 32 in a step, with recurrent
-     * layers up to draft_tokens; "none": not even they. */
+     * or the assistant that draft_model names; "ngram", prompt lookup (what followed when the last
+     * tokens came before); "model", the draft_model; "eagle", an EAGLE-3 head, and "dflash", a
+     * drafter of blocks, whose folders draft_model names. NULL or "auto": the draft_model where
+     * there is one; else the head, if there is one and the CPU runs all layers, with draft_tokens 0
+     * in steps of as few sequences as it pays for (linnet_memory_plan says how few); else prompt
+     * lookup, if draft_tokens is not 0. Whoever drafts, and by default, tokens that a grammar
+     * leaves no choice about are drafted, too, up to 32 in a step, with recurrent layers up to
+     * draft_tokens; "none": not even they. */
     const char *draft;
     /* Adapters (LoRA, IA3): how many can be loaded at a time (0: none), and the greatest rank that
      * one may have, at most 256 (0: 16). Memory for all of them is reserved; all layers are on one

@@ -188,9 +188,9 @@ def _set_draft(options: c.EngineOptions, config: Optional[dict]) -> None:
     method = config.get("method")
     if method is not None:
         name = {"eagle3": "eagle", "draft_model": "model"}.get(method, "mtp" if method.endswith("_mtp") else method)
-        if name not in ("ngram", "mtp", "eagle", "model"):
-            raise c.UnsupportedError(f"speculative_config: the method {method} is none of ngram, mtp, eagle, eagle3 "
-                                     "and draft_model")
+        if name not in ("ngram", "mtp", "eagle", "dflash", "model"):
+            raise c.UnsupportedError(f"speculative_config: the method {method} is none of ngram, mtp, eagle, eagle3, "
+                                     "dflash and draft_model")
         options.draft = name.encode()
 
 

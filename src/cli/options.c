@@ -252,19 +252,21 @@ static const struct argp_option engine_options[] = {
      "What carries activations between the GPUs of ranks (auto: their own memory where they reach "
      "each other's, else NCCL)",
      0},
-    {"draft", KEY_DRAFT, "auto|none|mtp|eagle|ngram|model", RARE,
+    {"draft", KEY_DRAFT, "auto|none|mtp|eagle|dflash|ngram|model", RARE,
      "Who guesses tokens that are then checked in one step, with the same output: the checkpoint's "
-     "head for multi-token prediction or an assistant in --draft-model, an EAGLE-3 head or a "
-     "smaller model there, or what came after the last tokens before (auto: the head, if there is "
+     "head for multi-token prediction or an assistant in --draft-model, an EAGLE-3 head, a "
+     "DFlash drafter or a smaller model there, or what came after the last tokens before (auto: "
+     "the head, if there is "
      "one, where it pays)",
      0},
     {"draft-tokens", KEY_DRAFT_TOKENS, "N", RARE,
-     "Guess up to N tokens of a sequence (none; 4 with --draft-model; as many as pay with a head)",
+     "Guess up to N tokens of a sequence (none; 4 with --draft-model, a block with a DFlash "
+     "drafter; "
+     "as many as pay with a head)",
      0},
     {"draft-model", KEY_DRAFT_MODEL, "MODEL", RARE,
-     "A smaller model with the same vocabulary, an EAGLE-3 head or an assistant, that guesses "
-     "(what came after "
-     "the last tokens before)",
+     "A smaller model with the same vocabulary, an EAGLE-3 head, an assistant or a DFlash drafter, "
+     "that guesses (what came after the last tokens before)",
      0},
     {"max-adapters", KEY_MAX_ADAPTERS, "N", RARE,
      "Adapters that can be loaded at a time (none; as many as --lora loads)", 0},
@@ -360,7 +362,8 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const preemptions[] = {"auto", "swap", "recompute"};
     static const char *const policies[] = {"chunked", "prefill-first"};
     static const char *const orders[] = {"fcfs", "priority"};
-    static const char *const drafters[] = {"auto", "none", "mtp", "eagle", "ngram", "model"};
+    static const char *const drafters[] = {"auto",   "none",  "mtp",  "eagle",
+                                           "dflash", "ngram", "model"};
     static const char *const collectives[] = {"auto", "nccl"};
     linnet_engine_options *options = state->input;
     switch (key) {
@@ -380,12 +383,9 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_ADAPT_EXPERTS: options->adapt_experts = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
     case KEY_DRAFT:
-        options->draft = drafters[parse_choice(state, "--draft", arg, drafters, 6)];
+        options->draft = drafters[parse_choice(state, "--draft", arg, drafters, 7)];
         return 0;
-    case KEY_DRAFT_MODEL:
-        options->draft_model = arg;
-        options->draft_tokens = options->draft_tokens > 0 ? options->draft_tokens : 4;
-        return 0;
+    case KEY_DRAFT_MODEL: options->draft_model = arg; return 0;
     case KEY_PREFIX_CACHE:
         options->prefix_cache = parse_choice(state, "--prefix-cache", arg, switches, 2) == 1;
         return 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/compressed.h"
+#include "convert/dflash.h"
 #include "convert/ngrams.h"
 #include "convert/plan.h"
 #include "convert/sparse_blocks.h"
@@ -26,7 +27,8 @@ static const char *name_of_kind(const ln_spec *spec, const char *names) {
 static ln_status find_target(ln_convert_plan *plan) {
     const ln_family *family = plan->spec->family;
     const char *names = family->gguf != NULL ? family->gguf : family->gguf_as;
-    if (names == NULL || (family->drafts && !family->assists)) /* GGUF has layers of the model */
+    if (names == NULL || (family->drafts && !family->assists &&
+                          !family->drafts_blocks)) /* GGUF has layers of the model */
         return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
                        "%s: the architecture \"%s\" cannot be written as GGUF",
                        ln_checkpoint_path(plan->checkpoint), family->name);
@@ -191,6 +193,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     const char *unknown = ln_convert_unknown_blocks(plan);
     if (unknown == NULL)
         unknown = ln_convert_unknown_ngrams(spec);
+    if (unknown == NULL)
+        unknown = ln_convert_unknown_dflash(plan);
     if (unknown == NULL && plan->target->latents_by_kind)
         unknown = ln_convert_unknown_latents(spec);
     if (unknown != NULL)

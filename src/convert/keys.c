@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/compressed.h"
+#include "convert/dflash.h"
 #include "convert/hyper.h"
 #include "convert/metadata.h"
 #include "convert/ngrams.h"
@@ -325,7 +326,8 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     putter p = {plan, writer, &status};
     const ln_spec *spec = plan->spec;
     const ln_ffn_spec *ffn = ln_convert_ffn(spec);
-    put_size(&p, "vocab_size", spec->n_vocab);
+    if (spec->n_vocab > 0)
+        put_size(&p, "vocab_size", spec->n_vocab);
     put_size(&p, "context_length", spec->ctx_tokens);
     put_size(&p, "embedding_length", spec->dim);
     if (ln_convert_has_lists(plan))
@@ -364,6 +366,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     ln_convert_put_hyper(plan, writer);
     if (status == LINNET_OK)
         status = ln_convert_put_ngrams(plan, writer);
+    ln_convert_put_dflash(plan, writer);
     ln_convert_put_blocks(plan, writer);
     ln_convert_put_embedder(plan, writer);
     put_rope(&p);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "convert/compressed.h"
+#include "convert/dflash.h"
 #include "convert/hyper.h"
 #include "convert/ngrams.h"
 #include "convert/parts.h"
@@ -338,7 +339,7 @@ static ln_status output(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     ln_source_shape shape = {1, spec->n_vocab, spec->dim};
-    if (spec->bidirectional)
+    if (spec->bidirectional || spec->family->drafts_blocks)
         return LINNET_OK;
     if (!spec->tied && spec->unit_output)
         return unit_output(plan, id, &shape);
@@ -525,7 +526,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_EMBEDDING};
     LN_TRY(ln_unused_tensors_init(&plan->unused, plan->checkpoint, plan->err));
-    if (!spec->family->assists)
+    if (!spec->family->assists && !spec->family->drafts_blocks)
         LN_TRY(ln_convert_matrix(plan, id, spec->n_vocab, spec->dim));
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned,
@@ -544,6 +545,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     LN_TRY(cycles(plan));
     LN_TRY(head(plan));
     LN_TRY(assistant(plan));
+    LN_TRY(ln_convert_dflash(plan));
     sort_parts(plan);
     return ln_unused_tensors_check(&plan->unused, spec, plan->err);
 }

@@ -426,7 +426,7 @@ size_t ln_kv_layer_count(const ln_spec *spec) {
     size_t n = first_of_ngrams(spec) + 4 * spec->ngrams.n_layers;
     if (spec->n_encoder_layers > 0)
         n = 2 * spec->n_layers + 1;
-    return n + (spec->head != NULL);
+    return n + spec->n_head_layers;
 }
 
 /* Whether it is a compressor's, or an indexer's: these are behind those of all layers. */
@@ -587,8 +587,9 @@ static size_t layer_of_cache(const ln_spec *spec, size_t index) {
 static void cache_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                         bool *v_in_k) {
     *v_in_k = true;
-    if (spec->head != NULL && index + 1 == ln_kv_layer_count(spec)) {
-        attention_shape(&spec->head->attention, kv, v_in_k);
+    size_t first_of_head = ln_kv_layer_count(spec) - spec->n_head_layers;
+    if (index >= first_of_head) {
+        attention_shape(&spec->head[index - first_of_head].attention, kv, v_in_k);
         return;
     }
     if (is_of_indexer(spec, index)) {

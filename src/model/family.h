@@ -495,9 +495,10 @@ struct ln_family {
     bool dense_by_router;      /* folders: likewise, where no list says it */
     bool gguf_dense_between;   /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
-    bool drafts;  /* a head of its own folder, for other models */
-    bool assists; /* whose layers attend to keys and values of the model, and have none */
-    bool indexer; /* attention is sparse */
+    bool drafts;        /* a head of its own folder, for other models */
+    bool drafts_blocks; /* which drafts blocks of tokens (DFlash) */
+    bool assists;       /* whose layers attend to keys and values of the model, and have none */
+    bool indexer;       /* attention is sparse */
     ln_rope_style index_rope, gguf_index_rope;
     bool index_runs;       /* it chooses runs of index_kpool tokens (GLM 5 Next) */
     bool index_means;      /* the same of attention that is not latent, by means of keys (Qwen 4) */

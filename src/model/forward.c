@@ -36,7 +36,8 @@ size_t ln_forward_max_ops(const ln_spec *spec) {
 }
 
 size_t ln_forward_max_head_ops(const ln_spec *spec) {
-    size_t n_layers = spec->assisted_dim > 0 ? spec->n_layers : 1;
+    bool is_stack = spec->assisted_dim > 0 || spec->dflash.block_tokens > 0;
+    size_t n_layers = is_stack ? spec->n_layers : 1;
     return n_layers * OPS_PER_LAYER + OPS_OUTSIDE;
 }
 
@@ -363,6 +364,30 @@ static void assistant(recorder *r, const ln_head_input *in) {
     linear(r, &r->weights->head.state, r->a->normed, r->a->aux_hidden);
 }
 
+/* Keys and values of hidden states of the model for each layer that drafts blocks. */
+static void cache_hidden(recorder *r, const ln_head_input *in) {
+    const ln_activations *a = r->a;
+    const ln_weights *w = r->weights;
+    norm(r, &w->head.aux_norm, in->aux_hidden, NULL, a->aux_hidden)->rows = in->rows;
+    linear(r, &w->head.input, a->aux_hidden, a->x);
+    norm(r, &w->head.hidden_norm, a->x, NULL, a->normed);
+    for (size_t i = 0; i < r->spec->n_layers; i++) {
+        r->layer_spec = &r->spec->layers[i];
+        r->layer_kv = &r->kv[i];
+        ln_record_keys(r, &r->layer_spec->attention, &w->layers[i], a->normed);
+    }
+}
+
+/* Blocks of tokens, of which masks stand for those that are to be drafted. */
+static void draft_blocks(recorder *r) {
+    embed(r);
+    for (size_t i = 0; i < r->spec->n_layers; i++) {
+        r->layer_kv = &r->kv[i];
+        layer(r, &r->spec->layers[i], &r->weights->layers[i]);
+    }
+    ln_record_logits(r);
+}
+
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,
                               const ln_batch *batch, const ln_head_input *in, ln_op *ops) {
@@ -375,7 +400,11 @@ size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                   .kv = kv,
                   .layer_kv = kv,
                   .ops = ops};
-    if (spec->assisted_dim > 0) {
+    if (spec->dflash.block_tokens > 0 && in->aux_hidden != NULL) {
+        cache_hidden(&r, in);
+    } else if (spec->dflash.block_tokens > 0) {
+        draft_blocks(&r);
+    } else if (spec->assisted_dim > 0) {
         assistant(&r, in);
     } else {
         if (spec->eagle.is_head)

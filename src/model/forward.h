@@ -46,7 +46,11 @@ typedef struct ln_head_input {
  *
  * Of an assistant all layers run; kv [ln_kv_layer_count] are the model's, to which their kv_layer
  * points. Logits are of all rows, and activations->aux_hidden [n_tokens][assisted_dim] are the
- * hidden states for its next step. */
+ * hidden states for its next step.
+ *
+ * Of a drafter of blocks (DFlash) all layers run; kv [spec->n_layers] are theirs, the last ones
+ * beside the model's. With rows of the model, their keys and values are cached and nothing more;
+ * without, the batch is of blocks, and logits are of batch->logit_rows. */
 size_t ln_forward_max_head_ops(const ln_spec *spec);
 size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
                               const ln_activations *activations, const ln_kv_layer *kv,

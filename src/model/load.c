@@ -445,6 +445,32 @@ static ln_status assistant(ln_loader *l) {
     return ln_layout_check(&l->layout, "weights of the assistant", l->err);
 }
 
+/* Layers that draft blocks: embedding and output are the model's, unless they are there. */
+static ln_status dflash(ln_loader *l) {
+    const ln_spec *spec = l->spec;
+    const ln_eagle_spec *own = &spec->eagle;
+    const ln_weights *model = l->options.model;
+    ln_weights *w = l->weights;
+    size_t n_read = own->aux_layers.n * own->model_dim;
+    w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
+    w->head.aux_norm = (ln_norm){.kind = LN_NORM_NONE, .dim = n_read};
+    if (own->n_embedded > 0)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, own->n_embedded, spec->dim, &w->embedding));
+    else if (model != NULL)
+        w->embedding = model->embedding;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, 0, spec->dim, n_read, &w->head.input));
+    LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_HIDDEN_NORM, 0, spec->dim, &w->head.hidden_norm));
+    LN_TRY(last_norm(l, &w->output_norm));
+    if (spec->dflash.has_output)
+        LN_TRY(output(l));
+    else if (model != NULL)
+        w->output = model->output;
+    LN_TRY(ln_load_ropes(l));
+    LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));
+    LN_TRY(ln_layout_check(&l->table_layout, "table of the drafter's weights", l->err));
+    return ln_layout_check(&l->layout, "weights of the drafter", l->err);
+}
+
 static ln_status walk(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
@@ -455,6 +481,8 @@ static ln_status walk(ln_loader *l) {
         return ln_load_only_experts(l);
     l->first_layer = w->first_layer = l->options.first_layer;
     l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
+    if (spec->dflash.block_tokens > 0)
+        return dflash(l);
     if (spec->eagle.is_head)
         return eagle(l);
     if (spec->assisted_dim > 0)
@@ -504,9 +532,9 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                    .weights = &weights,
                    .err = err};
     ln_status status = walk(&l);
-    if (status == LINNET_OK && !l.options.head && l.first_layer == 0 &&
-        l.end_layer == spec->n_layers && spec->ranks.mesh.n_expert <= 1 &&
-        options->experts_apart == 0)
+    bool is_whole = !l.options.head || spec->dflash.block_tokens > 0;
+    if (status == LINNET_OK && is_whole && l.first_layer == 0 && l.end_layer == spec->n_layers &&
+        spec->ranks.mesh.n_expert <= 1 && options->experts_apart == 0)
         status = ln_unused_tensors_check(&unused, spec, err);
     ln_unused_tensors_free(&unused);
     LN_TRY(status);

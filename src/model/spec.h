@@ -345,14 +345,14 @@ typedef enum ln_head_activation {
     LN_HEAD_SILU
 } ln_head_activation;
 
-/* Layers whose input an EAGLE-3 head reads (auxiliary hidden states); n_layers: the last output. */
+/* Layers whose input a head reads (auxiliary hidden states); n_layers: the last output. */
 typedef struct ln_aux_layers {
     size_t n;
     size_t layers[LN_MAX_AUX_LAYERS];
 } ln_aux_layers;
 
-/* A folder that is a head for another model (EAGLE-3): its layer is layers[0], and n_vocab counts
- * the tokens that it can draft. */
+/* A folder that is a head for another model (EAGLE-3, DFlash): its layers are layers[], and n_vocab
+ * counts the tokens that it can draft; 0: as many as the model has. */
 typedef struct ln_eagle_spec {
     bool is_head;
     bool norm_before_residual; /* the residual stream begins behind the norm of hidden states */
@@ -361,6 +361,16 @@ typedef struct ln_eagle_spec {
     size_t n_embedded;         /* rows of its own embedding; 0: it has none and uses the model's */
     ln_aux_layers aux_layers;  /* n 0: the usual three */
 } ln_eagle_spec;
+
+/* A folder that drafts blocks for another model (DFlash); what it reads of that model is in
+ * `eagle`. Its layers attend to keys and values of hidden states, and to a block of tokens that are
+ * not known yet but for the first. */
+typedef struct ln_dflash_spec {
+    size_t block_tokens; /* the known one and those that it drafts; 0: it is another folder */
+    int32_t mask_token;  /* that stands for those that are not known */
+    bool has_output;     /* of its own; else it has the model's */
+    bool says_scale;     /* of embeddings; else the model's counts, of a model's embedding */
+} ln_dflash_spec;
 
 typedef struct ln_spec {
     const ln_family *family;
@@ -426,11 +436,13 @@ typedef struct ln_spec {
     /* The layer of a head that predicts a token more (multi-token prediction), layers[n_layers];
      * NULL: there is none, or none that runs */
     ln_layer_spec *mtp;
-    /* The layer of a head that drafts, which lies beside the decoder's: its cache is behind all
-     * others, activations are as wide as it needs; NULL: none, as in all that is read */
+    /* The layers of a head that drafts, which lie beside the decoder's: their caches are behind all
+     * others, activations are as wide as they need; NULL: none, as in all that is read */
     const ln_layer_spec *head;
-    ln_aux_layers aux_layers; /* of a model beside which an EAGLE-3 head drafts */
+    size_t n_head_layers;
+    ln_aux_layers aux_layers; /* of a model beside which a head of its own folder drafts */
     ln_eagle_spec eagle;
+    ln_dflash_spec dflash;
     /* An assistant, whose layers attend to keys and values of the model that it drafts for: the
      * width of that; 0: it is none */
     size_t assisted_dim;

@@ -8,6 +8,7 @@
 #include "model/config.h"
 #include "model/family.h"
 #include "model/heads/assistant_spec.h"
+#include "model/heads/dflash_spec.h"
 #include "model/heads/eagle_spec.h"
 #include "model/layers/blend.h"
 #include "model/layers/cycles.h"
@@ -146,8 +147,10 @@ static ln_status check_is_model(const ln_config *config, ln_error *err) {
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     ln_meta_value type, text;
-    if (ln_spec_is_eagle(config, &config->nest)) {
-        type = (ln_meta_value){.kind = LN_META_STRING, .string = {"eagle3", strlen("eagle3")}};
+    bool is_dflash = ln_spec_is_dflash(config, &config->nest);
+    if (is_dflash || ln_spec_is_eagle(config, &config->nest)) {
+        const char *name = is_dflash ? "dflash" : "eagle3";
+        type = (ln_meta_value){.kind = LN_META_STRING, .string = {name, strlen(name)}};
         return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
     }
     LN_TRY(check_is_model(config, err));
@@ -217,7 +220,7 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
                        ln_checkpoint_path(config->checkpoint));
     if (is_wrapped_by(config, "paligemma")) /* its prompts see both ways with pictures alone */
         return LINNET_OK;
-    if (!family->bidirectional && family->direction_key == NULL)
+    if (!family->bidirectional && family->direction_key == NULL && !family->drafts_blocks)
         LN_TRY(check_flags(config, "!is_causal", err));
     return family->refused != NULL ? check_flags(config, family->refused, err) : LINNET_OK;
 }
@@ -289,6 +292,8 @@ static ln_status read_encoder_vocab(const ln_config *config, ln_spec *spec, ln_e
 
 /* The vocabulary is the embedding's first dimension; config.json must agree. */
 static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *err) {
+    if (spec->family->drafts_blocks)
+        return ln_spec_read_dflash_vocab(config, MAX_VOCAB, spec, err);
     if (spec->family->drafts) /* which is that of what it drafts */
         return read_table_rows(config, spec, LN_ROLE_OUTPUT, &spec->n_vocab, err);
     LN_TRY(read_table_rows(config, spec, LN_ROLE_EMBEDDING, &spec->n_vocab, err));
@@ -744,5 +749,7 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
     LN_TRY(ln_spec_read_layers(&config, arena, spec, err));
     if (spec->family->assists)
         return ln_spec_read_assistant(&config, spec, err);
+    if (spec->family->drafts_blocks)
+        return ln_spec_read_dflash(&config, spec, err);
     return spec->family->drafts ? ln_spec_read_eagle(&config, spec, err) : LINNET_OK;
 }

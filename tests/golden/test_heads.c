@@ -2,8 +2,9 @@
  * rows of logits that tools/golden/heads.py has written: each folder of golden/models with a
  * heads.json. A backend between engine and CPU looks at the head's steps: the logits of every
  * draft, whose keys and values come from prompts read in chunks, within 1e-5. EAGLE-3 heads of
- * golden/eagle (tools/golden/eagle.py) and assistants of golden/assistants
- * (tools/golden/assistants.py) draft for the models of the same names.
+ * golden/eagle (tools/golden/eagle.py), assistants of golden/assistants
+ * (tools/golden/assistants.py) and drafters of blocks of golden/dflash (tools/golden/dflash.py)
+ * draft for the models of the same names.
  * usage: golden_heads [BACKEND]; without, the CPU */
 #include "reference.h"
 
@@ -28,7 +29,9 @@ typedef struct expectation {
     ln_backend_vtable vtable;
     int32_t head_layer;
     size_t n_vocab, n_positions;
-    const float *rows; /* [n_positions][N_DRAFTS][n_vocab] */
+    const float *rows; /* [n_positions][n_rows][n_vocab] */
+    bool in_blocks;    /* rows are those of a block with one mask, then of one with two, ... */
+    size_t n_rows;     /* of a position */
     int32_t positions[MAX_POSITIONS];
     bool is_first;  /* the head has not run since the model's last step */
     int32_t begin;  /* where it was asked first since then, */
@@ -40,15 +43,16 @@ typedef struct expectation {
 
 static expectation now;
 
-/* The row of draft `number` of those that were asked for at position now.begin. */
-static void compare(const float *row, size_t number) {
+/* The row of draft `number` of those that were asked for at position now.begin, where it is number
+ * `row_at` of what is known of that. */
+static void compare(const float *row, size_t row_at, size_t number) {
     size_t at = 0;
     while (at < now.n_positions && now.positions[at] != now.begin)
         at++;
     if (at == now.n_positions)
         return;
-    assert_true(number < N_DRAFTS);
-    const float *expected = now.rows + (at * N_DRAFTS + number) * now.n_vocab;
+    assert_true(number < N_DRAFTS && row_at < now.n_rows);
+    const float *expected = now.rows + (at * now.n_rows + row_at) * now.n_vocab;
     for (size_t i = 0; i < now.n_vocab; i++) {
         double d = (double)row[i] - (double)expected[i];
         now.difference += d * d;
@@ -81,6 +85,15 @@ static size_t count_freed(const ln_op *op) {
     return n;
 }
 
+/* All rows of a block, which stands behind what the model has read. */
+static void compare_block(const ln_batch *batch, const float *rows) {
+    size_t n = batch->n_logits;
+    assert_true(batch->n_seqs == 1 && batch->n_tokens == n + 1);
+    now.begin = batch->positions[0];
+    for (size_t i = 0; i < n; i++)
+        compare(rows + i * now.n_vocab, n * (n - 1) / 2 + i, i);
+}
+
 static ln_status look(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
     for (size_t i = 0; i < n_ops; i++)
         if (ops[i].kind == LN_OP_ATTENTION)
@@ -102,7 +115,12 @@ static ln_status look(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_er
     if (batch->n_logits == 0)
         return LINNET_OK;
     LN_TRY(now.real->read_back(backend, logits_of(ops, n_ops), bytes, &row, err));
-    compare(row, now.number++);
+    if (now.in_blocks) {
+        compare_block(batch, row);
+        return LINNET_OK;
+    }
+    compare(row, now.number, now.number);
+    now.number++;
     return LINNET_OK;
 }
 
@@ -127,12 +145,15 @@ static void read_expectation(const reference *golden, const char *name, size_t p
     const json_t *own = json_array_get(positions, prompt);
     const linnet_model *eagle = golden->engine->plan.draft.head;
     const ln_spec *spec = eagle != NULL ? &eagle->spec : &golden->model->spec;
+    bool in_blocks = strcmp(head_folder, "dflash") == 0;
     now = (expectation){.head_layer = (int32_t)spec->n_layers,
+                        .in_blocks = in_blocks,
+                        .n_rows = in_blocks ? N_DRAFTS * (N_DRAFTS + 1) / 2 : N_DRAFTS,
                         .n_vocab = spec->n_vocab,
                         .n_positions = json_array_size(own),
                         .begin = -1};
     assert_in_range(now.n_positions, 1, MAX_POSITIONS);
-    now.rows = (const float *)(const void *)rows->data + before * N_DRAFTS * now.n_vocab;
+    now.rows = (const float *)(const void *)rows->data + before * now.n_rows * now.n_vocab;
     for (size_t i = 0; i < now.n_positions; i++)
         now.positions[i] = (int32_t)json_integer_value(json_array_get(own, i));
     json_decref(json);
@@ -148,7 +169,8 @@ static void run(reference *golden, const char *name, size_t prompt, const ln_fil
     options.n_threads = 1;
     options.ctx_tokens = 256;
     options.max_batch_tokens = max_batch_tokens;
-    options.draft = strcmp(head_folder, "eagle") == 0 ? "eagle" : "mtp";
+    bool is_named = strcmp(head_folder, "eagle") == 0 || strcmp(head_folder, "dflash") == 0;
+    options.draft = is_named ? head_folder : "mtp";
     options.draft_model = own_head;
     options.draft_tokens = N_DRAFTS;
     reference_use(golden, &options);
@@ -171,11 +193,14 @@ static void run(reference *golden, const char *name, size_t prompt, const ln_fil
     request.max_tokens = now.n_positions + N_DRAFTS + 2;
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    reference_check(linnet_request_submit(golden->engine, &request, &open, &err), &err);
-    linnet_event event = {0};
-    while (event.finish == LINNET_FINISH_NONE)
-        reference_check(linnet_request_next(open, -1, &event, &err), &err);
-    linnet_request_close(open);
+    /* keys and values of blocks are the same where a prefix is found again */
+    for (size_t round = 0; round < (now.in_blocks ? 2 : 1); round++) {
+        linnet_event event = {0};
+        reference_check(linnet_request_submit(golden->engine, &request, &open, &err), &err);
+        while (event.finish == LINNET_FINISH_NONE)
+            reference_check(linnet_request_next(open, -1, &event, &err), &err);
+        linnet_request_close(open);
+    }
     linnet_engine_destroy(golden->engine); /* its thread has ended: what it saw can be read */
     golden->engine = NULL;
     free(ids);
@@ -304,6 +329,13 @@ static void test_assistants(void **state) {
     assert_int_equal(n_files, sizeof names / sizeof *names);
 }
 
+static void test_dflash(void **state) {
+    static const char *const names[] = {"muse_glimmer", "qwen3", "gemma3", "qwen3_5", "llama"};
+    (void)state;
+    check_folder("dflash", names, sizeof names / sizeof *names);
+    assert_true(n_files >= 3);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         backend_name = argv[1];
@@ -312,6 +344,7 @@ int main(int argc, char **argv) {
     int failed = reference_run_all(test_model);
     assert_true(n_models >= 5 && n_files >= 2);
     const struct CMUnitTest of_folders[] = {cmocka_unit_test(test_eagle),
-                                            cmocka_unit_test(test_assistants)};
+                                            cmocka_unit_test(test_assistants),
+                                            cmocka_unit_test(test_dflash)};
     return failed + cmocka_run_group_tests(of_folders, NULL, NULL);
 }

@@ -108,11 +108,11 @@ static void begin_batch(ln_draft_head *head) {
 
 /* Whether a layer reads this KV group: the head's own, or one of an assistant. */
 static bool reads_group(const ln_draft_head *head, size_t g) {
-    const ln_layer_spec *own = head->plan->spec.head;
-    if (own != NULL)
-        return own->attention.kv_group == g;
-    for (size_t i = 0; i < head->spec->n_layers; i++)
-        if (head->spec->layers[i].attention.kv_group == g)
+    const ln_spec *plan = &head->plan->spec;
+    const ln_layer_spec *layers = plan->head != NULL ? plan->head : head->spec->layers;
+    size_t n_layers = plan->head != NULL ? plan->n_head_layers : head->spec->n_layers;
+    for (size_t i = 0; i < n_layers; i++)
+        if (layers[i].attention.kv_group == g)
             return true;
     return false;
 }
@@ -159,6 +159,30 @@ static void add_last(ln_draft_head *head, const ln_sequence *sequence, size_t nu
     add(head, sequence, at, at + 1, number + 1, row, true);
 }
 
+/* A block whose first token is the sequence's last one, and masks of its n_draft drafts; false, and
+ * nothing happens, where the batch has no room for it. */
+static bool add_block(ln_draft_head *head, const ln_sequence *sequence) {
+    ln_step *step = &head->step;
+    ln_batch *batch = &step->batch;
+    size_t first = sequence->n_tokens - 1, n = 1 + sequence->n_draft;
+    if (batch->n_tokens + n > head->plan->budget.max_tokens ||
+        batch->n_logits + n - 1 > ln_engine_plan_head_activations(head->plan).max_logits)
+        return false;
+    for (size_t g = 0; g < batch->n_groups; g++)
+        if (reads_group(head, g))
+            add_blocks(head, sequence, g, first, first + n);
+    for (size_t i = 0; i < n; i++) {
+        step->tokens[batch->n_tokens] =
+            i == 0 ? sequence->tokens[first] : head->spec->dflash.mask_token;
+        step->positions[batch->n_tokens] = (int32_t)(first + i);
+        if (i > 0)
+            step->logit_rows[batch->n_logits++] = (int32_t)batch->n_tokens;
+        batch->n_tokens++;
+    }
+    step->seq_starts[++batch->n_seqs] = (int32_t)batch->n_tokens;
+    return true;
+}
+
 /* Runs the batch on hidden states of the model's last step, or on the head's own. */
 static bool run_batch(ln_draft_head *head, bool of_model) {
     const ln_executor *executor = head->executor;
@@ -173,7 +197,7 @@ static bool run_batch(ln_draft_head *head, bool of_model) {
         in.norm = &head->weights.head.aux_norm;
     const ln_kv_layer *kv = executor->kv.layers;
     if (!assists)
-        kv += ln_kv_layer_count(executor->spec) - 1;
+        kv += ln_kv_layer_count(executor->spec) - executor->spec->n_head_layers;
     void *logits = NULL;
     if (batch->n_tokens == 0)
         return true;
@@ -212,6 +236,7 @@ static bool wants_drafts(const ln_scheduler *scheduler, const ln_chunk *chunk, s
  * sequences are asked for a token. Beams have changed places since, and are left out. */
 static size_t follow_step(ln_draft_head *head, const ln_scheduler *scheduler, size_t most) {
     size_t n_asked = 0, row = 0;
+    bool in_blocks = head->spec->dflash.block_tokens > 0;
     begin_batch(head);
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
@@ -231,7 +256,7 @@ static size_t follow_step(ln_draft_head *head, const ln_scheduler *scheduler, si
         if (is_asked)
             head->asked[n_asked++] = sequence;
         if (head->spec->assisted_dim == 0)
-            add(head, sequence, begin, end, 1, first_row, is_asked);
+            add(head, sequence, begin, end, 1, first_row, is_asked && !in_blocks);
         else if (is_asked)
             add_last(head, sequence, 0, first_row + end - 1 - begin);
     }
@@ -273,6 +298,42 @@ static size_t take_drafted(ln_draft_head *head, size_t n_asked, size_t number) {
     return n_left;
 }
 
+/* The drafts of a block, whose first row of logits is this one. */
+static void take_block(ln_draft_head *head, ln_sequence *sequence, size_t row) {
+    size_t n = sequence->n_draft;
+    for (size_t number = 0; number < n; number++)
+        if (!ln_draft_sample(head->sampler, sequence, number, logits_of(head, row + number))) {
+            sequence->n_draft = number;
+            return;
+        }
+}
+
+/* How many tokens a block drafts at most, by the room of a batch, too. */
+static size_t longest_block(const ln_draft_head *head, size_t most) {
+    const size_t limits[] = {head->spec->dflash.block_tokens - 1, head->plan->budget.max_tokens - 1,
+                             ln_engine_plan_head_activations(head->plan).max_logits};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        most = most < limits[i] ? most : limits[i];
+    return most;
+}
+
+/* Drafts blocks of those that are asked, as many in a batch as it has room for. */
+static bool draft_in_blocks(ln_draft_head *head, size_t n_asked) {
+    for (size_t first = 0, end = 0; first < n_asked; first = end) {
+        begin_batch(head);
+        while (end < n_asked && add_block(head, head->asked[end]))
+            end++;
+        if (end == first || !run_batch(head, false))
+            return false;
+        for (size_t i = first, row = 0; i < end; i++) {
+            size_t n = head->asked[i]->n_draft;
+            take_block(head, head->asked[i], row);
+            row += n;
+        }
+    }
+    return true;
+}
+
 static void forget_drafts(const ln_scheduler *scheduler) {
     for (size_t g = 0; g < scheduler->queues.n_running; g++) {
         const ln_sequence_group *group = scheduler->queues.running[g];
@@ -286,9 +347,12 @@ void ln_draft_head_propose(ln_draft_head *head, const ln_scheduler *scheduler, s
     if (!head->has_step)
         return;
     head->has_step = false;
-    size_t n_asked = follow_step(head, scheduler, most);
+    bool in_blocks = head->spec->dflash.block_tokens > 0;
+    size_t n_asked = follow_step(head, scheduler, in_blocks ? longest_block(head, most) : most);
     bool runs = run_batch(head, true);
-    for (size_t number = 0; runs && n_asked > 0; number++) {
+    if (runs && in_blocks)
+        runs = draft_in_blocks(head, n_asked);
+    for (size_t number = 0; runs && n_asked > 0 && !in_blocks; number++) {
         n_asked = take_drafted(head, n_asked, number);
         runs = run_batch(head, false);
     }

@@ -4,9 +4,11 @@
  *
  * An EAGLE-3 head (Li et al., 2025) lies in a folder of its own. It reads what enters three layers
  * of the model, which a step leaves behind, and drafts from a part of the vocabulary. An assistant
- * (Gemma 4) lies in one, too; it attends to the model's keys and values and has none.
+ * (Gemma 4) lies in one, too; it attends to the model's keys and values and has none. A drafter of
+ * blocks (DFlash) lies in one as well; its keys and values are made of what enters some layers of
+ * the model, and it drafts all tokens of a sequence at once.
  *
- * Its keys and values are a layer of the block pool, so forks, swap and prefixes take them along.
+ * Its keys and values are layers of the block pool, so forks, swap and prefixes take them along.
  * They are made right behind each step, of all tokens that the step computed and whose next token
  * is known, prompts too; in a block that a prefix hit finds, they are there. What stands at the
  * last token of such a block was made with the next token of whoever read it first, and a fork or a

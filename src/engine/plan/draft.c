@@ -9,6 +9,7 @@
 #include "model/activations.h"
 #include "model/forward.h"
 #include "model/heads/assistant_spec.h"
+#include "model/heads/dflash_spec.h"
 #include "model/heads/eagle_spec.h"
 #include "model/load.h"
 
@@ -86,6 +87,24 @@ static ln_status check_eagle(const linnet_model *model, ln_engine_plan *plan, ln
                        path);
     LN_TRY(ln_eagle_aux_layers(spec, &model->spec, &plan->spec.aux_layers, err));
     spec->head = plan->spec.head = &spec->layers[0];
+    plan->spec.n_head_layers = 1;
+    return LINNET_OK;
+}
+
+/* A drafter of blocks, whose layers cache in a group that keeps all tokens, windows or not: a step
+ * may leave tokens of its own behind a window before their keys are made. */
+static ln_status check_dflash(const linnet_model *model, ln_engine_plan *plan, ln_error *err) {
+    ln_spec *spec = &plan->draft.head->spec;
+    const char *path = ln_checkpoint_path(plan->draft.head->checkpoint);
+    LN_TRY(ln_spec_fit_dflash(spec, &model->spec, path, err));
+    LN_TRY(ln_eagle_aux_layers(spec, &model->spec, &plan->spec.aux_layers, err));
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (!map_group(&model->spec, 0, &spec->layers[i].attention.kv_group))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s needs a model that keeps all tokens and cannot draft for this one",
+                           path);
+    plan->spec.head = spec->layers;
+    plan->spec.n_head_layers = spec->n_layers;
     return LINNET_OK;
 }
 
@@ -112,6 +131,8 @@ ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_dra
 
 ln_status ln_engine_plan_check_draft(const linnet_model *model, ln_engine_plan *plan,
                                      ln_error *err) {
+    if (plan->draft.kind == LN_DRAFTER_DFLASH)
+        return check_dflash(model, plan, err);
     if (plan->draft.head != NULL && plan->draft.kind == LN_DRAFTER_MTP)
         return check_assistant(model, plan, err);
     if (plan->draft.head != NULL)
@@ -190,10 +211,14 @@ static void raise_limits(ln_step_limits *limits, const ln_step_limits *other) {
 }
 
 ln_activations_shape ln_engine_plan_head_activations(const ln_engine_plan *plan) {
+    const ln_step_budget *budget = &plan->budget;
     bool assists = plan->draft.head->spec.assisted_dim > 0; /* it reads a token of a sequence */
-    return (ln_activations_shape){.max_tokens =
-                                      assists ? plan->budget.max_seqs : plan->budget.max_tokens,
-                                  .max_logits = plan->budget.max_seqs};
+    bool in_blocks = plan->draft.kind == LN_DRAFTER_DFLASH;
+    size_t n_drafts = in_blocks ? plan->draft_tokens : 1; /* of a sequence, at once */
+    size_t max_logits = greater(budget->max_seqs, n_drafts);
+    return (ln_activations_shape){
+        .max_tokens = assists ? budget->max_seqs : budget->max_tokens,
+        .max_logits = max_logits < budget->max_logits ? max_logits : budget->max_logits};
 }
 
 ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout) {

@@ -9,8 +9,8 @@
 ln_status ln_engine_plan_open_draft(const linnet_engine_options *options, ln_draft_plan *draft,
                                     ln_error *err);
 
-/* Checks that it can draft for `model`, once it is chosen; an EAGLE-3 head becomes that of
- * plan->spec. Errors: UNSUPPORTED. */
+/* Checks that it can draft for `model`, once it is chosen; a head with
+ * caches of its own becomes that of plan->spec. Errors: UNSUPPORTED. */
 ln_status ln_engine_plan_check_draft(const linnet_model *model, ln_engine_plan *plan,
                                      ln_error *err);
 

@@ -15,13 +15,28 @@ static const char *head_obstacle(const linnet_model *model, const ln_engine_plan
     return NULL;
 }
 
+const char *ln_drafter_noun(const ln_spec *spec) {
+    return spec->dflash.block_tokens > 0 ? "a DFlash drafter"
+           : spec->eagle.is_head         ? "an EAGLE-3 head"
+           : spec->assisted_dim > 0      ? "an assistant for multi-token prediction"
+                                         : "a model of its own";
+}
+
+/* The kind of a folder that drafts. */
+static ln_drafter drafter_of(const ln_spec *spec) {
+    return spec->dflash.block_tokens > 0 ? LN_DRAFTER_DFLASH
+           : spec->eagle.is_head         ? LN_DRAFTER_EAGLE
+           : spec->assisted_dim > 0      ? LN_DRAFTER_MTP
+                                         : LN_DRAFTER_MODEL;
+}
+
 /* The kind that `auto` stands for. The costs that choose a head are those of a CPU, and it needs
  * all layers on one side. */
 static ln_drafter choose(const linnet_model *model, const linnet_engine_options *options,
                          const ln_engine_plan *plan) {
     const linnet_model *head = plan->draft.head;
     if (head != NULL)
-        return head->spec.assisted_dim > 0 ? LN_DRAFTER_MTP : LN_DRAFTER_EAGLE;
+        return drafter_of(&head->spec);
     if (options->draft_model != NULL)
         return LN_DRAFTER_MODEL;
     bool has_gpu = plan->on_device || options->gpu_layers > 0;
@@ -35,11 +50,9 @@ static ln_status name_drafter(const linnet_model *model, const linnet_engine_opt
     static const struct {
         const char *name;
         ln_drafter kind;
-    } names[] = {{"none", LN_DRAFTER_NONE},
-                 {"ngram", LN_DRAFTER_NGRAM},
-                 {"model", LN_DRAFTER_MODEL},
-                 {"mtp", LN_DRAFTER_MTP},
-                 {"eagle", LN_DRAFTER_EAGLE}};
+    } names[] = {{"none", LN_DRAFTER_NONE},   {"ngram", LN_DRAFTER_NGRAM},
+                 {"model", LN_DRAFTER_MODEL}, {"mtp", LN_DRAFTER_MTP},
+                 {"eagle", LN_DRAFTER_EAGLE}, {"dflash", LN_DRAFTER_DFLASH}};
     *kind = choose(model, options, plan);
     if (options->draft == NULL || strcmp(options->draft, "auto") == 0)
         return LINNET_OK;
@@ -49,7 +62,8 @@ static ln_status name_drafter(const linnet_model *model, const linnet_engine_opt
             return LINNET_OK;
         }
     return ln_fail(err, LINNET_ERR_ARGUMENT,
-                   "draft is \"%s\"; it must be auto, none, mtp, eagle, ngram or model",
+                   "draft is \"%s\"; it must be auto, none, mtp, eagle, dflash, ngram or "
+                   "model",
                    options->draft);
 }
 
@@ -57,26 +71,21 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
                        const ln_engine_plan *plan, ln_error *err) {
     ln_drafter kind = plan->draft.kind;
     const linnet_model *head = plan->draft.head;
-    bool assists = head != NULL && head->spec.assisted_dim > 0;
     bool needs_own = kind == LN_DRAFTER_MTP && options->draft_model == NULL;
     const char *obstacle = needs_own ? head_obstacle(model, plan) : NULL;
     if (obstacle != NULL)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: draft mtp: %s",
                        ln_checkpoint_path(model->checkpoint), obstacle);
-    bool is_eagle = kind == LN_DRAFTER_EAGLE, is_model = kind == LN_DRAFTER_MODEL;
-    if ((is_model || is_eagle) && options->draft_model == NULL)
+    bool needs_folder =
+        kind == LN_DRAFTER_EAGLE || kind == LN_DRAFTER_DFLASH || kind == LN_DRAFTER_MODEL;
+    if (needs_folder && options->draft_model == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"%s\", but draft_model is not given",
                        options->draft);
-    ln_drafter fits = assists ? LN_DRAFTER_MTP : head != NULL ? LN_DRAFTER_EAGLE : LN_DRAFTER_MODEL;
-    bool uses_folder =
-        options->draft_model != NULL && (is_model || is_eagle || kind == LN_DRAFTER_MTP);
-    if (uses_folder && kind != fits)
+    const linnet_model *folder = head != NULL ? head : plan->draft.model;
+    bool uses_folder = folder != NULL && (needs_folder || kind == LN_DRAFTER_MTP);
+    if (uses_folder && kind != drafter_of(&folder->spec))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is %s: draft is \"%s\"",
-                       options->draft_model,
-                       assists        ? "an assistant for multi-token prediction"
-                       : head != NULL ? "an EAGLE-3 head"
-                                      : "a model of its own",
-                       options->draft);
+                       options->draft_model, ln_drafter_noun(&folder->spec), options->draft);
     if (head != NULL && plan->n_ranks > 1)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "ranks do not draft with heads; --draft ngram does");
@@ -89,6 +98,22 @@ static ln_status check(const linnet_model *model, const linnet_engine_options *o
     return LINNET_OK;
 }
 
+/* A drafter of blocks drafts a block, unless fewer tokens are asked for. */
+static ln_status limit_block(const linnet_engine_options *options, ln_engine_plan *plan,
+                             ln_error *err) {
+    if (plan->draft.kind != LN_DRAFTER_DFLASH)
+        return LINNET_OK;
+    size_t most = plan->draft.head->spec.dflash.block_tokens - 1;
+    if (options->draft_tokens > most)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "draft_tokens is %zu, but %s drafts blocks of %zu tokens: at most %zu are "
+                       "possible",
+                       options->draft_tokens, options->draft_model, most + 1, most);
+    if (options->draft_tokens == 0)
+        plan->draft_tokens = most;
+    return LINNET_OK;
+}
+
 ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
                                         const linnet_engine_options *options, ln_engine_plan *plan,
                                         ln_error *err) {
@@ -97,6 +122,7 @@ ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
     LN_TRY(name_drafter(model, options, plan, &draft->kind, err));
     LN_TRY(check(model, options, plan, err));
     plan->draft_tokens = options->draft_tokens;
+    LN_TRY(limit_block(options, plan, err));
     bool has_own = draft->kind == LN_DRAFTER_MTP && draft->head == NULL;
     draft->by_cost = has_own && is_auto && options->draft_tokens == 0;
     if (draft->by_cost) {
@@ -111,5 +137,6 @@ ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
         draft->n_forced = plan->draft_tokens; /* what recurrent layers can take back */
     has_own &= draft->kind == LN_DRAFTER_MTP;
     plan->spec.head = has_own ? model->spec.mtp : NULL;
+    plan->spec.n_head_layers = has_own ? 1 : 0;
     return LINNET_OK;
 }

@@ -10,4 +10,7 @@ ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
                                         const linnet_engine_options *options, ln_engine_plan *plan,
                                         ln_error *err);
 
+/* What a folder is that may draft, for messages. */
+const char *ln_drafter_noun(const ln_spec *spec);
+
 #endif

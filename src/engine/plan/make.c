@@ -120,10 +120,11 @@ static ln_status check_split(const ln_engine_plan *plan, ln_error *err) {
                        "adapt_experts needs all experts on one side, but those of %zu of %zu "
                        "layers run on the CPU",
                        plan->cpu_experts.n_layers, plan->n_layers);
-    const char *what = plan->n_adapters > 0                   ? "adapters need"
-                       : plan->draft.kind == LN_DRAFTER_EAGLE ? "draft eagle needs"
-                       : ln_engine_plan_has_head(plan)        ? "draft mtp needs"
-                                                              : NULL;
+    const char *what = plan->n_adapters > 0                    ? "adapters need"
+                       : plan->draft.kind == LN_DRAFTER_EAGLE  ? "draft eagle needs"
+                       : plan->draft.kind == LN_DRAFTER_DFLASH ? "draft dflash needs"
+                       : ln_engine_plan_has_head(plan)         ? "draft mtp needs"
+                                                               : NULL;
     if (what == NULL || plan->cpu_layers.n_layers == 0)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,

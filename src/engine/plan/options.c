@@ -1,8 +1,9 @@
 #include "engine/plan/options.h"
 
-#include "engine/adapters.h"
 #include <string.h>
 
+#include "engine/adapters.h"
+#include "engine/plan/drafter.h"
 #include "kv/states.h"
 #include "model/adapter/file.h"
 
@@ -95,11 +96,7 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
     if (model->spec.family->drafts)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s is %s, which drafts for another model: it is a draft_model",
-                       ln_checkpoint_path(model->checkpoint),
-                       model->spec.eagle.is_head ? "an EAGLE-3 head" : "an assistant");
-    if (options->draft_model != NULL && options->draft_tokens == 0)
-        return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "draft_model is given, but draft_tokens is 0: it would guess nothing");
+                       ln_checkpoint_path(model->checkpoint), ln_drafter_noun(&model->spec));
     if (options->draft_tokens >= LN_KV_STATE_TOKENS && model->spec.has_mixers)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "draft_tokens is %zu; at most %d are possible with recurrent layers",

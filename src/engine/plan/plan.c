@@ -60,11 +60,9 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
         LN_ARENAS(ARENA_NAME)
 #undef ARENA_NAME
     };
-    static const char *const drafters[] = {[LN_DRAFTER_NONE] = "none",
-                                           [LN_DRAFTER_NGRAM] = "ngram",
-                                           [LN_DRAFTER_MODEL] = "model",
-                                           [LN_DRAFTER_MTP] = "mtp",
-                                           [LN_DRAFTER_EAGLE] = "eagle"};
+    static const char *const drafters[] = {
+        [LN_DRAFTER_NONE] = "none", [LN_DRAFTER_NGRAM] = "ngram", [LN_DRAFTER_MODEL] = "model",
+        [LN_DRAFTER_MTP] = "mtp",   [LN_DRAFTER_EAGLE] = "eagle", [LN_DRAFTER_DFLASH] = "dflash"};
     _Static_assert((int)LN_ARENA_COUNT <= (int)LINNET_MAX_ARENAS, "every arena is reported");
     linnet_memory_plan full = {
         .struct_bytes = sizeof full,

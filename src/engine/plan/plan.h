@@ -48,7 +48,8 @@ typedef enum ln_drafter {
     LN_DRAFTER_NGRAM,
     LN_DRAFTER_MODEL,
     LN_DRAFTER_MTP,
-    LN_DRAFTER_EAGLE
+    LN_DRAFTER_EAGLE,
+    LN_DRAFTER_DFLASH
 } ln_drafter;
 
 enum { LN_DRAFT_SEQS = 32, LN_DRAFT_LENGTH = 3 }; /* what cost.h looks at */
@@ -61,7 +62,8 @@ typedef struct ln_draft_plan {
     uint8_t n_tokens[LN_DRAFT_SEQS + 1]; /* of each sequence in steps of so many */
     size_t n_forced;     /* of a sequence in a step at most: tokens that its grammar forces */
     linnet_model *model; /* whoever made the plan closes it, and the head of another folder */
-    linnet_model *head;  /* an EAGLE-3 head, whose layer is plan->spec.head; or an assistant */
+    linnet_model *head; /* an EAGLE-3 head or a drafter of blocks, whose layers are plan->spec.head;
+                           or an assistant */
     size_t groups[LN_KV_MAX_GROUPS]; /* whose block tables serve each of its KV groups */
     size_t weight_bytes, kv_bytes, activation_bytes, host_bytes;
     size_t prepared_bytes; /* of weight_bytes: in the backend's memory */

@@ -164,6 +164,21 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
         scale_rows(r, r->batch->n_tokens, spec->n_heads * spec->k_dim, a->q, w->q_out_scales);
 }
 
+void ln_record_keys(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
+    project_keys(r, spec, w, x);
+    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
+        .k = r->a->k,
+        .v = r->a->v,
+        .qk_norm = spec->qk_norm,
+        .q_norm = &w->q_norm,
+        .k_norm = &w->k_norm,
+        .norm_after_rope = spec->norm_after_rope,
+        .rope = spec->rope >= 0 ? &r->weights->ropes[spec->rope] : NULL,
+        .kv = r->layer_kv,
+    };
+}
+
 static ln_relative_bias relative_bias(const recorder *r) {
     return (ln_relative_bias){
         .table = r->encoder ? r->weights->encoder.relative_bias : r->weights->relative_bias,

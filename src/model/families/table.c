@@ -7,7 +7,7 @@
 #define LN_FAMILIES(X)                                                                             \
     X(afmoe) X(apertus) X(apertus1p5) X(arcee) X(aria_text) X(axk1) X(axk2) X(baichuan) X(bailing_hybrid) X(bailing_moe) X(bailing_moe_v1) X(bamba)          \
     X(bart) X(beam) X(bert) X(biogpt) X(bitnet) X(blenderbot) X(bloom) X(chameleon) X(chatglm) X(codegen) X(cohere) X(cohere2) X(cohere2_moe) X(cohere_compass) X(cosmos3_edge) X(ctrl) X(dbrx) X(deci)      \
-    X(deepseek) X(deepseek_ocr2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(deepseek_v4) X(diffllama) X(distilbert) X(doge) X(dory) X(dots1) X(dots3_note) X(eagle3) X(electra) X(ernie4_5)    \
+    X(deepseek) X(deepseek_ocr2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(deepseek_v4) X(dflash) X(diffllama) X(distilbert) X(doge) X(dory) X(dots1) X(dots3_note) X(eagle3) X(electra) X(ernie4_5)    \
     X(ernie4_5_moe) X(eurobert) X(exaone) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo) X(flint)       \
     X(gemma) X(gemma2) X(gemma3) X(gemma3n) X(gemma4) X(gemma4_assistant) X(glm) X(glm4) X(glm4_moe)                   \
     X(glm4_moe_lite) X(glm5_next) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_neox_japanese) X(gpt_oss)       \

@@ -20,9 +20,8 @@ bool ln_spec_is_eagle(const ln_config *config, const char **nest) {
     return is_eagle;
 }
 
-/* The list of layers that a key has, or none. */
-static ln_status read_aux_layers(const ln_config *config, const char *key, size_t behind,
-                                 ln_aux_layers *aux, ln_error *err) {
+ln_status ln_spec_read_aux_layers(const ln_config *config, const char *key, size_t behind,
+                                  ln_aux_layers *aux, ln_error *err) {
     ln_meta_value list, item;
     if (aux->n > 0 || !ln_checkpoint_meta(config->checkpoint, key, &list) ||
         list.kind == LN_META_NULL)
@@ -37,8 +36,7 @@ static ln_status read_aux_layers(const ln_config *config, const char *key, size_
     return LINNET_OK;
 }
 
-/* Its matrix reads a row of the model's hidden states for each of its auxiliary layers. */
-static ln_status read_model_dim(const ln_config *config, ln_spec *spec, ln_error *err) {
+ln_status ln_spec_read_model_dim(const ln_config *config, ln_spec *spec, ln_error *err) {
     ln_eagle_spec *eagle = &spec->eagle;
     const ln_binding *binding;
     ln_tensor_id id = {.role = LN_ROLE_HEAD_INPUT};
@@ -50,12 +48,15 @@ static ln_status read_model_dim(const ln_config *config, ln_spec *spec, ln_error
                        "%s: tensor fc.weight is missing, or does not read %zu hidden states",
                        ln_checkpoint_path(config->checkpoint), n);
     eagle->model_dim = (size_t)(input->dims[1] / n);
+    id.role = LN_ROLE_EMBEDDING;
+    const ln_tensor *embedding = ln_family_find(spec->family, config->checkpoint, id, &binding);
+    if (embedding != NULL && embedding->n_dims == 2)
+        eagle->n_embedded = (size_t)embedding->dims[0];
     return LINNET_OK;
 }
 
 ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *err) {
     ln_eagle_spec *eagle = &spec->eagle;
-    const ln_binding *binding;
     ln_config outer = *config;
     outer.nest = "";
     *eagle = (ln_eagle_spec){.is_head = true};
@@ -66,16 +67,13 @@ ln_status ln_spec_read_eagle(const ln_config *config, ln_spec *spec, ln_error *e
                           &eagle->norm_before_residual, err));
     LN_TRY(ln_config_flag(&outer, (ln_key){"norm_before_fc", "norm_before_fc"},
                           &eagle->norm_before_fc, err));
-    LN_TRY(read_aux_layers(config, "eagle3.target_layers", 0, &eagle->aux_layers, err));
-    LN_TRY(read_aux_layers(config, "eagle_aux_hidden_state_layer_ids", 0, &eagle->aux_layers, err));
+    LN_TRY(ln_spec_read_aux_layers(config, "eagle3.target_layers", 0, &eagle->aux_layers, err));
+    LN_TRY(ln_spec_read_aux_layers(config, "eagle_aux_hidden_state_layer_ids", 0,
+                                   &eagle->aux_layers, err));
     /* ModelOpt counts what a layer gives */
-    LN_TRY(read_aux_layers(config, "eagle_config.eagle_aux_hidden_state_layer_ids", 1,
-                           &eagle->aux_layers, err));
-    LN_TRY(read_model_dim(config, spec, err));
-    ln_tensor_id id = {.role = LN_ROLE_EMBEDDING};
-    const ln_tensor *embedding = ln_family_find(spec->family, config->checkpoint, id, &binding);
-    if (embedding != NULL && embedding->n_dims == 2)
-        eagle->n_embedded = (size_t)embedding->dims[0];
+    LN_TRY(ln_spec_read_aux_layers(config, "eagle_config.eagle_aux_hidden_state_layer_ids", 1,
+                                   &eagle->aux_layers, err));
+    LN_TRY(ln_spec_read_model_dim(config, spec, err));
     spec->layers[0].attention.in_dim = 2 * spec->dim;
     return LINNET_OK;
 }

@@ -267,7 +267,8 @@ static void drafts_of_heads_are_accepted(void **state) {
 
 /* ---- heads of other folders ---------------------------------------------------------------- */
 
-/* EAGLE-3 heads, and assistants, which attend to windows and to keys that layers share. */
+/* EAGLE-3 heads; assistants, which attend to windows and to keys that layers share; and drafters of
+ * blocks. */
 #define GOLDEN TEST_SOURCE_DIR "/tests/golden/"
 static const struct {
     const char *model, *folder, *by;
@@ -276,7 +277,12 @@ static const struct {
                  {"qwen3_5", GOLDEN "eagle/qwen3_5", "eagle"},
                  {"llama", GOLDEN "eagle/llama/head.gguf", "eagle"},
                  {"gemma4", GOLDEN "assistants/gemma4", "mtp"},
-                 {"gemma4_shared", GOLDEN "assistants/gemma4_shared", "mtp"}};
+                 {"gemma4_shared", GOLDEN "assistants/gemma4_shared", "mtp"},
+                 {"muse_glimmer", GOLDEN "dflash/muse_glimmer", "dflash"},
+                 {"qwen3", GOLDEN "dflash/qwen3", "dflash"},
+                 {"gemma3", GOLDEN "dflash/gemma3", "dflash"},
+                 {"qwen3_5", GOLDEN "dflash/qwen3_5", "dflash"},
+                 {"llama", GOLDEN "dflash/llama/head.gguf", "dflash"}};
 enum { N_OWN_HEADS = sizeof own_heads / sizeof *own_heads };
 
 static void own_heads_do_not_change_bits(void **state) {
@@ -462,7 +468,8 @@ static void drafters_are_refused_by_name(void **state) {
     refuse_drafter("llama", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("deepseek_v32", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("llama", options, "model", "draft_model is not given");
-    refuse_drafter("llama", options, "medusa", "must be auto, none, mtp, eagle, ngram or model");
+    refuse_drafter("llama", options, "medusa",
+                   "must be auto, none, mtp, eagle, dflash, ngram or model");
     split.gpu_layers = 1;
     refuse_drafter("glm4_moe_mtp", split, "mtp", "draft mtp needs all layers on one side");
     options.draft_tokens = 2;
@@ -480,8 +487,21 @@ static void drafters_are_refused_by_name(void **state) {
     refuse_drafter("gemma4_shared", options, "mtp", "assists a model of 64 dimensions");
     refuse_drafter("t5", options, "mtp", "cannot draft for a model of this kind");
     refuse_drafter("qwen3", options, "mtp", "and this one has 64 and 256");
+    options.draft_model = GOLDEN "dflash/qwen3";
+    refuse_drafter("qwen3", options, "eagle", "is a DFlash drafter");
+    refuse_drafter("muse_glimmer", options, "dflash", "drafts for a model of 64 dimensions");
+    refuse_drafter("t5", options, "dflash", "cannot draft for a model of this kind");
+    refuse_drafter("mistral", options, "dflash", "needs a model that keeps all tokens");
+    options.draft_tokens = 8;
+    refuse_drafter("qwen3", options, "dflash", "blocks of 8 tokens: at most 7 are possible");
+    options.draft_tokens = 2;
+    options.draft_model = GOLDEN "dflash/gemma3";
+    refuse_drafter("qwen3", options, "dflash", "the head reads layer 4, but the model has 2");
+    options.draft_model = GOLDEN "models/llama";
+    refuse_drafter("llama", options, "dflash", "is a model of its own");
     options.draft_model = NULL;
     refuse_drafter("llama", options, "eagle", "draft_model is not given");
+    refuse_drafter("llama", options, "dflash", "draft_model is not given");
 }
 
 /* ---- draft models ------------------------------------------------------------------------- */
@@ -550,7 +570,6 @@ static void unfit_draft_models_are_refused_by_name(void **state) {
         {MODEL("llama"), "further back", 4, LINNET_ERR_UNSUPPORTED},
         {TEST_SOURCE_DIR "/models/demo.gguf", "another vocabulary", 4, LINNET_ERR_UNSUPPORTED},
         {MODEL("nowhere"), "nowhere", 4, LINNET_ERR_IO},
-        {MODEL("mistral"), "draft_tokens is 0", 0, LINNET_ERR_ARGUMENT},
         {NULL, "at most 64", 65, LINNET_ERR_ARGUMENT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -564,6 +583,26 @@ static void unfit_draft_models_are_refused_by_name(void **state) {
             fail_msg("'%s' lacks '%s'", err.message, cases[i].message);
     }
     linnet_model_close(g.model);
+}
+
+/* Without a number a draft model drafts four tokens, and a drafter of blocks a block. */
+static void drafters_have_numbers_of_their_own(void **state) {
+    (void)state;
+    const struct {
+        const char *model, *draft_model;
+        size_t n;
+    } cases[] = {{"llama", MODEL("llama"), 4}, {"qwen3", GOLDEN "dflash/qwen3", 7}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        golden g;
+        golden_open(&g, cases[i].model);
+        linnet_engine_options options = exact_options(256, 4, 32, 1);
+        linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+        linnet_error err = {0};
+        options.draft_model = cases[i].draft_model;
+        assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
+        assert_int_equal(plan.draft_tokens, cases[i].n);
+        linnet_model_close(g.model);
+    }
 }
 
 static void loops_take_few_steps(void **state) {
@@ -644,6 +683,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(drafts_of_the_same_model_are_accepted),
         cmocka_unit_test(draft_models_are_planned_to_the_byte),
         cmocka_unit_test(unfit_draft_models_are_refused_by_name),
+        cmocka_unit_test(drafters_have_numbers_of_their_own),
         cmocka_unit_test(loops_take_few_steps),
         cmocka_unit_test(predictions_are_followed_where_they_agree),
         cmocka_unit_test(predictions_do_not_change_bits),

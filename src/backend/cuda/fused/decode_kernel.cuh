@@ -15,7 +15,7 @@ template <> struct ln_decode_types<false> {
     typedef ln_decode_list list;
     typedef ln_decode_pipeline pipeline;
     typedef struct {
-    } choice;
+    } state;
     enum { MAX_WEIGHTS = LN_DECODE_MAX_LINEARS };
 };
 
@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     __shared__ ln_decode_weight_tiles weights[ln_decode_types<MIXES>::MAX_WEIGHTS];
     __shared__ ln_decode_task tasks[2];
     __shared__ ln_decode_reduction reductions[LN_DECODE_REDUCTIONS];
-    __shared__ typename ln_decode_types<MIXES>::choice chosen;
+    __shared__ typename ln_decode_types<MIXES>::state state;
     const ln_decode_args &p = list.p;
     typename ln_decode_types<MIXES>::pipeline pipeline;
     ln_decode_reduction_counts counts = {};
@@ -179,7 +179,7 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
         ln_decode_init_reductions(p.n_rows, reductions);
     __syncthreads();
     if constexpr (MIXES)
-        ln_decode_init_mixtures(list, weights, &chosen, &pipeline);
+        ln_decode_init_mixtures(p, weights, &state, &pipeline);
     ln_decode_init_pipeline<KIND>(p, weights, memory, &pipeline);
     ln_pdl_wait();
     unsigned grid_phase = ln_grid_barrier_phase(p.barrier_count); /* thread 0's is kept */

@@ -12,12 +12,12 @@
 template <> struct ln_decode_types<true> {
     typedef ln_decode_mixed_list list;
     typedef ln_decode_mixed_pipeline pipeline;
-    typedef ln_mixture_choice choice;
+    typedef ln_decode_mixed_state state;
     enum { MAX_WEIGHTS = LN_DECODE_MIXED_MAX_WEIGHTS };
 };
 
 static_assert((int)LN_DECODE_MIXED_MAX_WEIGHTS * sizeof(ln_decode_weight_tiles) +
-                      sizeof(ln_mixture_choice) <=
+                      sizeof(ln_decode_mixed_state) <=
                   LN_DECODE_MAX_LINEARS * sizeof(ln_decode_weight_tiles),
               "declares no more shared memory than kernels without mixtures");
 
@@ -81,6 +81,24 @@ static ln_decode_mixture make_mixture(const ln_decode_handoff_memory &m, const l
     return mixture;
 }
 
+/* What the weight pipeline is told of gate and up, or of down. */
+static ln_decode_weight_tiles make_weights(const ln_mixture &m, ln_decode_owner owner,
+                                           unsigned number) {
+    const ln_mixture_linear &l = owner == LN_DECODE_OF_EXPERTS_UP ? m.up : m.down;
+    ln_decode_weight_tiles w = {};
+    w.experts = {l.weight.data, (uint32_t)(l.weight.data_stride / 16),
+                 (uint32_t)(l.gate.data_stride / 16)};
+    w.gate = l.gate.data;
+    w.k_tiles = l.k_tiles;
+    w.kinds[0] = l.part.kind;
+    for (unsigned i = 0; i < LN_GEMM_MAX_PARTS; i++)
+        w.tile_ends[i] = l.n_output_tiles;
+    w.owner = (uint8_t)owner;
+    w.mixture = (uint8_t)number;
+    w.n_used = (uint8_t)m.route.n_used;
+    return w;
+}
+
 static void make_list(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                       const ln_cuda_step *step, ln_decode_mixed_list *list) {
     const ln_cuda_task *tasks = plan->tasks + launch->first_task;
@@ -95,13 +113,12 @@ static void make_list(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
             list->attentions[args->n_attentions++] =
                 ln_decode_make_attention(m, &ops[tasks[i].first], step);
         } else if (list->is_mixture[i]) {
-            for (unsigned is_down = 0; is_down < 2; is_down++) {
-                ln_decode_weight_tiles &w = list->weights[args->n_linears++];
-                w = {};
-                w.tile_ends[LN_DECODE_EXPERTS_MIXTURE] = n_mixtures;
-                w.tile_ends[LN_DECODE_EXPERTS_ARE_DOWN] = is_down;
-            }
-            list->mixtures[n_mixtures++] = make_mixture(m, tasks[i], ops, step);
+            const ln_decode_mixture &mixture = list->mixtures[n_mixtures] =
+                make_mixture(m, tasks[i], ops, step);
+            for (int owner = LN_DECODE_OF_EXPERTS_UP; owner <= LN_DECODE_OF_EXPERTS_DOWN; owner++)
+                list->weights[args->n_linears++] =
+                    make_weights(mixture.mixture, (ln_decode_owner)owner, n_mixtures);
+            n_mixtures++;
         } else {
             ln_decode_linear &l = list->linears[n_linears++];
             l = ln_decode_make_linear(m, tasks[i], ops, step);

@@ -12,7 +12,7 @@
 #define LN_BACKEND_CUDA_FUSED_DECODE_MIXTURE_CUH
 
 #include "backend/cuda/fused/decode_activations.cuh"
-#include "backend/cuda/fused/mixture_experts.cuh"
+#include "backend/cuda/fused/decode_pieces.cuh"
 #include "backend/cuda/weights/dequantize.cuh"
 
 /* A float32, f16 or bf16 matrix that reads x in float32. */
@@ -30,9 +30,7 @@ typedef struct ln_decode_mixture {
     ln_mixture mixture;
 } ln_decode_mixture;
 
-/* What the weight pipeline is told of a mixture: two entries, gate and up, and down. Their k_tiles
- * is 0, tile_ends what stands here. */
-enum { LN_DECODE_EXPERTS_MIXTURE, LN_DECODE_EXPERTS_ARE_DOWN };
+/* The weight pipeline has two entries for a mixture: gate and up, and down. */
 enum { LN_DECODE_MIXED_MAX_WEIGHTS = LN_DECODE_MIXED_MAX_LINEARS + 2 * LN_DECODE_MAX_MIXTURES };
 
 /* The kernel's argument: tasks of which some are mixtures. */
@@ -47,69 +45,25 @@ typedef struct ln_decode_mixed_list {
 
 static_assert(sizeof(ln_decode_mixed_list) < 32700, "kernels take so many bytes");
 
-/* ---- the pipeline ---------------------------------------------------------------------------- */
+/* What the pipeline keeps in shared memory. */
+typedef struct ln_decode_mixed_state {
+    ln_mixture_choice chosen;
+    uint16_t n_rounds[LN_DECODE_GROUPS][LN_DECODE_MIXED_MAX_WEIGHTS];
+} ln_decode_mixed_state;
 
-typedef struct ln_decode_mixed_pipeline : ln_decode_pipeline {
-    const ln_decode_args *p;
-    const ln_decode_weight_tiles *weights;
-    const ln_decode_mixture *mixtures;
-    ln_mixture_choice *chosen; /* of the mixture that was chosen for last */
-    unsigned n_chosen;         /* mixtures whose experts are known */
-    enum { MIXES = true };
-} ln_decode_mixed_pipeline;
-
+/* By all threads, which wait for each other. */
 static __device__ __forceinline__ void
-ln_decode_init_mixtures(const ln_decode_mixed_list &list, const ln_decode_weight_tiles *weights,
-                        ln_mixture_choice *chosen, ln_decode_mixed_pipeline *r) {
-    r->p = &list.p;
+ln_decode_init_mixtures(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                        ln_decode_mixed_state *state, ln_decode_mixed_pipeline *r) {
+    for (unsigned i = threadIdx.x; i < p.n_linears * LN_DECODE_GROUPS; i += LN_DECODE_THREADS)
+        state->n_rounds[i % LN_DECODE_GROUPS][i / LN_DECODE_GROUPS] =
+            (uint16_t)ln_decode_count_rounds(weights[i / LN_DECODE_GROUPS], i % LN_DECODE_GROUPS);
+    r->p = &p;
     r->weights = weights;
-    r->mixtures = list.mixtures;
-    r->chosen = chosen;
+    r->n_rounds = state->n_rounds[ln_mixture_group_of_warp()];
+    r->chosen = &state->chosen;
     r->n_chosen = 0;
-}
-
-template <int KIND>
-static __device__ __forceinline__ ln_decode_experts
-ln_decode_next_experts(const ln_decode_weight_tiles &weights, ln_decode_mixed_pipeline *r) {
-    if (weights.k_tiles > 0)
-        return LN_DECODE_NO_EXPERTS;
-    const unsigned mixture = weights.tile_ends[LN_DECODE_EXPERTS_MIXTURE];
-    if (mixture >= r->n_chosen) /* r->left stays 0 */
-        return LN_DECODE_EXPERTS_COME;
-    const ln_mixture &m = r->mixtures[mixture].mixture;
-    const ln_mixture_tiles tiles =
-        weights.tile_ends[LN_DECODE_EXPERTS_ARE_DOWN]
-            ? ln_mixture_down_tiles<KIND>(m, r->chosen->experts, r->round)
-            : ln_mixture_up_tiles<KIND>(m, r->chosen->experts, r->round);
-    if (tiles.bytes == 0)
-        return LN_DECODE_EXPERTS_END;
-    r->next = tiles.from;
-    r->left = tiles.bytes;
-    r->most = tiles.most;
-    r->round++;
-    return LN_DECODE_EXPERTS_COME;
-}
-
-/* Goes on with the experts that have been chosen, all stages being empty. */
-template <int KIND>
-static __device__ __forceinline__ void ln_decode_begin_experts(ln_decode_mixed_pipeline *r) {
-    const unsigned n_stages = r->p->n_stages;
-    r->n_chosen++;
-    r->has_free_stage = false;
-    if (threadIdx.x % LN_WARP == 0) {
-        ln_decode_next_tile<KIND>(*r->p, r->weights, r);
-        for (unsigned i = 0, stage = r->stage; i < n_stages; i++) {
-            ln_decode_fetch_tiles<KIND>(*r->p, r->weights, r, stage);
-            stage = stage + 1 == n_stages ? 0 : stage + 1;
-        }
-    }
-    __syncwarp();
-}
-
-template <int KIND>
-static __device__ __forceinline__ void ln_mixture_release_stage(bool is_last,
-                                                                ln_decode_mixed_pipeline *r) {
-    ln_decode_release_stage<KIND>(*r->p, r->weights, is_last, r);
+    __syncthreads();
 }
 
 /* ---- the router ------------------------------------------------------------------------------ */
@@ -136,9 +90,10 @@ static __device__ __forceinline__ float ln_decode_router_sum(const uint8_t *row,
     return ln_warp_sum(sum);
 }
 
-/* A warp's number among those of the grid, of which a block's are far apart. */
+/* A warp's number among those of the grid, of which a block's are far apart. The first warps, which
+ * choose experts, come last. */
 static __device__ __forceinline__ unsigned ln_decode_warp_of_grid(void) {
-    return blockIdx.x + threadIdx.x / LN_WARP * gridDim.x;
+    return blockIdx.x + (LN_DECODE_WARPS - 1 - threadIdx.x / LN_WARP) * gridDim.x;
 }
 
 /* The router that has a column of both, which becomes its own; the shared expert's gate is last. */
@@ -228,14 +183,22 @@ ln_decode_run_mixture(const ln_decode_mixture &m, const ln_decode_linear &x, uin
         ln_decode_make_act<KIND>(*r->p, r->weights, x, 1, memory.x, shared, r, memory.plain);
     __syncthreads();
     ln_decode_run_routers(m, memory.plain);
+    const ln_decode_expert_piece piece = /* found while the router's logits are under way */
+        ln_decode_find_pieces<KIND>(*r->p, r->weights, r->n_chosen + 1, r);
     if (threadIdx.x < LN_WARP) {
         const ln_op_route &route = m.mixture.route;
-        ln_decode_await_logits(m.router.handoff, (unsigned)route.n_experts, memory.logits);
-        ln_route_token(route, memory.logits, m.mixture.token, memory.scores,
-                       {chosen->experts, chosen->weights, NULL});
+        /* The first time it chooses from whatever is there, while logits are under way: this
+         * brings the instructions to the SM's cache. */
+#pragma unroll 1
+        for (int i = 0; i < 2; i++) {
+            if (i > 0)
+                ln_decode_await_logits(m.router.handoff, (unsigned)route.n_experts, memory.logits);
+            ln_route_token(route, memory.logits, m.mixture.token, memory.scores,
+                           {chosen->experts, chosen->weights, NULL});
+        }
     }
     __syncthreads();
-    ln_decode_begin_experts<KIND>(r);
+    ln_decode_begin_experts<KIND>(piece, r);
     ln_mixture_run<KIND>(m.mixture, *chosen, act, memory, r);
 }
 

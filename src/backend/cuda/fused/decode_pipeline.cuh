@@ -8,7 +8,8 @@
 #include "backend/cuda/fused/decode_weights.cuh"
 #include "backend/cuda/ptx/stage.cuh"
 
-/* A warp's pipeline. Functions take one as PIPELINE, which lists with mixtures have another of. */
+/* A warp's pipeline. Functions take one as PIPELINE: lists with mixtures have another
+ * (decode_pieces.cuh), which finds otherwise what comes next. */
 typedef struct ln_decode_pipeline {
     uint8_t *stages;
     uint64_t *barriers;
@@ -19,7 +20,6 @@ typedef struct ln_decode_pipeline {
     unsigned left; /* bytes of the row; 0: there are no more */
     unsigned most; /* bytes of a copy */
     const uint8_t *next;
-    enum { MIXES = false }; /* some of the weights are those of experts */
 } ln_decode_pipeline;
 
 /* The warp's K range. */
@@ -38,32 +38,13 @@ static __device__ __forceinline__ unsigned ln_decode_tile_of_round(bool has_gate
     return blockIdx.x + (has_gate ? round : LN_DECODE_GROUPS * round + group) * gridDim.x;
 }
 
-/* Whether weights are those of experts, and then whether there are more, or they are not chosen
- * yet. */
-typedef enum ln_decode_experts {
-    LN_DECODE_NO_EXPERTS,
-    LN_DECODE_EXPERTS_COME,
-    LN_DECODE_EXPERTS_END
-} ln_decode_experts;
-
-/* Of decode_mixture.cuh, for pipelines of lists with mixtures. */
-template <int KIND, class PIPELINE>
-static __device__ ln_decode_experts ln_decode_next_experts(const ln_decode_weight_tiles &weights,
-                                                           PIPELINE *r);
-
 /* Finds the weights that come next: of this linear or one behind it. */
-template <int KIND, class PIPELINE>
-static __device__ __forceinline__ void
-ln_decode_next_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights, PIPELINE *r) {
+template <int KIND>
+static __device__ __forceinline__ void ln_decode_next_tile(const ln_decode_args &p,
+                                                           const ln_decode_weight_tiles *weights,
+                                                           ln_decode_pipeline *r) {
     for (; r->linear < p.n_linears; r->linear++, r->round = 0) {
         const ln_decode_weight_tiles &w = weights[r->linear];
-        if constexpr (PIPELINE::MIXES) {
-            const ln_decode_experts experts = ln_decode_next_experts<KIND>(w, r);
-            if (experts == LN_DECODE_EXPERTS_COME)
-                return;
-            if (experts == LN_DECODE_EXPERTS_END)
-                continue;
-        }
         unsigned begin, end, row = ln_decode_tile_of_round(w.gate != NULL, r->round);
         ln_decode_k_range(w.k_tiles, &begin, &end);
         if (begin == end || row >= w.tile_ends[LN_GEMM_MAX_PARTS - 1])
@@ -82,12 +63,21 @@ ln_decode_next_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
     }
 }
 
-/* Queues the copy of the next K tiles into a stage; by lane 0. */
-template <int KIND, class PIPELINE>
-static __device__ __forceinline__ void ln_decode_fetch_tiles(const ln_decode_args &p,
-                                                             const ln_decode_weight_tiles *weights,
-                                                             PIPELINE *r, unsigned stage) {
-    if (r->left == 0)
+/* Finds what comes first. */
+template <int KIND>
+static __device__ __forceinline__ void ln_decode_find_first(const ln_decode_args &p,
+                                                            const ln_decode_weight_tiles *weights,
+                                                            ln_decode_pipeline *r) {
+    if (threadIdx.x % LN_WARP == 0)
+        ln_decode_next_tile<KIND>(p, weights, r);
+}
+
+/* Queues the copy of the next K tiles into a stage; by all lanes. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_decode_fetch_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                      ln_decode_pipeline *r, unsigned stage) {
+    if (threadIdx.x % LN_WARP > 0 || r->left == 0)
         return;
     constexpr unsigned STAGE_BYTES = ln_decode_stage_bytes(KIND);
     const unsigned bytes =
@@ -109,13 +99,12 @@ ln_decode_init_pipeline(const ln_decode_args &p, const ln_decode_weight_tiles *w
     r->has_free_stage = true;
     r->stages = memory + (size_t)warp * p.n_stages * ln_decode_stage_bytes(KIND);
     r->barriers = (uint64_t *)(memory + p.barriers_offset) + warp * p.n_stages;
-    if (threadIdx.x % LN_WARP == 0) {
-        ln_decode_next_tile<KIND>(p, weights, r);
-        for (unsigned stage = 0; stage < p.n_stages; stage++)
-            ln_stage_init(&r->barriers[stage]);
-        for (unsigned stage = 0; stage + 1 < p.n_stages; stage++)
-            ln_decode_fetch_tiles<KIND>(p, weights, r, stage);
-    }
+    for (unsigned stage = 0; threadIdx.x % LN_WARP == 0 && stage < p.n_stages; stage++)
+        ln_stage_init(&r->barriers[stage]);
+    __syncwarp();
+    ln_decode_find_first<KIND>(p, weights, r);
+    for (unsigned stage = 0; stage + 1 < p.n_stages; stage++)
+        ln_decode_fetch_tiles<KIND>(p, weights, r, stage);
     __syncwarp();
 }
 
@@ -124,7 +113,7 @@ template <int KIND, class PIPELINE>
 static __device__ __forceinline__ void
 ln_decode_fill_free_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
                           PIPELINE *r) {
-    if (r->has_free_stage && threadIdx.x % LN_WARP == 0)
+    if (r->has_free_stage)
         ln_decode_fetch_tiles<KIND>(p, weights, r, (r->stage > 0 ? r->stage : p.n_stages) - 1);
     r->has_free_stage = false;
 }
@@ -136,7 +125,7 @@ static __device__ __forceinline__ void
 ln_decode_release_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
                         bool is_last, PIPELINE *r) {
     __syncwarp();
-    if (!is_last && threadIdx.x % LN_WARP == 0)
+    if (!is_last)
         ln_decode_fetch_tiles<KIND>(p, weights, r, r->stage);
     r->has_free_stage = is_last;
     bool wraps = r->stage + 1 == p.n_stages;

@@ -50,12 +50,32 @@ static __device__ __forceinline__ ln_decode_tile_copy ln_decode_find_tile_copy(u
         return ln_decode_tile_copy_of(KIND);
 }
 
-/* What the weight pipeline needs to know of a linear. */
+/* Whose matrices weights are: a linear's, or those of a mixture's experts. */
+typedef enum ln_decode_owner {
+    LN_DECODE_OF_LINEAR,
+    LN_DECODE_OF_EXPERTS_UP, /* and gate */
+    LN_DECODE_OF_EXPERTS_DOWN
+} ln_decode_owner;
+
+/* Matrices of experts, at equal distances. */
+typedef struct ln_decode_expert_matrices {
+    const uint8_t *first;
+    uint32_t stride_16, gate_stride_16; /* distances, in units of 16 bytes */
+} ln_decode_expert_matrices;
+
+/* What the weight pipeline needs to know of a linear, or of experts' linears, which have one part.
+ */
 typedef struct ln_decode_weight_tiles {
-    const uint8_t *parts[LN_GEMM_MAX_PARTS], *gate;
+    union {
+        const uint8_t *parts[LN_GEMM_MAX_PARTS];
+        ln_decode_expert_matrices experts;
+    };
+    const uint8_t *gate;
     unsigned tile_ends[LN_GEMM_MAX_PARTS]; /* output tiles up to a part's end */
     unsigned k_tiles;
     uint8_t kinds[LN_GEMM_MAX_PARTS];
+    uint8_t owner, mixture; /* ln_decode_owner; number of the mixture */
+    uint8_t n_used;         /* experts of a token */
 } ln_decode_weight_tiles;
 
 /* What all tasks read. */

@@ -93,6 +93,12 @@ static __device__ __forceinline__ unsigned ln_mixture_group_of_warp(void) {
     return threadIdx.x / LN_DECODE_GROUP_THREADS;
 }
 
+/* How many of a token's experts a group of warps has in an output tile of down. */
+static __device__ __forceinline__ unsigned ln_mixture_group_choices(unsigned n_used,
+                                                                    unsigned group) {
+    return (n_used + LN_DECODE_GROUPS - 1 - group) / LN_DECODE_GROUPS;
+}
+
 /* Weight tiles of a K split. */
 typedef struct ln_mixture_tiles {
     const uint8_t *from;
@@ -133,8 +139,7 @@ static __device__ __forceinline__ ln_mixture_tiles ln_mixture_down_tiles(const l
                                                                          unsigned round) {
     const ln_mixture_linear &l = m.down;
     const unsigned group = ln_mixture_group_of_warp();
-    const unsigned per_tile = /* experts of the group */
-        ((unsigned)m.route.n_used + LN_DECODE_GROUPS - 1 - group) / LN_DECODE_GROUPS;
+    const unsigned per_tile = ln_mixture_group_choices((unsigned)m.route.n_used, group);
     const unsigned tile = per_tile > 0 ? blockIdx.x + round / per_tile * gridDim.x : 0;
     if (per_tile == 0 || tile >= l.n_output_tiles)
         return {};

@@ -31,43 +31,71 @@ static __device__ size_t best_of(const float *x, size_t n) {
     return at;
 }
 
-/* A lane's logits to where its scores will be, so many loads under way at once. */
-static __device__ void load_logits(const ln_op_route &p, const float *logits, float *to) {
-    enum { AT_ONCE = 8 };
-    size_t n = p.n_experts + p.n_shared;
-    for (size_t first = threadIdx.x; first < n; first += AT_ONCE * LN_WARP) {
-        float held[AT_ONCE];
+/* A score that depends on its own logit alone: all routers' but LN_ROUTER_SOFTMAX. */
+static __device__ __forceinline__ float score_alone(const ln_op_route &p, float logit) {
+    if (p.router == LN_ROUTER_SIGMOID)
+        return 1.0f / (1.0f + expf(-logit));
+    if (p.router == LN_ROUTER_ROOT_SOFTPLUS)
+        return sqrtf(fmaxf(logit, 0.0f) + log1pf(expf(-fabsf(logit))));
+    return logit;
+}
+
+/* Scores of LN_ROUTER_SOFTMAX from logits; a lane has up to PER_LANE. One warp does this alone, so
+ * that its chain of instructions counts: it has no branches, and one division. */
+template <int PER_LANE>
+static __device__ __forceinline__ void softmax_in_registers(const float *logits, unsigned n,
+                                                            float *scores) {
+    const unsigned lane = threadIdx.x;
+    float x[PER_LANE], largest = -INFINITY, total = 0.0f;
 #pragma unroll
-        for (size_t j = 0; j < AT_ONCE; j++)
-            held[j] = first + j * LN_WARP < n ? logits[first + j * LN_WARP] : 0.0f;
+    for (int i = 0; i < PER_LANE; i++)
+        x[i] = lane + i * LN_WARP < n ? logits[lane + i * LN_WARP] : -INFINITY;
 #pragma unroll
-        for (size_t j = 0; j < AT_ONCE; j++)
-            if (first + j * LN_WARP < n)
-                to[first + j * LN_WARP] = held[j];
-    }
+    for (int i = 0; i < PER_LANE; i++)
+        largest = fmaxf(largest, x[i]);
+    largest = ln_warp_max(largest);
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++)
+        x[i] = lane + i * LN_WARP < n ? expf(x[i] - largest) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++)
+        total += x[i];
+    const float inverse = 1.0f / ln_warp_sum(total);
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++)
+        if (lane + i * LN_WARP < n)
+            scores[lane + i * LN_WARP] = x[i] * inverse;
+}
+
+/* The same for any number of experts. */
+static __device__ void softmax_many(const float *logits, size_t n, float *scores) {
+    float largest = -INFINITY, total = 0.0f;
+    for (size_t i = threadIdx.x; i < n; i += LN_WARP)
+        largest = fmaxf(largest, logits[i]);
+    largest = ln_warp_max(largest);
+    for (size_t i = threadIdx.x; i < n; i += LN_WARP)
+        total += scores[i] = expf(logits[i] - largest);
+    const float inverse = 1.0f / ln_warp_sum(total);
+    for (size_t i = threadIdx.x; i < n; i += LN_WARP)
+        scores[i] *= inverse;
 }
 
 /* scores[n] from logits[n] */
 static __device__ void score_experts(const ln_op_route &p, const float *logits, float *scores) {
-    size_t n = p.n_experts + p.n_shared;
-    unsigned lane = threadIdx.x;
-    float largest = -INFINITY, total = 0.0f;
-    load_logits(p, logits, scores);
-    for (size_t i = lane; i < n; i += LN_WARP) {
-        largest = fmaxf(largest, scores[i]);
-        if (p.router == LN_ROUTER_SIGMOID)
-            scores[i] = 1.0f / (1.0f + expf(-scores[i]));
-        if (p.router == LN_ROUTER_ROOT_SOFTPLUS)
-            scores[i] = sqrtf(fmaxf(scores[i], 0.0f) + log1pf(expf(-fabsf(scores[i]))));
+    const size_t n = p.n_experts + p.n_shared;
+    if (p.router != LN_ROUTER_SOFTMAX) {
+#pragma unroll 4
+        for (size_t i = threadIdx.x; i < n; i += LN_WARP)
+            scores[i] = score_alone(p, logits[i]);
+    } else if (n <= 4 * LN_WARP) {
+        softmax_in_registers<4>(logits, (unsigned)n, scores);
+    } else if (n <= 8 * LN_WARP) {
+        softmax_in_registers<8>(logits, (unsigned)n, scores);
+    } else if (n <= 16 * LN_WARP) {
+        softmax_in_registers<16>(logits, (unsigned)n, scores);
+    } else {
+        softmax_many(logits, n, scores);
     }
-    if (p.router != LN_ROUTER_SOFTMAX)
-        return;
-    largest = ln_warp_max(largest);
-    for (size_t i = lane; i < n; i += LN_WARP)
-        total += scores[i] = expf(scores[i] - largest);
-    total = ln_warp_sum(total);
-    for (size_t i = lane; i < n; i += LN_WARP)
-        scores[i] /= total;
 }
 
 /* Limits the choice to the best groups of experts: -infinity, or 0, for experts of the others.
@@ -162,28 +190,37 @@ static __device__ __forceinline__ unsigned ordered(float x) {
 template <int PER_LANE>
 static __device__ __forceinline__ void choose(const ln_op_route &p, const float *contest,
                                               const float *scores, int *expert, float *weight) {
-    const unsigned all = 0xffffffffu, none = ordered(-INFINITY);
-    unsigned lane = threadIdx.x, keys[PER_LANE];
+    const unsigned all = 0xffffffffu, none = ordered(-INFINITY), lane = threadIdx.x;
+    const unsigned n_used = (unsigned)p.n_used, n_experts = (unsigned)p.n_experts;
+    unsigned keys[PER_LANE];
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++) {
-        size_t at = lane + (size_t)i * LN_WARP;
-        keys[i] = at < p.n_experts ? ordered(contest[at]) : 0;
+        unsigned at = lane + (unsigned)i * LN_WARP;
+        keys[i] = at < n_experts ? ordered(contest[at]) : 0;
     }
-    for (size_t choice = 0; choice < p.n_used; choice++) {
-        unsigned most = 0, at = all;
+    unsigned found = 0;
+    for (unsigned choice = 0; choice < n_used; choice++) {
+        unsigned most[PER_LANE], at[PER_LANE]; /* a tree, whose chain is short; ties to the left */
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++)
-            if (keys[i] > most || (i == 0 && lane < p.n_experts))
-                most = keys[i], at = lane + (unsigned)i * LN_WARP;
-        unsigned largest = __reduce_max_sync(all, most);
-        unsigned best = __reduce_min_sync(all, most == largest ? at : all);
-        if (lane == choice)
-            *expert = (int)best, *weight = scores[best];
+            most[i] = keys[i], at[i] = lane + (unsigned)i * LN_WARP;
+#pragma unroll
+        for (int step = 1; step < PER_LANE; step *= 2)
+#pragma unroll
+            for (int i = 0; i < PER_LANE; i += 2 * step)
+                if (most[i + step] > most[i])
+                    most[i] = most[i + step], at[i] = at[i + step];
+        unsigned largest = __reduce_max_sync(all, most[0]);
+        unsigned best =
+            __reduce_min_sync(all, most[0] == largest && lane < n_experts ? at[0] : all);
+        found = lane == choice ? best : found;
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++)
-            if (best == lane + (unsigned)i * LN_WARP)
-                keys[i] = none;
+            keys[i] = best == lane + (unsigned)i * LN_WARP ? none : keys[i];
     }
+    if (lane < n_used)
+        *expert = (int)found;
+    *weight = scores[*expert];
 }
 
 /* Weights of the chosen experts, a lane for each, as expert_weights finds them. */
@@ -195,6 +232,7 @@ static __device__ float lane_weight(const ln_op_route &p, const float *scores, i
         weight = expf(weight - largest);
     if (p.router == LN_ROUTER_SIGMOID_CHOSEN)
         weight = 1.0f / (1.0f + expf(-weight));
+#pragma unroll 4
     for (size_t i = 0; i < p.n_used; i++)
         total += __shfl_sync(all, weight, (int)i);
     total = add_shared(p, scores, total);
@@ -243,15 +281,19 @@ static __device__ __forceinline__ void ln_route_token(const ln_op_route &p, cons
                                                       const int32_t *id, float *scores,
                                                       const ln_route_result &to) {
     const int32_t *own = p.by_token != NULL ? p.by_token + (size_t)*id * p.n_used : NULL;
-    float *contest = scores + p.n_experts + p.n_shared;
+    const bool by_lanes = p.router != LN_ROUTER_SPARSEMIXER && p.n_experts <= EXPERTS_OF_LANES &&
+                          p.n_used <= min((size_t)LN_WARP, p.n_experts);
+    float *contest = scores;
     score_experts(p, logits, scores);
-    for (size_t i = threadIdx.x; i < p.n_experts; i += LN_WARP)
-        contest[i] = scores[i] + (p.bias != NULL ? p.bias[i] : 0.0f);
+    if (p.bias != NULL || p.n_groups > 0 || !by_lanes) {
+        contest = scores + p.n_experts + p.n_shared;
+        for (size_t i = threadIdx.x; i < p.n_experts; i += LN_WARP)
+            contest[i] = scores[i] + (p.bias != NULL ? p.bias[i] : 0.0f);
+    }
     __syncwarp();
     if (p.n_groups > 0)
         drop_groups(p, contest, contest + p.n_experts);
-    if (p.router != LN_ROUTER_SPARSEMIXER && p.n_experts <= EXPERTS_OF_LANES &&
-        p.n_used <= min((size_t)LN_WARP, p.n_experts)) {
+    if (by_lanes) {
         route_by_lanes(p, contest, scores, own, to.experts, to.weights, to.shared);
         return;
     }

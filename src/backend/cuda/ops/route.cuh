@@ -56,7 +56,7 @@ static __device__ __forceinline__ void softmax_in_registers(const float *logits,
     largest = ln_warp_max(largest);
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++)
-        x[i] = lane + i * LN_WARP < n ? expf(x[i] - largest) : 0.0f;
+        x[i] = expf(x[i] - largest); /* 0 behind the last one */
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++)
         total += x[i];

@@ -13,6 +13,7 @@
 
 #include "backend/cuda/fused/decode_activations.cuh"
 #include "backend/cuda/fused/decode_pieces.cuh"
+#include "backend/cuda/fused/mixture_experts.cuh"
 #include "backend/cuda/weights/dequantize.cuh"
 
 /* A float32, f16 or bf16 matrix that reads x in float32. */
@@ -64,6 +65,12 @@ ln_decode_init_mixtures(const ln_decode_args &p, const ln_decode_weight_tiles *w
     r->chosen = &state->chosen;
     r->n_chosen = 0;
     __syncthreads();
+}
+
+template <int KIND>
+static __device__ __forceinline__ void ln_mixture_release_stage(bool is_last,
+                                                                ln_decode_mixed_pipeline *r) {
+    ln_decode_release_stage<KIND>(*r->p, r->weights, is_last, r);
 }
 
 /* ---- the router ------------------------------------------------------------------------------ */

@@ -7,7 +7,6 @@
 #define LN_BACKEND_CUDA_FUSED_DECODE_PIECES_CUH
 
 #include "backend/cuda/fused/decode_pipeline.cuh"
-#include "backend/cuda/fused/mixture_experts.cuh"
 
 /* `next` and `most` are of the lane's piece, `left` is of the piece under way. */
 typedef struct ln_decode_mixed_pipeline : ln_decode_pipeline {
@@ -160,12 +159,6 @@ static __device__ __forceinline__ void ln_decode_begin_experts(const ln_decode_e
         ln_decode_fetch_tiles<KIND>(p, r->weights, r, stage);
         stage = stage + 1 == p.n_stages ? 0 : stage + 1;
     }
-}
-
-template <int KIND>
-static __device__ __forceinline__ void ln_mixture_release_stage(bool is_last,
-                                                                ln_decode_mixed_pipeline *r) {
-    ln_decode_release_stage<KIND>(*r->p, r->weights, is_last, r);
 }
 
 #endif

@@ -13,6 +13,16 @@ enum {
 };
 static_assert(LN_DECODE_WARPS == LN_DECODE_THREADS / LN_WARP, "as the planner has it");
 
+static __device__ __forceinline__ unsigned ln_mixture_group_of_warp(void) {
+    return threadIdx.x / LN_DECODE_GROUP_THREADS;
+}
+
+/* How many of a token's experts a group of warps has in an output tile of down. */
+static __device__ __forceinline__ unsigned ln_mixture_group_choices(unsigned n_used,
+                                                                    unsigned group) {
+    return (n_used + LN_DECODE_GROUPS - 1 - group) / LN_DECODE_GROUPS;
+}
+
 /* Bytes of a weight tile, of the scales behind the K tiles of an output tile, and K tiles of a
  * stage. */
 typedef struct ln_decode_tile_copy {
@@ -77,6 +87,12 @@ typedef struct ln_decode_weight_tiles {
     uint8_t owner, mixture; /* ln_decode_owner; number of the mixture */
     uint8_t n_used;         /* experts of a token */
 } ln_decode_weight_tiles;
+
+/* The experts of one token, in shared memory. */
+typedef struct ln_mixture_choice {
+    int32_t experts[LN_MIXTURE_MAX_USED];
+    float weights[LN_MIXTURE_MAX_USED];
+} ln_mixture_choice;
 
 /* What all tasks read. */
 typedef struct ln_decode_args {

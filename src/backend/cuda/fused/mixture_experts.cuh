@@ -40,12 +40,6 @@ typedef struct ln_mixture {
     float *out_handoff; /* or NULL */
 } ln_mixture;
 
-/* The choice, in shared memory. */
-typedef struct ln_mixture_choice {
-    int32_t experts[LN_MIXTURE_MAX_USED];
-    float weights[LN_MIXTURE_MAX_USED];
-} ln_mixture_choice;
-
 enum { LN_MIXTURE_SUMS = LN_K_SPLITS * LN_WEIGHT_TILE_ROWS }; /* of an output tile: [8][16] */
 
 /* Work memory; plan/mixture.c counts its bytes. */
@@ -88,16 +82,6 @@ static __device__ __forceinline__ ln_mixture_memory ln_mixture_find_memory(const
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ unsigned ln_mixture_group_of_warp(void) {
-    return threadIdx.x / LN_DECODE_GROUP_THREADS;
-}
-
-/* How many of a token's experts a group of warps has in an output tile of down. */
-static __device__ __forceinline__ unsigned ln_mixture_group_choices(unsigned n_used,
-                                                                    unsigned group) {
-    return (n_used + LN_DECODE_GROUPS - 1 - group) / LN_DECODE_GROUPS;
-}
 
 /* Weight tiles of a K split. */
 typedef struct ln_mixture_tiles {

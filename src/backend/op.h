@@ -526,7 +526,8 @@ typedef enum ln_rowwise {
     LN_ROWWISE_CLIP_NORM,
     /* Attention over the first n_used of n_streams streams, and x behind them, each as its own key
      * and value, normalised: n = s / sqrt(the mean of its squares + eps); the sum of n by a softmax
-     * of query . n / sqrt(dim) (block attention residuals) */
+     * of query . n / sqrt(dim) (block attention residuals). With raw_values the sum of s by a
+     * softmax of query . n (Kimi K3's) */
     LN_ROWWISE_STREAM_ATTENTION,
     /* One number to out: the root of |x . y| / sqrt(dim), at least 1e-3, with the sign of x . y */
     LN_ROWWISE_SIGNED_ROOT,
@@ -558,6 +559,7 @@ typedef struct ln_op_rowwise {
     size_t n_used;
     size_t n_keys;      /* with product keys, at most LN_MAX_PRODUCT_KEYS; squared at most dim */
     const float *query; /* [dim], a weight: LN_ROWWISE_STREAM_ATTENTION */
+    bool raw_values;    /* likewise */
     const float *x;     /* [n_rows][dim], or [n_rows][2 n_keys] */
     const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim], [n_rows][n_streams] or NULL */
     const float *coefs; /* [n_rows][n_streams + 1 squared, or not; or n_streams squared] or NULL */

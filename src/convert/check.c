@@ -112,6 +112,8 @@ static ln_status check_attention(const ln_convert_plan *plan) {
         const ln_attention_spec *a = &spec->layers[i].attention;
         if (a->n_heads == 0)
             continue;
+        if (a->gate == LN_GATE_NONE && plan->target->output_gate_key != NULL)
+            return refuse(plan, "attention without a gate");
         if (a->v_scale != 1.0f && !plan->target->gguf_folds_scales &&
             !plan->target->gguf_value_scale)
             return refuse(plan, "a scale of values");
@@ -222,7 +224,9 @@ static ln_status check_layers(const ln_convert_plan *plan) {
                          : ffn->gated ? LN_ACT_GELU_TANH
                                       : LN_ACT_RELU;
     bool has_ffn = ffn->n_hidden > 0 || mixtures.n_mixtures > 0;
-    if (has_ffn && (ffn->activation != read || ffn->xielu != plan->target->xielu))
+    bool is_situ = plan->target->situ;
+    if (has_ffn && (ffn->activation != read || ffn->xielu != plan->target->xielu ||
+                    (ffn->gate_cap > 0) != is_situ))
         return refuse(plan, "this activation");
     if (ffn->slope > 0)
         return refuse(plan, "these limits of what gate and up give");
@@ -254,6 +258,8 @@ static ln_status check_mixers(const ln_convert_plan *plan) {
         if (mixer->kind == LN_MIXER_DELTA &&
             mixer->sigmoid_gate != plan->target->gguf_sigmoid_gates)
             return refuse(plan, "this gate of recurrent layers");
+        if (mixer->kind == LN_MIXER_KDA && mixer->bound == 0 && plan->target->flat_rates)
+            return refuse(plan, "decays without a bound");
         if (mixer->kind == LN_MIXER_SSD && !mixer->has_norm && !plan->target->mixers_beside)
             return refuse(plan, "recurrent layers without a norm");
     }

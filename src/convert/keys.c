@@ -262,7 +262,7 @@ static void put_experts(const putter *p) {
     if (!is(p, "llama"))
         put_size(p, "expert_feed_forward_length", moe->n_hidden);
     if (moe->n_latent > 0)
-        put_size(p, "moe_latent_size", moe->n_latent);
+        put_size(p, is(p, "kimi-k3") ? "expert_latent_length" : "moe_latent_size", moe->n_latent);
     if (moe->router != LN_ROUTER_SOFTMAX_CHOSEN)
         put_flag(p, "expert_weights_norm", moe->normalize);
     if (p->plan->target->gguf_dense_first)
@@ -282,6 +282,16 @@ static void put_experts(const putter *p) {
         put_size(p, "expert_group_count", moe->n_groups);
         put_size(p, "expert_group_used_count", moe->n_groups_used);
     }
+}
+
+/* Block attention residuals, and caps of what is gated. */
+static void put_blocks(const putter *p, const ln_ffn_spec *ffn) {
+    const ln_spec *spec = p->plan->spec;
+    if (spec->residual.n_blocks == 0)
+        return;
+    put_size(p, "attn_res.block_size", spec->residual.n_layers);
+    put_real(p, "activation.situ_beta", (double)ffn->gate_cap);
+    put_real(p, "activation.situ_linear_beta", (double)ffn->up_cap);
 }
 
 /* xIELU's parameters of all layers, an array for each. */
@@ -362,6 +372,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
         put_size(&p, "hrm.l_cycles", spec->cycle_stacks - 1);
     }
     put_attention(&p);
+    put_blocks(&p, ffn);
     ln_convert_put_compressed(plan, writer);
     ln_convert_put_hyper(plan, writer);
     if (status == LINNET_OK)

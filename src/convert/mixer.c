@@ -105,7 +105,7 @@ static ln_status by_head(const mixer *m, ln_role role, bool is_rate) {
     ln_convert_part part = {.scale = is_rate && is_column ? -1.0f : 1.0f, .is_rate = is_rate};
     uint64_t n = m->spec->n_heads, column[] = {n, 1}, deep[] = {1, 1, n, 1};
     LN_TRY(add_values(m, ln_id_as(m->id, role), (size_t)n, 1, 0, part));
-    if (is_bounded && !is_column)
+    if (is_bounded && !is_column) /* a vector */
         return LINNET_OK;
     if (m->spec->kind == LN_MIXER_SSD || is_column)
         ln_convert_reshape(m->plan, 2, column);
@@ -212,6 +212,8 @@ static ln_status kda(const mixer *m) {
     }
     LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_A_LOW), rank, m->dim));
     LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_A), inner, rank));
+    if (m->spec->gate_rank == 0)
+        return ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE), inner, m->dim);
     LN_TRY(ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE_LOW), rank, m->dim));
     return ln_convert_matrix(plan, ln_id_as(m->id, LN_ROLE_MIXER_GATE), inner, rank);
 }

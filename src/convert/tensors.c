@@ -11,6 +11,7 @@
 #include "convert/ngrams.h"
 #include "convert/parts.h"
 #include "convert/sparse_blocks.h"
+#include "format/quants.h"
 #include "model/layers/cycles.h"
 #include "model/rope.h"
 #include "model/xielu.h"
@@ -229,6 +230,7 @@ static ln_status experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_sp
     if (moe->n_latent > 0) {
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_EXPERT_LATENT_IN), width, dim));
         LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_EXPERT_LATENT_OUT), dim, width));
+        LN_TRY(ln_convert_norm(plan, ln_id_as(id, LN_ROLE_EXPERT_LATENT_NORM), width));
     }
     if (moe->shared_hidden == 0)
         return LINNET_OK;
@@ -292,6 +294,48 @@ static ln_status feed_forward(ln_convert_plan *plan, ln_tensor_id id, const ln_f
     return ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_DOWN), dim, n_hidden);
 }
 
+/* Numbers of the folder, as they are. */
+static ln_status read_values(ln_convert_plan *plan, ln_tensor_id id, size_t n, float *values) {
+    const ln_binding *binding;
+    const ln_tensor *tensor = ln_family_find(plan->spec->family, plan->checkpoint, id, &binding);
+    ln_weight_request request;
+    size_t begin;
+    if (tensor == NULL ||
+        !ln_source_values(plan->spec, binding->hf_part, id, n, tensor, &begin)) /* says why */
+        return ln_source_vector(plan->checkpoint, plan->spec, id, n, &request, plan->err);
+    ln_unused_tensors_mark(&plan->unused, tensor);
+    ln_dequantize_row(tensor->dtype, tensor->data, values, n);
+    return LINNET_OK;
+}
+
+/* A query of streams, whose two parts of folders are one vector there. */
+static ln_status stream_query(ln_convert_plan *plan, ln_tensor_id id, ln_role role, ln_role norm) {
+    size_t dim = plan->spec->dim;
+    ln_role roles[] = {role, norm};
+    ln_convert_part part = {.n_units = dim, .n_cols = 1, .scale = 1};
+    char name[LN_TENSOR_NAME_BYTES];
+    if (plan->spec->residual.n_blocks == 0)
+        return LINNET_OK;
+    float *query = calloc(2 * dim, sizeof *query);
+    if (query == NULL)
+        return ln_convert_no_memory(plan);
+    ln_status status = LINNET_OK;
+    for (size_t i = 0; i < 2 && status == LINNET_OK; i++)
+        status = read_values(plan, ln_id_as(id, roles[i]), dim, query + i * dim);
+    for (size_t i = 0; i < dim; i++)
+        query[i] *= query[dim + i];
+    const ln_binding *binding =
+        ln_family_binding(plan->target, LN_FORMAT_GGUF, ln_id_as(id, role), 0);
+    part.values = query;
+    if (status == LINNET_OK) {
+        ln_binding_name(binding, LN_FORMAT_GGUF, id, name);
+        status = ln_convert_append(plan, name, 1, &part, true);
+    }
+    if (status != LINNET_OK)
+        free(query);
+    return status; /* the plan owns it now: NOLINT(clang-analyzer-unix.Malloc) */
+}
+
 static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tensor_id id) {
     size_t dim = plan->spec->dim;
     const ln_family *family = plan->spec->family;
@@ -317,6 +361,8 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
     LN_TRY(layer_lookup(plan, id, spec));
     LN_TRY(layer_streams(plan, id));
     LN_TRY(ln_convert_layer_hyper(plan, id));
+    LN_TRY(stream_query(plan, id, LN_ROLE_ATTENTION_QUERIES, LN_ROLE_ATTENTION_QUERY_NORM));
+    LN_TRY(stream_query(plan, id, LN_ROLE_FFN_QUERY, LN_ROLE_FFN_QUERY_NORM));
     LN_TRY(ln_convert_ngrams(plan, id));
     LN_TRY(ln_convert_block_indexer(plan, id));
     return feed_forward(plan, id, &spec->ffn);
@@ -537,6 +583,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     LN_TRY(lookup(plan));
     LN_TRY(streams(plan));
     LN_TRY(ln_convert_output_hyper(plan));
+    LN_TRY(stream_query(plan, id, LN_ROLE_OUTPUT_QUERY, LN_ROLE_OUTPUT_QUERY_NORM));
     LN_TRY(output(plan));
     LN_TRY(rope_factors(plan));
     if (spec->n_encoder_layers > 0)

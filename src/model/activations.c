@@ -49,6 +49,7 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
     grow(&w->decay, shape.n_decays);
     grow(&w->beta, mixer->n_heads);
     grow(&w->low_rank, mixer->low_rank);
+    grow(&w->low_rank, mixer->gate_rank);
     if (mixer->kind != LN_MIXER_SELECTIVE)
         return;
     grow(&w->low_rank, mixer->n_k_heads * mixer->low_rank);
@@ -61,6 +62,18 @@ static void grow_convs(widths *w, const ln_spec *spec, const ln_layer_spec *laye
     grow_mixer(w, &layer->mixer, spec->dim);
     if (layer->ngrams.is_there)
         grow(&w->conv, spec->hyper.n * spec->dim);
+}
+
+/* Gates that are made apart from what they multiply. */
+static void grow_gated(widths *w, const ln_ffn_spec *ffn) {
+    const ln_moe_spec *moe = &ffn->moe;
+    size_t n_hidden = moe->n_experts > 0 ? moe->shared_hidden : ffn->n_hidden;
+    if (ffn->gate_cap > 0)
+        grow(&w->gated, n_hidden);
+    if (ffn->limit > 0)
+        grow(moe->limits_before ? &w->sparse : &w->gated, n_hidden);
+    if (ln_moe_limits(moe))
+        grow(&w->gated, moe->n_used * moe->n_hidden);
 }
 
 static void grow_tied(widths *w, const ln_attention_spec *a) {
@@ -144,11 +157,7 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.gated, layer->shared.is_there ? layer->ffn.n_hidden : 0);
         grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
         grow_retrieved(&w, &layer->ffn);
-        if (layer->ffn.limit > 0)
-            grow(moe->limits_before ? &w.sparse : &w.gated,
-                 moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
-        if (ln_moe_limits(moe))
-            grow(&w.gated, moe->n_used * moe->n_hidden);
+        grow_gated(&w, &layer->ffn);
         grow(&w.n_experts, moe->n_experts + moe->n_zero + moe->n_shared);
         grow(&w.n_shared, moe->n_shared);
         grow(&w.router_hidden, moe->router_hidden);

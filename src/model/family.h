@@ -26,9 +26,10 @@ typedef enum ln_role {
     LN_ROLE_LOOKUP_NORM,
     LN_ROLE_ALTUP_BEGIN, /* one per stream, or packed */
     LN_ROLE_ALTUP_END,
-    LN_ROLE_CYCLE_BEGIN,     /* [dim] what the low stack of a model of cycles begins with */
-    LN_ROLE_OUTPUT_SCALES,   /* [n_vocab] of logits */
-    LN_ROLE_OUTPUT_QUERY,    /* [dim] of block attention residuals */
+    LN_ROLE_CYCLE_BEGIN,       /* [dim] what the low stack of a model of cycles begins with */
+    LN_ROLE_OUTPUT_SCALES,     /* [n_vocab] of logits */
+    LN_ROLE_OUTPUT_QUERY,      /* [dim] of block attention residuals, */
+    LN_ROLE_OUTPUT_QUERY_NORM, /* and weights of a norm that it is multiplied with */
     LN_ROLE_MESSAGE_QUERIES, /* layers that run again: [2 * layers][dim] of messages for queries and
                                 feed-forwards, */
     LN_ROLE_KV_MESSAGE_QUERIES, /* and for keys and values */
@@ -67,7 +68,9 @@ typedef enum ln_role {
     LN_ROLE_TOKEN_SINKS,         /* [n_heads][dim] */
     LN_ROLE_ATTENTION_QUERIES,   /* block attention residuals: [dim], or [3][dim] for q, k and v, */
     LN_ROLE_FFN_QUERY,           /* [dim], */
-    LN_ROLE_KEY_INPUT_NORM,      /* and norms of what keys and values read */
+    LN_ROLE_ATTENTION_QUERY_NORM, /* weights of norms that these are multiplied with, */
+    LN_ROLE_FFN_QUERY_NORM,
+    LN_ROLE_KEY_INPUT_NORM, /* and norms of what keys and values read */
     LN_ROLE_VALUE_INPUT_NORM,
     LN_ROLE_Q_MESSAGE_DOWN,   /* a gate of messages: [rank][2 dim], */
     LN_ROLE_Q_MESSAGE_FORGET, /* [dim][rank] of what is forgotten, */
@@ -107,6 +110,7 @@ typedef enum ln_role {
     LN_ROLE_EXPERTS_BIAS,     /* [dim] of what experts give together */
     LN_ROLE_EXPERT_LATENT_IN, /* around experts that work in fewer dimensions */
     LN_ROLE_EXPERT_LATENT_OUT,
+    LN_ROLE_EXPERT_LATENT_NORM, /* of what these give together */
     LN_ROLE_SHARED_GATE,
     LN_ROLE_SHARED_UP,
     LN_ROLE_SHARED_DOWN,
@@ -527,7 +531,11 @@ struct ln_family {
     bool even_convs;       /* short convolutions are divided by the root of how many terms they
                               have; those of layers that see all have taps that tokens add to */
     bool block_residual;   /* blocks of layers attend to the streams of those before */
+    bool raw_residual;     /* which are summed as they are; queries are those of layers, the first
+                              one's, which nothing reads, too, and norms of streams have the model's
+                              epsilon */
     bool caps_swiglu;      /* by mlp_gate_softcap and mlp_up_softcap */
+    bool situ;             /* the same of all that is gated, where the activation is "situ" */
     bool gguf_lists;       /* GGUF: likewise */
     bool gguf_whole_yarn;  /* GGUF: YaRN's bounds are not rounded, unless a key says so */
     bool gguf_half_rope;   /* GGUF counts rotary dimensions of layers that see all twice */
@@ -580,18 +588,20 @@ struct ln_family {
     bool mixers_end_before;   /* the last layer is attention if no other is */
     bool one_block;           /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups;   /* a norm for each head of keys */
-    bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */
-    bool gguf_sigmoid_gates;  /* GGUF: gates of what recurrent layers give are sigmoids */
-    bool gguf_fixed_scales;   /* GGUF: readers have the factors of scale_by_depth as published */
-    bool gguf_folds_scales;   /* GGUF: weights contain what results are multiplied with */
-    bool gguf_rope_flag;      /* GGUF: rope.scaling.finetuned says whether layers rotate */
-    bool still_latents;       /* what rotates in latent attention elsewhere does not turn */
-    double norm_eps;          /* folders: of norms, whatever config.json says; 0: as it says */
-    double latent_eps;        /* folders: of the norms of latents; 0: as of all others */
-    double mixer_eps;         /* of the norm behind a recurrent layer; 0: as of all others */
-    bool unit_scale;          /* attention scores are q.k as they are */
-    bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    bool flat_rates;         /* KDA: rates of decays are a vector, in GGUF of one dimension; folders
+                                may have more numbers behind those of heads */
+    bool gguf_tiled_heads;   /* head h has the keys of head h % n_k_heads */
+    bool gguf_sigmoid_gates; /* GGUF: gates of what recurrent layers give are sigmoids */
+    bool gguf_fixed_scales;  /* GGUF: readers have the factors of scale_by_depth as published */
+    bool gguf_folds_scales;  /* GGUF: weights contain what results are multiplied with */
+    bool gguf_rope_flag;     /* GGUF: rope.scaling.finetuned says whether layers rotate */
+    bool still_latents;      /* what rotates in latent attention elsewhere does not turn */
+    double norm_eps;         /* folders: of norms, whatever config.json says; 0: as it says */
+    double latent_eps;       /* folders: of the norms of latents; 0: as of all others */
+    double mixer_eps;        /* of the norm behind a recurrent layer; 0: as of all others */
+    bool unit_scale;         /* attention scores are q.k as they are */
+    bool tied_by_default;    /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits;  /* by 1 / sqrt(dim), unless config.json says that it is not tied */
     const char *suppressed_prefix; /* of suppressed tokens' names in vocabulary_map: images, that
                                       a text has none of; GGUF: tokens 4 to 8195 */
     size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */

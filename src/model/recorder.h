@@ -21,7 +21,8 @@ typedef struct recorder {
     const ln_layer_spec *layer_spec; /* the current layer's */
     float *apart; /* what a block gives goes here, not to the residual stream; or NULL */
     const float *key_input, *value_input; /* NULL: what queries read */
-    const ln_kv_layer *layer_kv;          /* the current layer's; of all, in an encoder */
+    bool restarts; /* what a block gives becomes the residual stream, of which nothing stays */
+    const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
     /* whose A the last LN_OP_LORA_SHRINK multiplied, or NULL */
     const ln_weight *shrunk[LN_MAX_LORA_WEIGHTS];
     ln_batch wanted; /* of the rows that go on behind the last attention, where not all do */
@@ -246,9 +247,9 @@ static inline void score_linear(recorder *r, const ln_attention_spec *spec, cons
 }
 
 /* What a block adds its result to; NULL: nothing, since x is what it gives, of which the streams
- * take their parts. */
+ * take their parts, or which begins anew. */
 static inline const float *stream_residual(const recorder *r) {
-    return r->spec->hyper.n > 0 ? NULL : r->a->x;
+    return r->spec->hyper.n > 0 || r->restarts ? NULL : r->a->x;
 }
 
 /* What the ranks have of a block's output, in a->partial, becomes its sum in the residual stream.

@@ -298,6 +298,8 @@ bool ln_source_values(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t
     *begin = 0;
     if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
         return false;
+    if (id.role == LN_ROLE_MIXER_RATE && spec->family->flat_rates && tensor->n_elems > n)
+        return true;
     if (part != LN_PART_MIXER_QKV)
         return tensor->n_elems == n;
     const ln_mixer_spec *m = &ln_layer_of(spec, id)->mixer;

@@ -184,8 +184,9 @@ typedef struct ln_mixer_spec {
      * these; and elements of v of all heads */
     size_t n_channel_taps, n_head_taps, n_values;
     size_t n_gate_blocks; /* RG-LRU: of the diagonal of the matrices that give its gates */
-    size_t low_rank;      /* KDA: decay and gate go through this many dimensions; Mamba 1: decay */
-    bool is_low;          /* KDA: they do */
+    size_t low_rank;      /* KDA and Mamba 1: decays go through this many dimensions */
+    size_t gate_rank;     /* KDA: and so does the gate; 0: straight */
+    bool is_low;          /* KDA: decays do */
     bool by_head;         /* Mamba 1: matrices of steps, keys and queries are those of n_k_heads */
     float control_eps;    /* Mamba 1: of norms of what makes steps, keys and queries; 0: none */
     size_t n_norm_groups; /* the output's norm is over so many parts of a row */
@@ -240,6 +241,7 @@ typedef struct ln_ffn_spec {
     float slope; /* with limits: (clamp(up) + 1) g sigmoid(slope g) as gpt-oss has it; 0: not so */
     bool out_norm; /* before the last matrix */
     float limit;   /* dense or shared: min(act(gate), limit) * clamp(up, -limit, limit); 0: none */
+    float gate_cap, up_cap;       /* likewise: as ln_moe_spec has them */
     float gate_scale, down_scale; /* of what these matrices give; gate: with a limit alone */
     size_t n_hidden;
     bool gated;
@@ -450,6 +452,8 @@ typedef struct ln_spec {
     size_t n_relative_buckets, relative_max_distance;
     struct { /* block attention residuals: layers of a block, and blocks; 0: there are none */
         size_t n_layers, n_blocks;
+        float eps;       /* of norms of streams */
+        bool raw_values; /* streams are summed as they are (ln_op_rowwise) */
     } residual;
     double blend_temperature;    /* 0: the residual stream is not weighted */
     bool scales_residual;        /* (x + a) b + (f(x) + c) d behind each block, by element */

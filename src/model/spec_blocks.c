@@ -130,8 +130,10 @@ static ln_status read_expert_size(const ln_config *config, const ln_family *fami
     } else {
         LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
     }
-    return ln_config_size(config, (ln_key){"moe_latent_size|moe_hidden_size", "moe_latent_size"}, 1,
-                          LN_MAX_DIM, &moe->n_latent, err);
+    return ln_config_size(config,
+                          (ln_key){"moe_latent_size|moe_hidden_size|routed_expert_hidden_size",
+                                   "moe_latent_size|expert_latent_length"},
+                          1, LN_MAX_DIM, &moe->n_latent, err);
 }
 
 /* Whether the weights of the chosen add up to one: by a flag, or as DBRX says it, by the order of

@@ -25,7 +25,7 @@ static const char wrappers[] =
     "glm5_next|glm_ocr|glmasr|glmga|got_ocr2|granite4_vision|granite_docling|granite_speech|"
     "granite_speech_plus|hunyuan_vl|hy_v4_vl|hyperclovax_vision_v2|idefics2|idefics3|inkling2|"
     "inkling2_loop|inkling_mm_model|instructblip|instructblipvideo|internvl|janus|kimi_k25|"
-    "lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|"
+    "kimi_k3|lfm2_vl|lfm3_vl|lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|"
     "minicpm_ocr|minicpmv4_6|minicpmv4_7|minimax_m3_vl|mistral3|mistral_large4|mllama|molmo2|"
     "moss_transcribe_diarize|muse_glimmer|muse_spark|nemo_speechlm|nemotron_h_omni|omniasr|"
     "ovis2|paddleocr_vl|paligemma|perception_lm|pp_chart2table|qianfan_ocr|qwen2_5_omni_thinker|"
@@ -124,6 +124,13 @@ static bool is_nomic_moe(const ln_config *config, const ln_meta_value *type) {
            step.kind == LN_META_INT && step.integer > 0;
 }
 
+/* Whether a model that says Kimi Linear has block attention residuals. */
+static bool is_kimi_k3(const ln_config *config, const ln_meta_value *type) {
+    ln_meta_value size;
+    return !config->is_gguf && ln_list_has("kimi_linear", type->string.data, type->string.bytes) &&
+           ln_config_find(config, (ln_key){"attn_res_block_size", ""}, &size, NULL);
+}
+
 /* A GGUF file may be what belongs to a model: an adapter, the part that sees, or a vocabulary. */
 static ln_status check_is_model(const ln_config *config, ln_error *err) {
     ln_meta_value type;
@@ -143,27 +150,29 @@ static ln_status check_is_model(const ln_config *config, ln_error *err) {
     return LINNET_OK;
 }
 
+static ln_meta_value type_named(const char *name) {
+    return (ln_meta_value){.kind = LN_META_STRING, .string = {name, strlen(name)}};
+}
+
 /* The family, and where its keys are: a folder's text_config describes the model where others see
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     ln_meta_value type, text;
     bool is_dflash = ln_spec_is_dflash(config, &config->nest);
     if (is_dflash || ln_spec_is_eagle(config, &config->nest)) {
-        const char *name = is_dflash ? "dflash" : "eagle3";
-        type = (ln_meta_value){.kind = LN_META_STRING, .string = {name, strlen(name)}};
+        type = type_named(is_dflash ? "dflash" : "eagle3");
         return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
     }
     LN_TRY(check_is_model(config, err));
     LN_TRY(read_type(config, config->is_gguf ? "general.architecture" : "model_type", &type, err));
     if (is_t5_encoder(config, &type))
-        type =
-            (ln_meta_value){.kind = LN_META_STRING, .string = {"t5encoder", strlen("t5encoder")}};
+        type = type_named("t5encoder");
     if (is_jina_bert(config, &type))
-        type =
-            (ln_meta_value){.kind = LN_META_STRING, .string = {"jina_bert", strlen("jina_bert")}};
+        type = type_named("jina_bert");
+    if (is_kimi_k3(config, &type))
+        type = type_named("kimi_k3");
     if (is_nomic_moe(config, &type))
-        type = (ln_meta_value){.kind = LN_META_STRING,
-                               .string = {"nomic_bert_moe", strlen("nomic_bert_moe")}};
+        type = type_named("nomic_bert_moe");
     if (find_thinker(config, &config->nest, &text))
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||
@@ -177,6 +186,8 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
         return LINNET_OK;
     if (ln_checkpoint_meta(config->checkpoint, "text_config.model_type", &text)) {
         LN_TRY(read_type(config, "text_config.model_type", &text, err));
+        if (is_kimi_k3(config, &text))
+            text = type_named("kimi_k3");
         return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     }
     return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);

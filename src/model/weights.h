@@ -9,12 +9,12 @@
 typedef struct ln_mixer_weights {
     ln_weight in;      /* [conv_dim][dim]: what the convolution reads, or the scan without one */
     ln_weight in_gate; /* [dim][dim] multiplies that, between two gates */
-    ln_weight gate;    /* [n_heads * v_dim][dim], or [..][low_rank] behind gate_low */
+    ln_weight gate;    /* [n_heads * v_dim][dim], or [..][gate_rank] behind gate_low */
     ln_weight a;       /* [n_decays][dim], or [..][low_rank] behind a_low */
     ln_weight b;       /* [n_heads][dim], with a delta rule */
     ln_weight *a_blocks, *in_gate_blocks; /* RG-LRU: [n_gate_blocks] squares of a diagonal */
-    ln_weight a_low, gate_low;            /* [low_rank][dim], a_low [..][v_dim] of Mamba 1 */
-    ln_weight q, k;                       /* Mamba 1: [k_dim][v_dim], behind the convolution */
+    ln_weight a_low, gate_low; /* [low_rank][dim], a_low [..][v_dim] of Mamba 1, [gate_rank][dim] */
+    ln_weight q, k;            /* Mamba 1: [k_dim][v_dim], behind the convolution */
     /* and by head: [n_k_heads] of these, of v_dim / n_k_heads columns, and [..][low_rank] */
     ln_weight *a_low_heads, *q_heads, *k_heads, *a_heads;
     ln_norm a_norm, q_norm, k_norm;           /* and behind these; dim 0: none */
@@ -147,6 +147,7 @@ typedef struct ln_layer_weights {
     bool experts_apart; /* they are another backend's, which computes beside this one */
     ln_expert_store store;
     ln_weight latent_in, latent_out; /* with latent experts: [n_latent][dim], [dim][n_latent] */
+    ln_norm latent_norm;             /* of what they give together; dim 0: none */
     ln_weight shared_gate, shared_up, shared_down, shared_router;
     /* [n_shared] each, of shared experts whose weights the router gives */
     ln_weight *shared_gates, *shared_ups, *shared_downs;

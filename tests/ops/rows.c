@@ -630,8 +630,8 @@ static void rowwise_is_that_of_scalar(void **state) {
 }
 
 /* Rows at a length of at most `limit`, and what attends to n_used of N_STREAMS streams. */
-static float *run_block_rows(side *s, bool attends, size_t n_rows, size_t n_used, const float *x,
-                             const float *streams) {
+static float *run_block_rows(side *s, bool attends, bool raw_values, size_t n_rows, size_t n_used,
+                             const float *x, const float *streams) {
     const size_t n = n_rows * ROWWISE_DIM;
     ln_batch batch = {.n_tokens = n_rows};
     ln_op op = {
@@ -644,6 +644,7 @@ static float *run_block_rows(side *s, bool attends, size_t n_rows, size_t n_used
                     .n_used = n_used,
                     .eps = 1e-6f,
                     .limit = 4.0f,
+                    .raw_values = raw_values,
                     .query = put(s, streams, ROWWISE_DIM),
                     .x = put(s, x, n),
                     .out = put(s, NULL, n)}};
@@ -654,6 +655,19 @@ static float *run_block_rows(side *s, bool attends, size_t n_rows, size_t n_used
     return result;
 }
 
+/* The same where streams are summed as they are. */
+static void check_raw_blocks(size_t n_used, const float *x, const float *streams) {
+    size_t n = (size_t)N_TOKENS * ROWWISE_DIM;
+    float *want = run_block_rows(&oracle, true, true, N_TOKENS, n_used, x, streams);
+    float *got = run_block_rows(&subject, true, true, N_TOKENS, n_used, x, streams);
+    float *one = run_block_rows(&subject, true, true, 1, n_used, x, streams);
+    if (n_used == 0)
+        assert_true(fabsf(want[5] - x[5]) < 1e-6f);
+    assert_near("rows and raw blocks", got, want, n, 1e-5);
+    assert_memory_equal(one, got, ROWWISE_DIM * sizeof *one);
+    free(want), free(got), free(one);
+}
+
 static void rows_attend_to_blocks(void **state) {
     (void)state;
     for (size_t n_used = 0; n_used <= N_STREAMS + 1; n_used++) {
@@ -662,9 +676,9 @@ static void rows_attend_to_blocks(void **state) {
             continue;
         size_t n = (size_t)N_TOKENS * ROWWISE_DIM;
         float *x = noise_rows(n), *streams = noise_rows(n * N_STREAMS);
-        float *want = run_block_rows(&oracle, attends, N_TOKENS, n_used, x, streams);
-        float *got = run_block_rows(&subject, attends, N_TOKENS, n_used, x, streams);
-        float *one = run_block_rows(&subject, attends, 1, n_used, x, streams);
+        float *want = run_block_rows(&oracle, attends, false, N_TOKENS, n_used, x, streams);
+        float *got = run_block_rows(&subject, attends, false, N_TOKENS, n_used, x, streams);
+        float *one = run_block_rows(&subject, attends, false, 1, n_used, x, streams);
         double length = 0, mean = 0;
         for (size_t i = 0; i < ROWWISE_DIM; i++) {
             length += (double)want[i] * (double)want[i];
@@ -676,6 +690,8 @@ static void rows_attend_to_blocks(void **state) {
             assert_true(fabs((double)want[5] - (double)x[5] / sqrt(mean + 1e-6)) < 1e-5);
         assert_near("rows and blocks", got, want, n, 1e-5);
         assert_memory_equal(one, got, ROWWISE_DIM * sizeof *one);
+        if (attends)
+            check_raw_blocks(n_used, x, streams);
         free(x), free(streams), free(want), free(got), free(one);
     }
 }

@@ -146,6 +146,7 @@ ln_status ln_load_experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln
     if (moe->n_latent > 0) {
         LN_TRY(ln_load_matrix(l, LN_ROLE_EXPERT_LATENT_IN, i, width, dim, &w->latent_in));
         LN_TRY(ln_load_matrix(l, LN_ROLE_EXPERT_LATENT_OUT, i, dim, width, &w->latent_out));
+        LN_TRY(ln_load_norm(l, LN_ROLE_EXPERT_LATENT_NORM, i, width, &w->latent_norm));
     }
     return shared_expert(l, i, &layer->ffn, w);
 }

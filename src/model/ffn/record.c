@@ -40,13 +40,14 @@ static void limit_before(recorder *r, size_t n_rows, size_t dim, float limit, fl
     op->gate = gated;
 }
 
-/* expert_hidden = cap(expert_hidden) cap(gated) sigmoid(gated) */
-static void cap_gate(recorder *r, size_t n_rows, const ln_moe_spec *moe) {
-    ln_op_pointwise *op = push_rows(r, LN_POINTWISE_CAPPED_SWIGLU, n_rows, moe->n_hidden);
-    op->x = op->out = r->a->expert_hidden;
+/* out = cap(out) cap(gated) sigmoid(gated) */
+static void cap_gate(recorder *r, size_t n_rows, size_t dim, float gate_cap, float up_cap,
+                     float *out) {
+    ln_op_pointwise *op = push_rows(r, LN_POINTWISE_CAPPED_SWIGLU, n_rows, dim);
+    op->x = op->out = out;
     op->gate = r->a->gated;
-    op->limit = moe->gate_cap;
-    op->scale = moe->up_cap;
+    op->limit = gate_cap;
+    op->scale = up_cap;
 }
 
 /* act(x gate) * (x up), without gate act(x up) */
@@ -67,9 +68,15 @@ static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate
                 });
 }
 
-/* The same, within the limit that the feed-forward may have. */
+/* The same, within the limit or the caps that the feed-forward may have. */
 static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight *up,
                            const ln_weight *gate, const float *x, float *out) {
+    if (spec->gate_cap > 0.0f) {
+        linear(r, up, x, out);
+        linear(r, gate, x, r->a->gated);
+        cap_gate(r, r->batch->n_tokens, up->n_rows, spec->gate_cap, spec->up_cap, out);
+        return;
+    }
     if (spec->limit == 0.0f) {
         gated_linear(r, up, gate, spec->activation, x, out);
         return;
@@ -215,7 +222,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         linear_by_expert(r, moe, up);
         size_t n_rows = r->batch->n_tokens * moe->n_used;
         if (moe->gate_cap > 0.0f)
-            cap_gate(r, n_rows, moe);
+            cap_gate(r, n_rows, moe->n_hidden, moe->gate_cap, moe->up_cap, a->expert_hidden);
         else if (moe->limits_before)
             limit_before(r, n_rows, moe->n_hidden, moe->limit, a->gated, a->expert_hidden);
         else
@@ -269,6 +276,8 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
     combine(r, moe, (ln_op_combine){.dim = moe->n_latent, .scale = 1.0f, .out = a->expert_latent});
     if (are_divided(r))
         all_reduce_rows(r, a->stage_ranks, moe->n_latent, a->expert_latent, NULL, a->expert_latent);
+    if (w->latent_norm.dim > 0)
+        norm(r, &w->latent_norm, a->expert_latent, NULL, a->expert_latent);
     if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear_to_stream(r, &w->shared_down, NULL, a->hidden);

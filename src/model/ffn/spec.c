@@ -6,6 +6,9 @@
 #include "model/family.h"
 #include "model/spec_blocks.h"
 
+/* A cap that leaves numbers as they are. */
+#define UNCAPPED 1e18
+
 /* The activation that config.json calls `name`, or false. */
 static bool find_activation(const char *name, size_t n_bytes, ln_activation *activation) {
     static const struct {
@@ -60,6 +63,20 @@ static ln_status read_clamped(const ln_config *config, ln_ffn_spec *ffn, ln_erro
     return LINNET_OK;
 }
 
+/* SiTU: caps of what gate and up give, the latter's where it has one. */
+static ln_status read_situ(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    double gate = 1, up = UNCAPPED;
+    LN_TRY(ln_config_real(config, (ln_key){"activation_situ_beta", "activation.situ_beta"}, 1e-9,
+                          1e9, &gate, err));
+    LN_TRY(ln_config_real(config,
+                          (ln_key){"activation_situ_linear_beta", "activation.situ_linear_beta"},
+                          -UNCAPPED, UNCAPPED, &up, err));
+    ffn->activation = LN_ACT_SILU;
+    ffn->gate_cap = (float)gate;
+    ffn->up_cap = (float)(up > 0 ? up : UNCAPPED);
+    return LINNET_OK;
+}
+
 static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
                                  ln_error *err) {
     ln_key key = {"hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
@@ -70,6 +87,8 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
     ln_activation *activation = &ffn->activation;
     if (family->activation_key != NULL)
         key.hf = family->activation_key;
+    if (family->situ && (config->is_gguf || ln_config_is(config, key, "situ")))
+        return read_situ(config, ffn, err);
     ffn->xielu = family->xielu;
     *activation = ln_family_activation(family);
     if (family->activation == LN_ACT_SWIGLU_CLAMPED)
@@ -267,6 +286,8 @@ ln_status ln_spec_read_ffn(const ln_config *config, const ln_spec *spec, bool en
         ffn->moe.limit = ffn->limit;
     if (family->limits_before)
         LN_TRY(read_limit_before(config, family, ffn, err));
+    ffn->moe.gate_cap = ffn->gate_cap;
+    ffn->moe.up_cap = ffn->up_cap;
     if (family->caps_swiglu)
         LN_TRY(read_caps(config, &ffn->moe, err));
     if (family->unit_sphere)

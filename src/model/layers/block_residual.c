@@ -7,18 +7,22 @@
 #include "model/family.h"
 #include "model/ffn/record.h"
 #include "model/layers/cycles.h"
+#include "model/mixer/record.h"
 #include "model/mixer/short_convs.h"
 
-/* Of norms of streams, whatever the model's are. */
+/* Of norms of streams, unless that is the model's. */
 #define STREAM_EPS 1e-6f
 
 ln_status ln_spec_read_block_residual(const ln_config *config, ln_spec *spec, ln_error *err) {
     size_t n = 0;
     if (!spec->family->block_residual)
         return LINNET_OK;
-    LN_TRY(ln_config_need_size(config, (ln_key){"n_layers_per_attn_res_block", ""}, 1,
-                               LN_MAX_LAYERS, &n, err));
+    static const ln_key key = {"n_layers_per_attn_res_block|attn_res_block_size",
+                               "attn_res.block_size"};
+    LN_TRY(ln_config_need_size(config, key, 1, LN_MAX_LAYERS, &n, err));
     spec->residual.n_layers = n;
+    spec->residual.raw_values = spec->family->raw_residual;
+    spec->residual.eps = spec->family->raw_residual ? spec->norm_eps : STREAM_EPS;
     spec->residual.n_blocks = (ln_spec_stored_layers(spec) + n - 1) / n;
     if (spec->loop_begin % n != 0 || spec->loop_layers % n != 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
@@ -28,8 +32,7 @@ ln_status ln_spec_read_block_residual(const ln_config *config, ln_spec *spec, ln
     if (spec->residual.n_blocks < LN_MAX_MIXED)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                   "%s: key n_layers_per_attn_res_block: %zu blocks are too many; at most %d are "
-                   "supported",
+                   "%s: %zu blocks of attention residuals are too many; at most %d are supported",
                    ln_checkpoint_path(config->checkpoint), spec->residual.n_blocks,
                    LN_MAX_MIXED - 1);
 }
@@ -55,11 +58,36 @@ static ln_status load_message_gates(ln_loader *l, size_t i, ln_layer_weights *w)
     return LINNET_OK;
 }
 
+/* One query, which folders have in two parts: a matrix of one row, and what it is multiplied with.
+ */
+static ln_status load_score(ln_loader *l, ln_role role, ln_role norm_role, size_t i,
+                            const float **out) {
+    size_t dim = l->spec->dim;
+    bool is_there, has_norm;
+    float *query = calloc(2 * dim, sizeof *query);
+    if (query == NULL)
+        return ln_fail_memory(l->err, "a query of streams");
+    ln_status status = ln_load_values(l, role, i, false, dim, query, &is_there);
+    if (status == LINNET_OK)
+        status = ln_load_values(l, norm_role, i, false, dim, query + dim, &has_norm);
+    for (size_t j = 0; j < dim && status == LINNET_OK && has_norm; j++)
+        query[j] *= query[dim + j];
+    if (status == LINNET_OK)
+        status = ln_load_table(l, query, dim, out);
+    free(query);
+    return status;
+}
+
 ln_status ln_load_block_residual(ln_loader *l, size_t i, const ln_layer_spec *layer,
                                  ln_layer_weights *w) {
     bool is_apart = layer->mixer.dynamic; /* queries, keys and values read other sums */
     if (l->spec->residual.n_blocks == 0)
         return LINNET_OK;
+    if (l->spec->residual.raw_values) {
+        LN_TRY(load_score(l, LN_ROLE_ATTENTION_QUERIES, LN_ROLE_ATTENTION_QUERY_NORM, i,
+                          &w->attention_queries));
+        return load_score(l, LN_ROLE_FFN_QUERY, LN_ROLE_FFN_QUERY_NORM, i, &w->ffn_query);
+    }
     if (i > 0) /* the first layer reads the embedding, so names count from the second one on */
         LN_TRY(load_queries(l, LN_ROLE_ATTENTION_QUERIES, i - 1, is_apart ? 3 : 1,
                             &w->attention_queries));
@@ -112,6 +140,9 @@ ln_status ln_load_messages(ln_loader *l) {
 ln_status ln_load_block_residual_end(ln_loader *l) {
     if (l->spec->residual.n_blocks == 0)
         return LINNET_OK;
+    if (l->spec->residual.raw_values)
+        return load_score(l, LN_ROLE_OUTPUT_QUERY, LN_ROLE_OUTPUT_QUERY_NORM, 0,
+                          &l->weights->output_query);
     return load_queries(l, LN_ROLE_OUTPUT_QUERY, 0, 1, &l->weights->output_query);
 }
 
@@ -123,8 +154,9 @@ static void attend(recorder *r, const float *query, size_t n_streams, size_t n_u
                                                       .dim = r->spec->dim,
                                                       .n_streams = n_streams,
                                                       .n_used = n_used,
-                                                      .eps = STREAM_EPS,
+                                                      .eps = r->spec->residual.eps,
                                                       .query = query,
+                                                      .raw_values = r->spec->residual.raw_values,
                                                       .x = x,
                                                       .streams = streams,
                                                       .out = out};
@@ -229,7 +261,7 @@ static void attention_input(recorder *r, const ln_layer_weights *w, size_t index
                             const ln_norm *weights, float *out) {
     const float *x = r->a->x;
     bool is_apart = r->layer_spec->mixer.dynamic; /* else there is one query */
-    if (w->attention_queries != NULL) {
+    if (w->attention_queries != NULL && n_used > 0) {
         attend_to_streams(r, w->attention_queries + (is_apart ? index : 0) * r->spec->dim, n_used,
                           out);
         take_message(r, w, index, out);
@@ -238,14 +270,42 @@ static void attention_input(recorder *r, const ln_layer_weights *w, size_t index
     norm(r, weights, x, NULL, out);
 }
 
+/* x is the stream of a block that has ended: it goes to its place, number n_used. */
+static void end_block(recorder *r, size_t n_used) {
+    size_t dim = r->spec->dim, n_blocks = r->spec->residual.n_blocks;
+    size_t stride = n_blocks > 1 ? n_blocks * dim : 0; /* 0: dense */
+    norm_to_columns(r, &r->weights->copy, r->a->x, r->a->block_streams, stride, n_used * dim);
+}
+
+/* A layer whose blocks give to the stream at once. */
+static void plain_layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w,
+                        size_t n_used, bool begins) {
+    const ln_activations *a = r->a;
+    attention_input(r, w, 0, n_used, &w->attention_norm, a->normed);
+    if (begins)
+        end_block(r, n_used++);
+    r->restarts = begins;
+    if (spec->attention.n_heads > 0)
+        ln_record_attention(r, &spec->attention, w, a->normed);
+    else
+        ln_record_mixer(r, &spec->mixer, w, a->normed);
+    r->restarts = false;
+    attend_to_streams(r, w->ffn_query, n_used, a->ffn_normed);
+    norm(r, &w->ffn_norm, a->ffn_normed, NULL, a->ffn_normed);
+    ln_record_feed_forward(r, &spec->ffn, w, a->ffn_normed);
+}
+
 void ln_record_residual_layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
     const ln_activations *a = r->a;
     size_t layer = (size_t)r->layer, run = run_of(r->spec, layer);
     size_t stored = ln_cycle_stored(r->spec, layer), per_block = r->spec->residual.n_layers;
-    size_t dim = r->spec->dim, n_blocks = r->spec->residual.n_blocks;
     size_t n_used = (stored + per_block - 1) / per_block; /* blocks that have ended before it */
     bool begins = stored % per_block == 0, is_dynamic = spec->mixer.dynamic;
     r->layer_spec = spec;
+    if (!ln_has_short_convs(&spec->mixer)) {
+        plain_layer(r, spec, w, n_used, begins);
+        return;
+    }
     begin_run(r, layer, run);
     attention_input(r, w, 0, n_used, &w->attention_norm, a->normed);
     if (is_dynamic || run > 0) {
@@ -259,9 +319,8 @@ void ln_record_residual_layer(recorder *r, const ln_layer_spec *spec, const ln_l
     r->apart = a->conv_in;
     ln_record_attention(r, &spec->attention, w, a->normed);
     r->key_input = r->value_input = NULL;
-    if (begins) {                                          /* the stream begins anew */
-        size_t stride = n_blocks > 1 ? n_blocks * dim : 0; /* 0: dense */
-        norm_to_columns(r, &r->weights->copy, a->x, a->block_streams, stride, n_used * dim);
+    if (begins) { /* the stream begins anew */
+        end_block(r, n_used);
         keep_for_next_run(r, layer, run);
         ln_record_short_conv(r, LN_CONV_ATTENTION, NULL, a->x);
         n_used++;

@@ -249,10 +249,11 @@ ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_layer_spec *of, ln_
     LN_TRY((spec->kind == LN_MIXER_LIGHTNING ? load_slopes : load_decay)(l, layer, spec, w));
     if (spec->kind == LN_MIXER_DELTA || spec->kind == LN_MIXER_KDA)
         LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_B, layer, spec->n_heads, dim, &w->b));
-    if (spec->low_rank > 0)
-        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE_LOW, layer, spec->low_rank, dim, &w->gate_low));
+    if (spec->gate_rank > 0)
+        LN_TRY(
+            ln_load_matrix(l, LN_ROLE_MIXER_GATE_LOW, layer, spec->gate_rank, dim, &w->gate_low));
     LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, inner,
-                          spec->low_rank > 0 ? spec->low_rank : dim, &w->gate));
+                          spec->gate_rank > 0 ? spec->gate_rank : dim, &w->gate));
     LN_TRY(load_norm(l, layer, spec, &w->norm));
     return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, inner, &w->out);
 }

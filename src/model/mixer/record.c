@@ -48,16 +48,16 @@ static void gated_conv(recorder *r, const ln_mixer_spec *spec, const ln_layer_we
 static void controls(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights *w,
                      const float *x) {
     const ln_activations *a = r->a;
-    bool is_low = spec->low_rank > 0;
+    bool is_low = spec->low_rank > 0, has_low_gate = spec->gate_rank > 0;
     if (is_low)
         precise_linear(r, &w->a_low, x, a->low_rank);
     if (spec->kind != LN_MIXER_LIGHTNING)
         precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay)->scale = spec->decay_scale;
     if (w->b.data != NULL)
         precise_linear(r, &w->b, x, a->beta);
-    if (is_low)
+    if (has_low_gate)
         linear(r, &w->gate_low, x, a->low_rank);
-    linear(r, &w->gate, is_low ? a->low_rank : x, a->mixer_gate)->scale = spec->gate_scale;
+    linear(r, &w->gate, has_low_gate ? a->low_rank : x, a->mixer_gate)->scale = spec->gate_scale;
 }
 
 /* Where a row of what the convolution gives has q, k and v: Mamba has them the other way around. */

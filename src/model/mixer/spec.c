@@ -157,17 +157,24 @@ static ln_status read_selective(const ln_config *config, const ln_spec *spec, ln
                    ln_checkpoint_path(config->checkpoint), mixer->v_dim);
 }
 
-/* KDA's own: whether decay and gate go through few dimensions, and a bound of decays. */
-static ln_status read_kda(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+/* KDA's own: whether decay and gate go through few dimensions, and a bound of decays, which of
+ * Kimi's folders is there where its key is. */
+static ln_status read_kda(const ln_config *config, const ln_family *family, ln_mixer_spec *mixer,
+                          ln_error *err) {
     static const ln_key bound_key = {
         "linear_attn_config.gate_lower_bound|linear_lower_bound|kda_lower_bound",
         "kda.gate_lower_bound"};
+    static const ln_key kimi_key = {"linear_attn_config.gate_lower_bound", "kda.gate_lower_bound"};
+    ln_tensor_id low_gate = {.role = LN_ROLE_MIXER_GATE_LOW};
     ln_meta_value value;
+    bool has_low_gate = ln_family_binding(family, config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF,
+                                          low_gate, 0) != NULL;
     bool is_bounded =
-        config->is_gguf && (!mixer->is_low || ln_config_find(config, bound_key, &value, NULL));
+        ln_config_find(config, kimi_key, &value, NULL) || (config->is_gguf && !mixer->is_low);
     double least = 0;
     mixer->sigmoid_gate = true;
     mixer->low_rank = mixer->is_low ? mixer->k_dim : 0;
+    mixer->gate_rank = has_low_gate ? mixer->k_dim : 0;
     LN_TRY(ln_config_flag(config, (ln_key){"kda_safe_gate", "kda.safe_gate"}, &is_bounded, err));
     if (!is_bounded)
         return LINNET_OK;
@@ -339,7 +346,7 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
         mixer->norm_eps = (float)family->mixer_eps;
     LN_TRY(ln_config_flag(config, (ln_key){"linear_allow_neg_eigval", ""}, &mixer->doubles_b, err));
     if (mixer->kind == LN_MIXER_KDA)
-        LN_TRY(read_kda(config, mixer, err));
+        LN_TRY(read_kda(config, family, mixer, err));
     if (mixer->kind == LN_MIXER_DELTA)
         LN_TRY(read_delta_gate(config, spec, mixer, err));
     return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
@@ -351,9 +358,10 @@ ln_status ln_spec_check_mixer_activation(const ln_config *config, const ln_famil
     ln_key key = {family->shared_blocks ? "hidden_mamba_act" : "mamba_hidden_act|hidden_act", ""};
     ln_meta_value activation;
     char name[128];
-    if (kind == LN_MIXER_CONV || kind == LN_MIXER_LRU || kind == LN_MIXER_SHORT_CONVS ||
-        kind == LN_MIXER_CCA || !ln_config_find(config, key, &activation, name) ||
-        ln_config_is(config, key, "silu") || ln_config_is(config, key, "swish"))
+    if (family->situ || kind == LN_MIXER_CONV || kind == LN_MIXER_LRU ||
+        kind == LN_MIXER_SHORT_CONVS || kind == LN_MIXER_CCA ||
+        !ln_config_find(config, key, &activation, name) || ln_config_is(config, key, "silu") ||
+        ln_config_is(config, key, "swish"))
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: recurrent layers take silu alone",
                    ln_checkpoint_path(config->checkpoint), name);

@@ -8,9 +8,9 @@
 static void experts_anywhere_give_the_same_ids(void **state) {
     (void)state;
     static const char *const names[] = {
-        "qwen3_moe", "mixtral",  "qwen2_moe",   "gemma4_moe",       "deepseek_v2",
-        "gpt_oss",   "phimoe",   "deepseek_v3", "granitemoehybrid", "qwen3_5_moe",
-        "afmoe",     "glm4_moe", "olmoe",       "inkling",          "inkling2"};
+        "qwen3_moe", "mixtral",     "qwen2_moe",        "gemma4_moe",  "deepseek_v2", "gpt_oss",
+        "phimoe",    "deepseek_v3", "granitemoehybrid", "qwen3_5_moe", "afmoe",       "glm4_moe",
+        "olmoe",     "inkling",     "inkling2",         "kimi_k3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         golden g;
         golden_open(&g, names[i]);

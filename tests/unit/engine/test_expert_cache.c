@@ -43,7 +43,7 @@ static void caches_of_any_size_give_the_golden_ids(void **state) {
         "gpt_oss_mxfp4", "llama4",         "granitemoehybrid",  "dbrx",        "olmoe",
         "glm4_moe",      "minimax_m2",     "deepseek_v3_fp8",   "jamba",       "qwen3_moe_mixed",
         "glm4_moe_mtp",  "qwen3_next_mtp", "nemotron_h_latent", "hy_v3",       "hy_v4",
-        "deepseek_v4",   "inkling",        "inkling2",          "jetmoe"};
+        "deepseek_v4",   "inkling",        "inkling2",          "jetmoe",      "kimi_k3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         golden g;
         golden_open(&g, names[i]);

@@ -18,7 +18,7 @@ static const mesh meshes[] = {
     {2, 1, 2, "llama"},       {1, 1, 2, "mamba2"},      {1, 1, 2, "gemma3n"},
     {1, 2, 1, "deepseek_v3"}, {1, 1, 2, "deepseek_v4"}, {2, 1, 1, "qwen4_exp"},
     {1, 2, 1, "qwen4_exp"},   {2, 1, 1, "dory"},        {2, 1, 1, "zamba"},
-    {2, 1, 2, "doge_moe"},
+    {2, 1, 2, "doge_moe"},    {2, 1, 1, "kimi_k3"},     {1, 2, 2, "kimi_k3"},
 };
 
 static size_t count(const mesh *m) {

@@ -226,6 +226,7 @@ static void convolved_attention(void **state) {
 static void states_beside_latents(void **state) {
     (void)state;
     check_some("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_some("kimi_k3", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
     check_some("bailing_hybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 

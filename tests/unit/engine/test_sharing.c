@@ -130,7 +130,7 @@ static void models_answer_alike_after_a_hit(void **state) {
         "falcon_mamba",  "minimax",     "bailing_hybrid", "recurrent_gemma",
         "zamba2",        "deepseek_v4", "glm5_next",      "inkling",
         "inkling2",      "zaya",        "qwen4_exp",      "doge_window",
-        "inkling2_loop", "zamba"};
+        "inkling2_loop", "zamba",       "kimi_k3"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         golden other;
         golden_open(&other, models[m]);

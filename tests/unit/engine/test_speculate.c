@@ -179,6 +179,7 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("granitemoehybrid", exact_options(256, 6, 80, 1), NULL, 100);
     compare("falcon_h1", exact_options(256, 6, 64, 1), NULL, 0);
     compare("kimi_linear", exact_options(256, 6, 64, 1), NULL, 0);
+    compare("kimi_k3", exact_options(256, 6, 64, 1), NULL, 0);
     compare("minimax", exact_options(256, 6, 64, 1), NULL, 0);
     compare("inkling", exact_options(256, 6, 64, 1), NULL, 0); /* short convolutions */
     compare("inkling2", exact_options(256, 6, 64, 1), NULL, 0);

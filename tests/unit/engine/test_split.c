@@ -8,9 +8,9 @@
 
 static void any_split_gives_the_same_ids(void **state) {
     (void)state;
-    static const char *const names[] = {"llama",   "gemma3",           "qwen3_moe", "gpt2",
-                                        "bloom",   "deepseek_v2",      "gpt_oss",   "phi3_window",
-                                        "qwen3_5", "granitemoehybrid", "mamba2",    "minimax"};
+    static const char *const names[] = {
+        "llama",       "gemma3",  "qwen3_moe",        "gpt2",   "bloom",   "deepseek_v2", "gpt_oss",
+        "phi3_window", "qwen3_5", "granitemoehybrid", "mamba2", "minimax", "kimi_k3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         golden g;
         golden_open(&g, names[i]);

@@ -88,7 +88,8 @@ static void stages_swap_what_they_have(void **state) {
 static void stages_give_the_bits_of_one(void **state) {
     static const char *const models[] = {"llama",       "gemma2",    "deepseek_v3",   "mamba2",
                                          "deepseek_v4", "glm5_next", "inkling_mm",    "inkling2_mm",
-                                         "qwen4_exp",   "dory",      "inkling2_loop", "zamba"};
+                                         "qwen4_exp",   "dory",      "inkling2_loop", "zamba",
+                                         "kimi_k3"};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         golden g;

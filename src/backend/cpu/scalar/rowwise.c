@@ -133,13 +133,14 @@ static void attend_to_streams(const ln_op_rowwise *p, size_t row) {
     float weights[LN_MAX_MIXED], inverse[LN_MAX_MIXED], largest = -INFINITY, total = 0.0f;
     float *out = p->out + row * p->dim;
     size_t n = p->n_used + 1;
+    double divisor = p->raw_values ? 1.0 : sqrt((double)p->dim);
     for (size_t k = 0; k < n; k++) {
         const float *s = k < p->n_used ? of_row + k * p->dim : p->x + row * p->dim;
         double sum = 0;
         for (size_t i = 0; i < p->dim; i++)
             sum += (double)p->query[i] * (double)s[i];
         inverse[k] = 1.0f / sqrtf(mean_square(s, p->dim) + p->eps);
-        weights[k] = (float)(sum * (double)inverse[k] / sqrt((double)p->dim));
+        weights[k] = (float)(sum * (double)inverse[k] / divisor);
         largest = fmaxf(largest, weights[k]);
     }
     for (size_t k = 0; k < n; k++)
@@ -147,7 +148,7 @@ static void attend_to_streams(const ln_op_rowwise *p, size_t row) {
     for (size_t i = 0; i < p->dim; i++) {
         float sum = 0.0f;
         for (size_t k = 0; k < n; k++)
-            sum += weights[k] / total * inverse[k] *
+            sum += weights[k] / total * (p->raw_values ? 1.0f : inverse[k]) *
                    (k < p->n_used ? of_row[k * p->dim + i] : p->x[row * p->dim + i]);
         out[i] = sum;
     }

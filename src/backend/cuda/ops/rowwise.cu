@@ -123,6 +123,7 @@ static __device__ void attend_to_streams(const ln_op_rowwise &p, size_t row, flo
     float weights[LN_MAX_MIXED], inverse[LN_MAX_MIXED], largest = -INFINITY, total = 0.0f;
     float *out = p.out + row * p.dim;
     size_t n = p.n_used + 1;
+    float divisor = p.raw_values ? 1.0f : sqrtf((float)p.dim);
     for (size_t k = 0; k < n; k++) {
         const float *s = k < p.n_used ? streams + k * p.dim : x;
         float sum = 0.0f;
@@ -130,7 +131,7 @@ static __device__ void attend_to_streams(const ln_op_rowwise &p, size_t row, flo
             sum = fmaf(p.query[i], s[i], sum);
         sum = ln_block_sum(sum, shared);
         inverse[k] = 1.0f / sqrtf(mean_square(s, p.dim, 0.0f, shared) + p.eps);
-        weights[k] = sum * inverse[k] / sqrtf((float)p.dim);
+        weights[k] = sum * inverse[k] / divisor;
         largest = fmaxf(largest, weights[k]);
     }
     for (size_t k = 0; k < n; k++)
@@ -138,7 +139,7 @@ static __device__ void attend_to_streams(const ln_op_rowwise &p, size_t row, flo
     for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x) {
         float sum = 0.0f;
         for (size_t k = 0; k < n; k++)
-            sum = fmaf(weights[k] / total * inverse[k],
+            sum = fmaf(weights[k] / total * (p.raw_values ? 1.0f : inverse[k]),
                        k < p.n_used ? streams[k * p.dim + i] : x[i], sum);
         out[i] = sum;
     }

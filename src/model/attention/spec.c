@@ -37,7 +37,7 @@ static ln_status read_kv_heads(const ln_config *config, bool has_mixers, size_t 
                                size_t *n_kv_heads, ln_error *err) {
     static const ln_key key = {
         "attn_config.kv_n_heads|num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|"
-        "num_attention_groups",
+        "num_attention_groups|num_query_groups",
         "attention.head_count_kv"};
     ln_meta_value value;
     bool multi_query = false; /* Falcon says it in two flags, and first said it in one */

@@ -6,7 +6,7 @@
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
     X(afmoe) X(apertus) X(apertus1p5) X(arcee) X(aria_text) X(axk1) X(axk2) X(baichuan) X(bailing_hybrid) X(bailing_moe) X(bailing_moe_v1) X(bamba)          \
-    X(bart) X(beam) X(bert) X(biogpt) X(bitnet) X(blenderbot) X(bloom) X(chameleon) X(chatglm) X(codegen) X(cohere) X(cohere2) X(cohere2_moe) X(cohere_compass) X(cosmos3_edge) X(ctrl) X(dbrx) X(deci)      \
+    X(bart) X(beam) X(bert) X(biogpt) X(bitnet) X(blenderbot) X(bloom) X(chameleon) X(chatglm) X(codegen) X(codeshell) X(cohere) X(cohere2) X(cohere2_moe) X(cohere_compass) X(cosmos3_edge) X(ctrl) X(dbrx) X(deci)      \
     X(deepseek) X(deepseek_ocr2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(deepseek_v4) X(dflash) X(diffllama) X(distilbert) X(doge) X(dory) X(dots1) X(dots3_note) X(eagle3) X(electra) X(ernie4_5)    \
     X(ernie4_5_moe) X(eurobert) X(exaone) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(flex_olmo) X(flint)       \
     X(gemma) X(gemma2) X(gemma3) X(gemma3n) X(gemma4) X(gemma4_assistant) X(glm) X(glm4) X(glm4_moe)                   \
@@ -17,7 +17,7 @@
     X(llama4) X(llama_bidirec) X(longcat_flash) X(m2m_100) X(maincoder) X(mamba) X(mamba2) X(marian) X(mbart) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
     X(ministral3) X(mistral) X(mistral4) X(mistral_large4) X(mixtral) X(mllama) X(modernbert) X(modernbert_decoder) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(muse_spark) X(nanbeige) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(nomic_bert_moe) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(orion) X(ouro) X(pangu_embedded) X(paddleocr_vl)       \
-    X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
+    X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(plm) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
     X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(qwen4_exp) X(recurrent_gemma) X(roberta) X(sarvam_mla) X(seed_oss)   \
     X(smallthinker) X(smollm3) X(solar_open) X(spark2_5) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu) X(zamba) X(zamba2) X(zaya)
 /* clang-format on */

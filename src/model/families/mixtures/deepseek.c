@@ -119,6 +119,24 @@ const ln_family ln_family_minicpm3 = {
     LN_BINDINGS(minicpm3_bindings),
 };
 
+/* PLM: dense, no latents of queries, a feed-forward without gate. */
+static const ln_binding plm_bindings[] = {
+    KV_B(LN_ROLE_K_B),   KV_B(LN_ROLE_V_B),
+    LN_LLAMA_BUT_FFN,    LN_PLAIN_FFN("model.layers.%d.mlp.", "up_proj", "down_proj"),
+    LN_LATENT_ATTENTION,
+};
+
+const ln_family ln_family_plm = {
+    .name = "plm",
+    .gguf = "plm",
+    .defaults = "kv_lora_rank=512|qk_nope_head_dim=128|qk_rope_head_dim=64|v_head_dim=128",
+    LN_INTERLEAVED_ROPE,
+    LN_NO_GATE(LN_ACT_RELU_SQUARED),
+    .latent_eps = 1e-6,
+    .tied_by_default = true,
+    LN_BINDINGS(plm_bindings),
+};
+
 const ln_family ln_family_youtu = {
     .name = "youtu",
     .gguf_as = "deepseek2",

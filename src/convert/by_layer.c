@@ -190,7 +190,7 @@ void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer
         put_latents(&l);
         return;
     }
-    if (plan->target->sized_by_tensors) {
+    if (plan->target->sized_by_tensors || plan->target->lists_widths) {
         put_sizes(&l);
         return;
     }

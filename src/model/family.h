@@ -522,6 +522,7 @@ struct ln_family {
     bool limit_lists;      /* lists limit what gate and up give, layer by layer */
     bool by_layer;         /* layers differ in heads and sizes, by lists or by what they see */
     bool lists_alone;      /* by lists alone */
+    bool lists_widths;     /* which have feed-forwards, too, and no windows */
     bool sized_by_tensors; /* layers have the blocks, KV heads and widths that their tensors have */
     bool window_heads;     /* windowed layers have heads of their own number and width (swa_) */
     bool relative_logits;  /* scores have relative logits */

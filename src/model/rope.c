@@ -345,7 +345,8 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     LN_TRY(read_dims(&r, source, rope));
     LN_TRY(ln_config_real(
         config,
-        (ln_key){"rope_theta|rotary_emb_base|attn_config.rope_theta|global_rope_theta",
+        (ln_key){"rope_theta|rotary_emb_base|attn_config.rope_theta|global_rope_theta|"
+                 "rope_freq_constant",
                  "rope.freq_base"},
         1e-3, 1e15, &rope->theta, err));
     if (is_nested && source->local)

@@ -648,7 +648,8 @@ static bool has_order(const ln_checkpoint *checkpoint) {
 /* By its key, or where there is none by the list of what layers are. */
 static ln_status read_layer_count(const ln_config *config, size_t *n_layers, ln_error *err) {
     static const ln_key key = {
-        "num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers|n_layers",
+        "num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers|n_layers|"
+        "num_transformer_layers",
         "decoder_block_count|block_count"};
     ln_meta_value value, list, item;
     char name[128];
@@ -678,7 +679,7 @@ static ln_status read_eps(const ln_config *config, double *eps, ln_error *err) {
 
 static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
     LN_TRY(ln_config_need_size(
-        config, (ln_key){"hidden_size|n_embd|n_embed|d_model|dim", "embedding_length"}, 1,
+        config, (ln_key){"hidden_size|n_embd|n_embed|d_model|dim|model_dim", "embedding_length"}, 1,
         LN_MAX_DIM, &spec->dim, err));
     LN_TRY(read_layer_count(config, &spec->n_layers, err));
     if (spec->family->shortcut) {
@@ -700,7 +701,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(
         ln_config_size(config,
                        (ln_key){"max_position_embeddings|n_positions|model_max_length|seq_length|"
-                                "max_seq_len",
+                                "max_seq_len|max_context_length",
                                 "context_length"},
                        1, INT32_MAX, &spec->ctx_tokens, err));
     double eps = spec->norm_kind == LN_NORM_LAYER ? 1e-5 : 1e-6;

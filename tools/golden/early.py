@@ -42,6 +42,17 @@ VARIANTS = {
             num_attention_heads=4, num_key_value_heads=4, intermediate_size=96, hidden_act="relu2", rms_norm_eps=1e-6,
             max_position_embeddings=512, rope_theta=100000.0, rope_scaling=None, q_lora_rank=None, kv_lora_rank=16,
             qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12, attention_bias=False, tie_word_embeddings=True)),
+    "openelm": dict(
+        names=dict(embed="transformer.token_embeddings", last="transformer.norm", layer="transformer.layers.{}.",
+                   norms=("attn_norm", "ffn_norm"), qkv="attn.qkv_proj", out="attn.out_proj", gate_up="ffn.proj_1",
+                   down="ffn.proj_2"),
+        heads=(4, 6, 8), kv=(2, 2, 4), head=12, ffn=(32, 80, 112), eps=1e-6, theta=10000.0, tied=True, qk_norm=True,
+        config=dict(
+            architectures=["OpenELMForCausalLM"], model_type="openelm", model_dim=DIM, num_transformer_layers=3,
+            head_dim=12, num_query_heads=[4, 6, 8], num_kv_heads=[2, 2, 4], num_gqa_groups=2,
+            ffn_multipliers=[0.48, 1.6, 2.4], ffn_dim_divisor=16, ffn_with_glu=True, activation_fn_name="swish",
+            normalization_layer_name="rms_norm", normalize_qk_projections=True, share_input_output_layers=True,
+            qkv_multipliers=[0.5, 1.0], max_context_length=512, rope_freq_constant=10000, rope_max_length=1024)),
 }
 # no two ids are nearly equal
 SEED = 5

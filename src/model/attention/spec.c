@@ -14,7 +14,7 @@ static ln_status read_heads(const ln_config *config, bool is_alone, bool encoder
     ln_key key = {encoder ? "encoder_attention_heads|num_heads"
                           : "num_attention_heads_per_layer|decoder_attention_heads|num_attention_"
                             "heads|attention_heads|n_head|"
-                            "num_heads|n_heads",
+                            "num_heads|n_heads|num_query_heads",
                   "attention.head_count"};
     if (!is_alone)
         return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);

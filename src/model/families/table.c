@@ -16,7 +16,7 @@
     X(jetmoe) X(jina_bert) X(jina_embeddings_v3) X(kimi_k3) X(kimi_linear) X(kolibri1) X(laguna) X(lara_mini) X(lfm2) X(lfm2_moe) X(lfm3) X(llama)   \
     X(llama4) X(llama_bidirec) X(longcat_flash) X(m2m_100) X(maincoder) X(mamba) X(mamba2) X(marian) X(mbart) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
     X(ministral3) X(mistral) X(mistral4) X(mistral_large4) X(mixtral) X(mllama) X(modernbert) X(modernbert_decoder) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(muse_spark) X(nanbeige) X(nanochat)      \
-    X(nemotron) X(nemotron_h) X(nomic_bert) X(nomic_bert_moe) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(opt) X(orion) X(ouro) X(pangu_embedded) X(paddleocr_vl)       \
+    X(nemotron) X(nemotron_h) X(nomic_bert) X(nomic_bert_moe) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(openelm) X(opt) X(orion) X(ouro) X(pangu_embedded) X(paddleocr_vl)       \
     X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(plm) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
     X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(qwen4_exp) X(recurrent_gemma) X(roberta) X(sarvam_mla) X(seed_oss)   \
     X(smallthinker) X(smollm3) X(solar_open) X(spark2_5) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu) X(zamba) X(zamba2) X(zaya)

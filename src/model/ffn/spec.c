@@ -80,7 +80,7 @@ static ln_status read_situ(const ln_config *config, ln_ffn_spec *ffn, ln_error *
 static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
                                  ln_error *err) {
     ln_key key = {"hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
-                  "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn",
+                  "mlp_hidden_act|ffn_config.ffn_act_fn.name|afn|activation_fn_name",
                   ""};
     ln_meta_value value;
     char name[128];
@@ -190,6 +190,26 @@ static ln_status read_ffn_scales(const ln_config *config, ln_ffn_spec *ffn, ln_e
     return LINNET_OK;
 }
 
+/* OpenELM's: a multiple of the model's, rounded to whole multiples of a divisor, which may take no
+ * tenth of it. */
+static ln_status multiply_hidden(const ln_config *config, size_t dim, size_t *n_hidden,
+                                 ln_error *err) {
+    double multiplier = 0;
+    size_t divisor = 256;
+    LN_TRY(ln_config_real(config, (ln_key){"ffn_multipliers", ""}, 1e-3, 1e3, &multiplier, err));
+    LN_TRY(ln_config_size(config, (ln_key){"ffn_dim_divisor", ""}, 1, LN_MAX_DIM, &divisor, err));
+    if (multiplier == 0)
+        return LINNET_OK;
+    double width = multiplier * (double)dim;
+    size_t rounded = (size_t)(width + (double)divisor / 2) / divisor * divisor;
+    rounded = rounded > divisor ? rounded : divisor;
+    *n_hidden = (double)rounded < 0.9 * width ? rounded + divisor : rounded;
+    if (*n_hidden <= LN_MAX_DIM)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: a feed-forward of %zu dimensions is impossible",
+                   ln_checkpoint_path(config->checkpoint), *n_hidden);
+}
+
 /* How wide the feed-forward is. Of layers with one block each GGUF lists the widths, which
  * keep_block reads. */
 static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool encoder,
@@ -206,6 +226,7 @@ static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool 
     if (config->is_gguf && spec->family->one_block)
         return LINNET_OK;
     LN_TRY(ln_config_size(config, key, 1, LN_MAX_DIM, &ffn->n_hidden, err));
+    LN_TRY(multiply_hidden(config, spec->dim, &ffn->n_hidden, err));
     ffn->n_hidden /= spec->family->halves_hidden ? 2 : 1;
     return adjust_hidden(config, &ffn->n_hidden, err);
 }

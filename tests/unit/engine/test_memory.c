@@ -71,7 +71,8 @@ static void plan_equals_what_is_reserved(void **state) {
         "falcon_mamba",  "minimax",       "bailing_hybrid", "recurrent_gemma",
         "zamba2",        "deepseek_v4",   "glm5_next",      "inkling",
         "beam",          "zaya",          "inkling2",       "qwen4_exp",
-        "doge",          "inkling2_loop", "zamba",          "kimi_k3"};
+        "doge",          "inkling2_loop", "zamba",          "kimi_k3",
+        "openelm"};
     static const linnet_kv_type types[] = {LINNET_KV_BF16, LINNET_KV_Q8_0, LINNET_KV_FP8};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         golden g;

@@ -19,6 +19,7 @@ static const mesh meshes[] = {
     {1, 2, 1, "deepseek_v3"}, {1, 1, 2, "deepseek_v4"}, {2, 1, 1, "qwen4_exp"},
     {1, 2, 1, "qwen4_exp"},   {2, 1, 1, "dory"},        {2, 1, 1, "zamba"},
     {2, 1, 2, "doge_moe"},    {2, 1, 1, "kimi_k3"},     {1, 2, 2, "kimi_k3"},
+    {2, 1, 2, "openelm"},
 };
 
 static size_t count(const mesh *m) {

@@ -48,7 +48,9 @@ double ln_convert_default_scale(const ln_convert_plan *plan) {
     double under_root = by_dim                   ? (double)spec->dim / (double)a->n_heads
                         : a->latent.n_latent > 0 ? (double)(a->latent.n_plain + a->latent.n_rope)
                                                  : (double)a->k_dim;
-    double scale = plan->target->unit_scale ? 1 : 1 / sqrt(under_root);
+    double scale = plan->target->unit_scale       ? 1
+                   : plan->target->divides_by_dim ? 1 / under_root
+                                                  : 1 / sqrt(under_root);
     const ln_rope_spec *rope = &spec->ropes[0];
     if (a->latent.n_latent > 0 && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
         rope->factor > 1) {

@@ -372,8 +372,10 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     double residual = 1.0, softcap = 0.0;
     double logit = scale_logits ? 1.0 / sqrt((double)spec->dim) : 1.0;
     LN_TRY(read_depth_scales(config, spec, &embedding, &residual, &logit, err));
-    LN_TRY(ln_config_real(config, (ln_key){"embedding_multiplier", "embedding_scale"}, -1e9, 1e9,
-                          &embedding, err));
+    LN_TRY(ln_config_real(
+        config,
+        (ln_key){"embedding_multiplier|mup_embeddings_scale|embeddings_scale", "embedding_scale"},
+        -1e9, 1e9, &embedding, err));
     const char *scale_key = "residual_scale";
     if (spec->family->placement == LN_PLACE_NORMED) /* a factor of what is kept (normed_spec.c) */
         scale_key = "";
@@ -382,9 +384,13 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(
         ln_config_real(config,
                        (ln_key){"logit_scale|logits_scaling|lm_head_multiplier|output_multiplier|"
-                                "logits_mup_width_multiplier",
+                                "logits_mup_width_multiplier|width_scale",
                                 "logit_scale"},
                        1e-9, 1e9, &logit, err));
+    double alpha = 1.0, width = 1.0; /* Jais' */
+    LN_TRY(ln_config_real(config, (ln_key){"mup_output_alpha", ""}, -1e9, 1e9, &alpha, err));
+    LN_TRY(ln_config_real(config, (ln_key){"mup_width_scale", ""}, -1e9, 1e9, &width, err));
+    logit *= alpha * width;
     LN_TRY(ln_config_real(
         config, (ln_key){"final_logit_softcapping|logits_soft_cap", "final_logit_softcapping"}, 0,
         1e9, &softcap, err));

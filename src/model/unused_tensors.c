@@ -81,6 +81,7 @@ static bool is_by_product(const ln_tensor *tensor) {
         ".sin_cached",
         ".attn_rot_embd.weight",
         ".slope_rate",
+        ".relative_pe.slopes",
         ".query_decay",
         ".key_decay",
         ".diagonal_decay",

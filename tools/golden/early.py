@@ -42,6 +42,16 @@ VARIANTS = {
             num_attention_heads=4, num_key_value_heads=4, intermediate_size=96, hidden_act="relu2", rms_norm_eps=1e-6,
             max_position_embeddings=512, rope_theta=100000.0, rope_scaling=None, q_lora_rank=None, kv_lora_rank=16,
             qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12, attention_bias=False, tie_word_embeddings=True)),
+    "jais": dict(
+        names=GPT | dict(gate="mlp.c_fc2", up="mlp.c_fc"), heads=(4, 4), kv=(4, 4), head=12, ffn=(80, 80), eps=1e-5,
+        layer_norm=True, bias=True, transposed=True, by_dim=True, tied=True, embedding_scale=7.0,
+        logit_scale=0.6 * 0.25, unused={"transformer.relative_pe.slopes": (4, 1, 1)},
+        config=dict(
+            architectures=["JAISLMHeadModel"], model_type="jais", n_embd=DIM, n_layer=2, n_head=4, n_inner=80,
+            n_positions=512, layer_norm_epsilon=1e-5, activation_function="swiglu", position_embedding_type="alibi",
+            mup_embeddings_scale=7.0, mup_output_alpha=0.6, mup_width_scale=0.25, mup_scale_qk_dot_by_d=True,
+            scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, reorder_and_upcast_attn=False,
+            tie_word_embeddings=True)),
     "openelm": dict(
         names=dict(embed="transformer.token_embeddings", last="transformer.norm", layer="transformer.layers.{}.",
                    norms=("attn_norm", "ffn_norm"), qkv="attn.qkv_proj", out="attn.out_proj", gate_up="ffn.proj_1",
@@ -114,7 +124,7 @@ class Model:
                   if how.get("bias") and key not in (names["embed"], "lm_head")}
         sizes = {key + ".weight": s[::-1] if how.get("transposed") and key not in (names["embed"], "lm_head") else s
                  for key, s in sizes.items()}
-        return sizes | biases
+        return sizes | biases | how.get("unused", {})
 
     def norm(self, x: np.ndarray, name: str, offset: float = 0) -> np.ndarray:
         if self.how.get("layer_norm"):

@@ -72,7 +72,12 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
                                                       : (double)attention->k_dim;
     LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
                           err));
-    double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
+    bool by_head_dim = spec->family->divides_by_dim;
+    LN_TRY(ln_config_flag(config, (ln_key){"mup_scale_qk_dot_by_d|scale_qk_dot_by_d", ""},
+                          &by_head_dim, err));
+    double scale = spec->family->unit_scale ? 1.0
+                   : by_head_dim            ? 1.0 / under_root
+                                            : 1.0 / sqrt(under_root);
     LN_TRY(ln_config_real(config,
                           (ln_key){"attention_multiplier|attn_config.softmax_scale",
                                    "attention.scale|attention.output_scale"},

@@ -12,7 +12,7 @@
     X(gemma) X(gemma2) X(gemma3) X(gemma3n) X(gemma4) X(gemma4_assistant) X(glm) X(glm4) X(glm4_moe)                   \
     X(glm4_moe_lite) X(glm5_next) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode) X(gpt_neo) X(gpt_neox) X(gpt_neox_japanese) X(gpt_oss)       \
     X(gptj) X(granite) X(granite_swa) X(gte) X(granitemoe) X(granitemoehybrid) X(grok) X(helium)                  \
-    X(hrm_text) X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hy_v4) X(hy_v4_vl) X(hyperclovax) X(inkling) X(inkling2) X(internlm2) X(jais2) X(jamba)   \
+    X(hrm_text) X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(hy_v4) X(hy_v4_vl) X(hyperclovax) X(inkling) X(inkling2) X(internlm2) X(jais) X(jais2) X(jamba)   \
     X(jetmoe) X(jina_bert) X(jina_embeddings_v3) X(kimi_k3) X(kimi_linear) X(kolibri1) X(laguna) X(lara_mini) X(lfm2) X(lfm2_moe) X(lfm3) X(llama)   \
     X(llama4) X(llama_bidirec) X(longcat_flash) X(m2m_100) X(maincoder) X(mamba) X(mamba2) X(marian) X(mbart) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
     X(ministral3) X(mistral) X(mistral4) X(mistral_large4) X(mixtral) X(mllama) X(modernbert) X(modernbert_decoder) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(muse_spark) X(nanbeige) X(nanochat)      \

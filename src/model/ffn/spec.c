@@ -15,7 +15,7 @@ static bool find_activation(const char *name, size_t n_bytes, ln_activation *act
         const char *names;
         ln_activation activation;
     } known[] = {
-        {"silu|swish", LN_ACT_SILU},
+        {"silu|swish|swiglu", LN_ACT_SILU},
         {"gelu", LN_ACT_GELU},
         {"gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_tanh", LN_ACT_GELU_TANH},
         {"relu", LN_ACT_RELU},

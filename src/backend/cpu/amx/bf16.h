@@ -134,9 +134,11 @@ LN_INLINE void bf16_panels(size_t n_panels, const uint8_t *panels, size_t panel_
 }
 
 /* y [n_rows, filled up to 16s][UNIT] = a range of rows of x against n_panels panels of it,
- * panel_bytes apart. */
+ * panel_bytes apart. Fetching `ahead` was not tried here. */
 static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
-                          const bf16_rows *rows, bf16_range range, size_t n_rows, float *y) {
+                          const bf16_rows *rows, bf16_range range, size_t n_rows, size_t ahead,
+                          float *y) {
+    (void)ahead;
     if (n_panels == TILE_PANELS)
         bf16_panels(TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
     else

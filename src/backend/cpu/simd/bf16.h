@@ -93,10 +93,11 @@ LN_INLINE vf pair_dot(bf16_form form, vf acc, vi w, const uint8_t *x) {
 }
 
 /* Pairs of n_rows rows of x, row_bytes apart, against n_panels panels, panel_bytes apart: added to
- * y [n_rows][UNIT], or put there when these are the first pairs. */
+ * y [n_rows][UNIT], or put there when these are the first pairs. `ahead`: bytes of each panel that
+ * are fetched in front, 0 for none. */
 LN_INLINE void bf16_tile(bf16_form form, size_t n_rows, size_t n_panels, const uint8_t *panels,
                          size_t panel_bytes, const uint8_t *x, size_t row_bytes, size_t n_pairs,
-                         bool first, float *y) {
+                         bool first, size_t ahead, float *y) {
     const size_t pair_bytes = form == BF16_ONE ? 4 : 8;
     vf sums[2][TILE_ROWS][TILE_PANELS];
 #pragma GCC unroll 2
@@ -113,6 +114,11 @@ LN_INLINE void bf16_tile(bf16_form form, size_t n_rows, size_t n_panels, const u
 #pragma GCC unroll 2
             for (size_t p = 0; p < n_panels; p++)
                 w[p] = vi_load(panels + p * panel_bytes + (pair + acc) * PAIR_BYTES);
+            if (ahead > 0)
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    fetch_far(panels + p * panel_bytes + (pair + acc) * PAIR_BYTES + ahead,
+                              PAIR_BYTES);
 #pragma GCC unroll 8
             for (size_t i = 0; i < n_rows; i++)
 #pragma GCC unroll 2
@@ -140,9 +146,10 @@ LN_INLINE void bf16_tile(bf16_form form, size_t n_rows, size_t n_panels, const u
         }
 }
 
+/* Weights come from memory once, for the first tile: so that one fetches. */
 LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *panels,
                             size_t panel_bytes, const bf16_rows *rows, bf16_range range,
-                            size_t n_rows, float *y) {
+                            size_t n_rows, size_t ahead, float *y) {
     size_t row_bytes = rows->n_pairs * rows->pair_bytes, n_pairs = (range.n + 1) / 2;
     for (size_t pair = 0; pair < n_pairs; pair += K_STEP_PAIRS) {
         size_t left = n_pairs - pair, n = left < K_STEP_PAIRS ? left : K_STEP_PAIRS;
@@ -151,10 +158,10 @@ LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *pane
         size_t i = 0;
         for (; i + TILE_ROWS <= n_rows; i += TILE_ROWS)
             bf16_tile(form, TILE_ROWS, n_panels, w, panel_bytes, x + i * row_bytes, row_bytes, n,
-                      pair == 0, y + i * UNIT);
+                      pair == 0, i == 0 ? ahead : 0, y + i * UNIT);
         for (; i < n_rows; i++)
             bf16_tile(form, 1, n_panels, w, panel_bytes, x + i * row_bytes, row_bytes, n, pair == 0,
-                      y + i * UNIT);
+                      i == 0 ? ahead : 0, y + i * UNIT);
     }
 }
 
@@ -162,22 +169,24 @@ LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *pane
 LN_INLINE void bf16_begin(void) {}
 LN_INLINE void bf16_end(void) {}
 
-/* y [n_rows][UNIT] = a range of rows of x against n_panels panels of it, panel_bytes apart. */
+/* y [n_rows][UNIT] = a range of rows of x against n_panels panels of it, panel_bytes apart.
+ * `ahead`: as bf16_tile's. */
 static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
-                          const bf16_rows *rows, bf16_range range, size_t n_rows, float *y) {
+                          const bf16_rows *rows, bf16_range range, size_t n_rows, size_t ahead,
+                          float *y) {
     bool whole = n_panels == TILE_PANELS;
     if (rows->form == BF16_FLOAT && whole)
-        bf16_rows_of(BF16_FLOAT, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
+        bf16_rows_of(BF16_FLOAT, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, ahead, y);
     else if (rows->form == BF16_FLOAT)
-        bf16_rows_of(BF16_FLOAT, 1, panels, panel_bytes, rows, range, n_rows, y);
+        bf16_rows_of(BF16_FLOAT, 1, panels, panel_bytes, rows, range, n_rows, ahead, y);
     else if (rows->form == BF16_TWO && whole)
-        bf16_rows_of(BF16_TWO, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
+        bf16_rows_of(BF16_TWO, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, ahead, y);
     else if (rows->form == BF16_TWO)
-        bf16_rows_of(BF16_TWO, 1, panels, panel_bytes, rows, range, n_rows, y);
+        bf16_rows_of(BF16_TWO, 1, panels, panel_bytes, rows, range, n_rows, ahead, y);
     else if (whole)
-        bf16_rows_of(BF16_ONE, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
+        bf16_rows_of(BF16_ONE, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, ahead, y);
     else
-        bf16_rows_of(BF16_ONE, 1, panels, panel_bytes, rows, range, n_rows, y);
+        bf16_rows_of(BF16_ONE, 1, panels, panel_bytes, rows, range, n_rows, ahead, y);
 }
 
 #endif

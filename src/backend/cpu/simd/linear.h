@@ -255,9 +255,14 @@ static void multiply_f8(const linear_job *job, const operand *o, const uint8_t *
         for (size_t p = 0; p < n_panels; p++)
             f8_unpack(blocks + p * panel_bytes, n, w + p * w_bytes);
         bf16_range range = {first * LN_PACK_COLS, n * LN_PACK_COLS};
-        bf16_multiply(n_panels, w, w_bytes, &o->bf16, range, job->n, job->sums);
+        bf16_multiply(n_panels, w, w_bytes, &o->bf16, range, job->n, 0, job->sums);
         f8_fold(blocks, panel_bytes, n_panels, job->n, job->sums, first == 0, o->y);
     }
+}
+
+/* Bytes that loops fetch in front where they read line after line. */
+LN_INLINE size_t far_ahead(const linear_job *job) {
+    return job->worker->far ? job->worker->ahead : 0;
 }
 
 /* Up to SMALL_M_ROWS rows against one packed panel. */
@@ -270,7 +275,7 @@ static void multiply_small_m(const linear_job *job, const operand *o, const uint
     else if (is_super(pack))
         super_multiply_small_m(pack, job->n, panel, &o->super, worker->ahead, worker->far, y);
     else
-        int8_multiply_small_m(pack, job->n, panel, &o->int8, worker->far ? worker->ahead : 0, y);
+        int8_multiply_small_m(pack, job->n, panel, &o->int8, far_ahead(job), y);
 }
 
 /* o->y = the chunk's rows against n_panels panels from `panel` on. */
@@ -285,7 +290,7 @@ static void multiply_unit(const linear_job *job, const operand *o, size_t panel,
     const uint8_t *panels = ln_lazy_panels(w, panel, n_panels, job->worker->panels);
     if (w->layout == LN_PACK_BF16)
         bf16_multiply(n_panels, panels, panel_bytes, &o->bf16, (bf16_range){0, w->n_cols}, job->n,
-                      o->y);
+                      far_ahead(job), o->y);
     else if (w->layout == LN_PACK_F8)
         multiply_f8(job, o, panels, panel_bytes, n_panels);
     else if (job->small_m)
@@ -471,7 +476,7 @@ static void multiply_blocks(const linear_job *job, size_t panel, size_t n_panels
         if (w->layout == LN_PACK_BF16) {
             bf16_rows rows = bf16_rows_from(up->bf16, first);
             bf16_multiply(n_panels, panels, LANES * w->row_bytes, &rows, (bf16_range){0, w->n_cols},
-                          n, up->y);
+                          n, first == 0 ? far_ahead(job) : 0, up->y);
         } else {
             for (size_t i = 0; i < n_panels; i++)
                 multiply_plain(job, up, panel + i, first, n, up->y + i * LANES);

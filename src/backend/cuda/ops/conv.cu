@@ -21,57 +21,85 @@ typedef struct conv_args {
     float *out;
 } conv_args;
 
-/* Where a channel's input at a position of an earlier step is: in the tail or the state. */
-static __device__ __forceinline__ const float *old_input(const conv_args &p, const state_view &view,
-                                                         int position, size_t channel) {
+/* A channel of a sequence. Offsets within a block are of 32 bits: a step of one token takes as long
+ * as its instructions. */
+typedef struct conv_view {
+    state_view seq;
+    unsigned channel; /* of p.n */
+    unsigned ring;    /* row of seq.begin in the tail's ring */
+} conv_view;
+
+static __device__ __forceinline__ conv_view view_channel(const conv_args &p, int seq) {
+    conv_view view;
+    view.seq = view_sequence(p.state, seq);
+    view.channel = blockIdx.x * CONV_THREADS + threadIdx.x;
+    view.ring = (unsigned)view.seq.begin % (unsigned)p.state.shape.n_conv_rows;
+    return view;
+}
+
+static __device__ __forceinline__ float *tail_input(const conv_args &p, const conv_view &view,
+                                                    unsigned row) {
+    return view.seq.tail + p.state.tail_conv + row * (unsigned)p.state.shape.conv_dim +
+           (unsigned)p.begin + view.channel;
+}
+
+/* Where a channel's input at a position of an earlier step, fewer than n_conv_rows back, is: in the
+ * tail or the state. */
+static __device__ __forceinline__ const float *old_input(const conv_args &p, const conv_view &view,
+                                                         int position) {
     const ln_state_args &args = p.state;
     const ln_state_shape &s = args.shape;
-    int chunk = view.begin - view.begin % LN_STATE_CHUNK;
-    if (position >= chunk)
-        return view.tail + args.tail_conv + (size_t)position % s.n_conv_rows * s.conv_dim +
-               p.begin + channel;
-    size_t row = (size_t)(position - chunk + (int)s.n_taps - 1);
-    return state_at(args, view, chunk) + args.state_conv + row * s.conv_dim + p.begin + channel;
+    const int chunk = view.seq.begin - view.seq.begin % LN_STATE_CHUNK;
+    if (position >= chunk) {
+        const unsigned back = (unsigned)(view.seq.begin - position);
+        return tail_input(p, view,
+                          view.ring + (view.ring < back ? (unsigned)s.n_conv_rows : 0) - back);
+    }
+    const unsigned row = (unsigned)(position - chunk + (int)s.n_taps - 1);
+    return state_at(args, view.seq, chunk) + args.state_conv + row * (unsigned)s.conv_dim +
+           (unsigned)p.begin + view.channel;
 }
 
 /* A channel's input at a position, from the step or an earlier one. */
-static __device__ __forceinline__ float input_at(const conv_args &p, const state_view &view,
-                                                 int position, size_t channel) {
+static __device__ __forceinline__ float input_at(const conv_args &p, const conv_view &view,
+                                                 int position) {
     if (position < 0)
         return 0.0f;
-    if (position < view.begin)
-        return *old_input(p, view, position, channel);
-    return p.x[(size_t)(view.row + position - view.begin) * p.n + channel];
+    if (position < view.seq.begin)
+        return *old_input(p, view, position);
+    return p.x[(size_t)(view.seq.row + position - view.seq.begin) * p.n + view.channel];
 }
 
 /* Asks for what the kernel in front does not make. */
-static __device__ __forceinline__ void prefetch_channel(const conv_args &p, const state_view &view,
-                                                        size_t channel) {
-    const ln_state_shape &s = p.state.shape;
-    int n_taps = (int)s.n_taps, first = view.begin + 1 - n_taps;
-    for (int tap = 0; tap < n_taps; tap++)
-        prefetch_line(p.weight + (size_t)tap * p.n + channel);
-    for (int position = first > 0 ? first : 0; position < view.begin; position++)
-        prefetch_line(old_input(p, view, position, channel));
+static __device__ __forceinline__ void prefetch_channel(const conv_args &p, const conv_view &view) {
+    const int n_taps = (int)p.state.shape.n_taps, first = view.seq.begin + 1 - n_taps;
+#pragma unroll 1
+    for (unsigned tap = 0; tap < (unsigned)n_taps; tap++)
+        prefetch_line(p.weight + tap * (unsigned)p.n + view.channel);
+#pragma unroll 1
+    for (int position = first > 0 ? first : 0; position < view.seq.begin; position++)
+        prefetch_line(old_input(p, view, position));
 }
 
-static __device__ __forceinline__ void convolve(const conv_args &p, const state_view &view,
-                                                int position, size_t channel) {
+static __device__ __forceinline__ void convolve(const conv_args &p, const conv_view &view,
+                                                int position) {
     enum { AT_ONCE = 4 }; /* taps whose loads are under way */
     const ln_state_shape &s = p.state.shape;
+    const unsigned n = (unsigned)p.n;
     int n_taps = (int)s.n_taps;
-    size_t row = (size_t)(view.row + position - view.begin);
+    size_t row = (size_t)(view.seq.row + position - view.seq.begin);
     const float *own = p.dynamic;
     if (own != NULL)
-        own += (row * p.n_groups + channel / (p.n / p.n_groups)) * s.n_taps;
-    float sum = p.bias != NULL ? p.bias[channel] : 0.0f;
+        own += (row * p.n_groups + view.channel / (n / (unsigned)p.n_groups)) * s.n_taps;
+    float sum = p.bias != NULL ? p.bias[view.channel] : 0.0f;
+#pragma unroll 1
     for (int first = 0; first < n_taps; first += AT_ONCE) {
         float x[AT_ONCE], weights[AT_ONCE];
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
             int tap = first + j < n_taps ? first + j : n_taps - 1;
-            x[j] = input_at(p, view, position + tap + 1 - n_taps, channel);
-            weights[j] = p.weight[(size_t)tap * p.n + channel];
+            x[j] = input_at(p, view, position + tap + 1 - n_taps);
+            weights[j] = p.weight[(unsigned)tap * n + view.channel];
             if (own != NULL)
                 weights[j] += own[n_taps - 1 - tap];
         }
@@ -80,59 +108,60 @@ static __device__ __forceinline__ void convolve(const conv_args &p, const state_
             if (first + j < n_taps)
                 sum = fmaf(weights[j], x[j], sum);
     }
-    p.out[row * p.n + channel] = p.silu ? sum / (1.0f + expf(-sum)) : sum;
+    p.out[row * n + view.channel] = p.silu ? sum / (1.0f + expf(-sum)) : sum;
 }
 
 /* Keeps the channel's last inputs in the tail, and at each state that is kept in its block. */
-static __device__ void keep_inputs(const conv_args &p, const state_view &view, size_t channel) {
+static __device__ __forceinline__ void keep_inputs(const conv_args &p, const conv_view &view) {
     const ln_state_args &args = p.state;
     const ln_state_shape &s = args.shape;
-    int n_rows = (int)s.n_taps - 1, n_kept = view.end - view.begin;
-    int boundary = view.begin - view.begin % LN_STATE_CHUNK + LN_STATE_CHUNK;
-    for (; boundary <= view.end; boundary += LN_STATE_CHUNK) {
-        float *state = state_at(args, view, boundary);
+    const int begin = view.seq.begin, end = view.seq.end, n_rows = (int)s.n_taps - 1;
+#pragma unroll 1
+    for (int boundary = begin - begin % LN_STATE_CHUNK + LN_STATE_CHUNK; boundary <= end;
+         boundary += LN_STATE_CHUNK) {
+        float *state = state_at(args, view.seq, boundary);
+#pragma unroll 1
         for (int i = 0; i < n_rows && state != NULL; i++)
-            state[args.state_conv + (size_t)i * s.conv_dim + p.begin + channel] =
-                input_at(p, view, boundary + i - n_rows, channel);
+            state[args.state_conv + (unsigned)i * (unsigned)s.conv_dim + (unsigned)p.begin +
+                  view.channel] = input_at(p, view, boundary + i - n_rows);
     }
-    n_kept = n_kept < (int)s.n_conv_rows ? n_kept : (int)s.n_conv_rows;
-    for (int at = view.end - n_kept; at < view.end; at++)
-        view.tail[args.tail_conv + (size_t)at % s.n_conv_rows * s.conv_dim + p.begin + channel] =
-            input_at(p, view, at, channel);
+    const int n_kept = min(end - begin, (int)s.n_conv_rows);
+#pragma unroll 1
+    for (int at = end - n_kept; at < end; at++)
+        *tail_input(p, view, (view.ring + (unsigned)(at - begin)) % (unsigned)s.n_conv_rows) =
+            input_at(p, view, at);
 }
 
 /* Grid: blocks of CONV_THREADS channels, sequences. */
 static __global__ void convolve_sequences(const __grid_constant__ conv_args p) {
-    size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    bool is_there = channel < p.n;
     ln_pdl_launch_dependents();
-    state_view view = view_sequence(p.state, (int)blockIdx.y);
+    const conv_view view = view_channel(p, (int)blockIdx.y);
+    const bool is_there = view.channel < p.n;
     if (is_there)
-        prefetch_channel(p, view, channel);
+        prefetch_channel(p, view);
     ln_pdl_wait();
     if (!is_there)
         return;
-    for (int position = view.begin; position < view.end; position++)
-        convolve(p, view, position, channel);
-    keep_inputs(p, view, channel);
+#pragma unroll 1
+    for (int position = view.seq.begin; position < view.seq.end; position++)
+        convolve(p, view, position);
+    keep_inputs(p, view);
 }
 
 /* Grid: blocks of CONV_THREADS channels, tokens. */
 static __global__ void convolve_tokens(const __grid_constant__ conv_args p) {
     ln_pdl_launch_and_wait();
-    size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    if (channel >= p.n)
-        return;
-    state_view view = view_sequence(p.state, p.token_seqs[blockIdx.y]);
-    convolve(p, view, view.begin + (int)blockIdx.y - view.row, channel);
+    const conv_view view = view_channel(p, p.token_seqs[blockIdx.y]);
+    if (view.channel < p.n)
+        convolve(p, view, view.seq.begin + (int)blockIdx.y - view.seq.row);
 }
 
 /* Grid: blocks of CONV_THREADS channels, sequences. */
 static __global__ void keep_sequences(const __grid_constant__ conv_args p) {
     ln_pdl_launch_and_wait();
-    size_t channel = (size_t)blockIdx.x * CONV_THREADS + threadIdx.x;
-    if (channel < p.n)
-        keep_inputs(p, view_sequence(p.state, (int)blockIdx.y), channel);
+    const conv_view view = view_channel(p, (int)blockIdx.y);
+    if (view.channel < p.n)
+        keep_inputs(p, view);
 }
 
 int ln_cuda_conv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
@@ -177,37 +206,46 @@ static __device__ __forceinline__ float normed_element(const gated_args &args, s
     return args.p.gate_first ? args.p.x[at] * gate_of(args.p, args.p.gate[at]) : args.p.x[at];
 }
 
-/* Grid: groups of rows. Reads x and gate twice, the second time from the cache. */
+/* Grid: groups of rows. Reads x and gate twice, the second time from the cache. What a thread needs
+ * of its first element is under way early. */
 static __global__ void gated_norm(const __grid_constant__ gated_args args) {
     __shared__ float shared[LN_MAX_WARPS];
     const ln_op_gated_norm &p = args.p;
     const ln_norm &norm = args.norm;
+    const unsigned n = (unsigned)args.width, first = threadIdx.x;
+    const unsigned of_row = args.has_weights_of_row ? blockIdx.x % (unsigned)p.n_groups * n : 0;
+    const bool weighs = norm.kind != LN_NORM_NONE && norm.weight != NULL;
+    const bool adds = norm.kind != LN_NORM_NONE && norm.bias != NULL;
+    const size_t row_at = (size_t)blockIdx.x * n;
+    const float first_weight = weighs && first < n ? norm.weight[of_row + first] : 0.0f;
     ln_pdl_launch_and_wait();
-    size_t n = args.width, group = blockIdx.x % p.n_groups, row_at = blockIdx.x * n;
-    float first_gate = threadIdx.x < n ? p.gate[row_at + threadIdx.x] : 0.0f; /* under way early */
+    const float first_gate = first < n ? p.gate[row_at + first] : 0.0f;
     float mean = 0.0f, inverse = 1.0f, sum = 0.0f;
     if (norm.kind == LN_NORM_LAYER) {
-        for (size_t i = threadIdx.x; i < n; i += GATED_THREADS)
+#pragma unroll 1
+        for (unsigned i = first; i < n; i += GATED_THREADS)
             sum += normed_element(args, row_at + i);
         mean = ln_block_sum(sum, shared) / (float)n;
         sum = 0.0f;
     }
     if (norm.kind != LN_NORM_NONE) {
-        for (size_t i = threadIdx.x; i < n; i += GATED_THREADS) {
+#pragma unroll 1
+        for (unsigned i = first; i < n; i += GATED_THREADS) {
             float x = normed_element(args, row_at + i) - mean;
             sum = fmaf(x, x, sum);
         }
         inverse = 1.0f / sqrtf(ln_block_sum(sum, shared) / (float)n + norm.eps);
     }
-    for (size_t i = threadIdx.x; i < n; i += GATED_THREADS) {
-        size_t at = row_at + i, weight = args.has_weights_of_row ? group * n + i : i;
-        float y = (normed_element(args, at) - mean) * inverse;
-        if (norm.kind != LN_NORM_NONE && norm.weight != NULL)
-            y *= norm.weight[weight] + (norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f);
-        if (norm.kind != LN_NORM_NONE && norm.bias != NULL)
-            y += norm.bias[weight];
-        float gate = i < GATED_THREADS ? first_gate : p.gate[at];
-        p.out[at] = p.gate_first ? y : y * gate_of(p, gate);
+#pragma unroll 1
+    for (unsigned i = first; i < n; i += GATED_THREADS) {
+        float y = (normed_element(args, row_at + i) - mean) * inverse;
+        if (weighs)
+            y *= (i == first ? first_weight : norm.weight[of_row + i]) +
+                 (norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f);
+        if (adds)
+            y += norm.bias[of_row + i];
+        float gate = i == first ? first_gate : p.gate[row_at + i];
+        p.out[row_at + i] = p.gate_first ? y : y * gate_of(p, gate);
     }
 }
 

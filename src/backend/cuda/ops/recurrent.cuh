@@ -87,7 +87,8 @@ static __device__ __forceinline__ void prefetch_line(const void *at) {
 /* Where a head's row for a position begins in its part of the tail. */
 static __device__ __forceinline__ size_t tail_row(const ln_state_shape &s, size_t head,
                                                   int position, size_t width) {
-    return (head * s.n_rows + (size_t)position % s.n_rows) * width;
+    const unsigned n_rows = (unsigned)s.n_rows;
+    return ((unsigned)head * n_rows + (unsigned)position % n_rows) * (unsigned)width;
 }
 
 #endif

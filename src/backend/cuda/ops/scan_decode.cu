@@ -590,6 +590,7 @@ static __device__ __forceinline__ void scan_piece(const scan_args &args, const d
                                                   state_rows &state) {
     float memory[4][4] = {}, sums[4][4] = {};
     float value = first_value(args, view, piece);
+    __syncwarp(); /* behind load_controls */
     if (threadIdx.x == DECODE_THREADS - LN_WARP)
         sum_decays(args, m, view, piece);
     __syncthreads();

@@ -310,7 +310,8 @@ ln_status ln_convert_norm(ln_convert_plan *plan, ln_tensor_id id, size_t n) {
         moved = false;
     if (ln_family_binding(plan->spec->family, LN_FORMAT_HF, id, 0) == NULL)
         return LINNET_OK;
-    LN_TRY(ln_convert_vector(plan, id, n, moved ? 1 : 0));
+    float offset = moved ? ln_family_norm_offset(plan->spec->family, id.role) : 0;
+    LN_TRY(ln_convert_vector(plan, id, n, offset));
     id.is_bias = true;
     return ln_convert_vector(plan, id, n, 0);
 }

@@ -375,6 +375,8 @@ struct ln_family {
     ln_norm_kind norm;       /* GGUF has one added to weights of LN_NORM_RMS_PLUS_ONE */
     bool rms_where_said;     /* RMS norms where the checkpoint has an epsilon of those */
     bool norms_add_one;      /* folders: to their weights, where the kind does not say it */
+    double post_offsets[2];  /* with it: what is added to those behind attention, and behind
+                                feed-forwards; 0: one */
     bool output_norm_is_rms; /* whatever the others are */
     double gguf_post_eps; /* GGUF: of norms behind blocks, which it does not say; 0: as of others */
     ln_placement placement;
@@ -675,6 +677,9 @@ const char *ln_family_class_defaults(const char *type);
 enum { LN_NEAREST_BYTES = 256 };
 void ln_family_nearest(ln_checkpoint_format format, const char *type, size_t n_bytes,
                        char names[LN_NEAREST_BYTES]);
+
+/* With norms_add_one: what is added to the weights of a norm. */
+float ln_family_norm_offset(const ln_family *family, ln_role role);
 
 /* Whether the role is a norm without weights. */
 bool ln_family_is_bare(const ln_family *family, ln_role role);

@@ -471,7 +471,8 @@ ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_
     if (role == LN_ROLE_OUTPUT_NORM && family->output_norm_is_rms)
         out->kind = LN_NORM_RMS;
     if (family->norms_add_one && format == LN_FORMAT_HF)
-        LN_TRY(changed_weights(l, id, dim, 1.0f, 1.0f, &out->weight));
+        LN_TRY(
+            changed_weights(l, id, dim, 1.0f, ln_family_norm_offset(family, role), &out->weight));
     else
         LN_TRY(ln_load_vector(l, id, dim, &out->weight));
     id.is_bias = true;

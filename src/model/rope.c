@@ -322,7 +322,8 @@ static ln_status read_local_theta(const ln_config *config, const ln_rope_source 
         *theta = source->local_theta;
     return ln_config_real(
         config,
-        (ln_key){"rope_local_base_freq|swa_rope_theta|local_rope_theta", "rope.freq_base_swa"},
+        (ln_key){"rope_local_base_freq|swa_rope_theta|local_rope_theta|rope_local_theta",
+                 "rope.freq_base_swa"},
         1e-3, 1e15, theta, err);
 }
 

@@ -63,6 +63,17 @@ VARIANTS = {
             ffn_multipliers=[0.48, 1.6, 2.4], ffn_dim_divisor=16, ffn_with_glu=True, activation_fn_name="swish",
             normalization_layer_name="rms_norm", normalize_qk_projections=True, share_input_output_layers=True,
             qkv_multipliers=[0.5, 1.0], max_context_length=512, rope_freq_constant=10000, rope_max_length=1024)),
+    "plamo3": dict(
+        names=dict(embed="model.embed_tokens", last="model.norm", layer="model.layers.layers.{}.",
+                   norms=("pre_mixer_norm", "pre_mlp_norm", "post_mixer_norm", "post_mlp_norm"), qkv="mixer.qkv_proj",
+                   out="mixer.o_proj", gate_up="mlp.gate_up_proj", down="mlp.down_proj"),
+        heads=(4, 4, 4), kv=(2, 2, 2), head=16, ffn=(80, 80, 80), eps=1e-6, theta=1000000.0, local_theta=10000.0,
+        qk_norm=True, tied=True, windows=(True, False, True), offsets=(1, 1, 1 / 5, 5 ** -1.5),
+        config=dict(
+            architectures=["Plamo3ForCausalLM"], model_type="plamo3", hidden_size=DIM, num_hidden_layers=3,
+            num_attention_heads=4, num_key_value_heads=2, head_dim=16, intermediate_size=80, hidden_act="silu",
+            rms_norm_eps=1e-6, max_position_embeddings=512, rope_theta=1000000, rope_local_theta=10000,
+            window_size=WINDOW, sliding_window_pattern=2, tie_word_embeddings=True)),
 }
 # no two ids are nearly equal
 SEED = 5

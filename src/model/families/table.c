@@ -17,7 +17,7 @@
     X(llama4) X(llama_bidirec) X(longcat_flash) X(m2m_100) X(maincoder) X(mamba) X(mamba2) X(marian) X(mbart) X(mellum) X(mimo) X(mimo_v2_flash) X(minicpm) X(minicpm3) X(minimax) X(minimax_m2) X(minimax_m3)   \
     X(ministral3) X(mistral) X(mistral4) X(mistral_large4) X(mixtral) X(mllama) X(modernbert) X(modernbert_decoder) X(molmo2) X(mpnet) X(mpt) X(muse_glimmer) X(muse_spark) X(nanbeige) X(nanochat)      \
     X(nemotron) X(nemotron_h) X(nomic_bert) X(nomic_bert_moe) X(olmo) X(olmo2) X(olmo_hybrid) X(olmoe) X(openai_gpt) X(openelm) X(opt) X(orion) X(ouro) X(pangu_embedded) X(paddleocr_vl)       \
-    X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(plm) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
+    X(pegasus) X(persimmon) X(phi) X(phi3) X(phimoe) X(plamo3) X(plm) X(qwen) X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_5)    \
     X(qwen3_5_moe) X(qwen3_moe) X(qwen3_next) X(qwen3_vl) X(qwen3_vl_moe) X(qwen4_exp) X(recurrent_gemma) X(roberta) X(sarvam_mla) X(seed_oss)   \
     X(smallthinker) X(smollm3) X(solar_open) X(spark2_5) X(stablelm) X(starcoder2) X(step3p5) X(t5) X(t5_encoder) X(vaultgemma) X(xglm) X(youtu) X(zamba) X(zamba2) X(zaya)
 /* clang-format on */
@@ -203,6 +203,13 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
     return ln_family_find(family, checkpoint, id, &binding) != NULL &&
            strstr(ln_binding_pattern(binding, ln_checkpoint_get_format(checkpoint), &is_bare),
                   "%e") != NULL;
+}
+
+float ln_family_norm_offset(const ln_family *family, ln_role role) {
+    double offset = role == LN_ROLE_ATTENTION_POST_NORM ? family->post_offsets[0]
+                    : role == LN_ROLE_FFN_POST_NORM     ? family->post_offsets[1]
+                                                        : 0;
+    return offset > 0 ? (float)offset : 1.0f;
 }
 
 bool ln_family_is_bare(const ln_family *family, ln_role role) {

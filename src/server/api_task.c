@@ -234,6 +234,7 @@ static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_
     task->context = context;
     task->exchange = exchange;
     task->work = work;
+    memcpy(task->serial, exchange->serial, sizeof task->serial);
     task->begin_ns = ln_clock_ns();
     task->n_reserved = work->generates;
     task->admission = admission_of(context, exchange);

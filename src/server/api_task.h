@@ -37,7 +37,8 @@ struct ln_api_task {
     ln_context *context;
     ln_exchange *exchange; /* the server thread's; NULL: the client is gone */
     const ln_api_work *work;
-    uint64_t begin_ns; /* of ln_clock_ns */
+    char serial[LN_HTTP_SERIAL_BYTES + 1]; /* the exchange's: ids are made of it */
+    uint64_t begin_ns;                     /* of ln_clock_ns */
     ln_strbuf body;
     bool is_compressed;            /* the body */
     bool is_ollama;                /* the API */

@@ -44,7 +44,7 @@ static bool read_translated(asked *a, json_t *body, ln_generation_reader *read) 
 
 static bool read_responses(asked *a) {
     ln_responses_request kept = {0};
-    json_t *body = ln_responses_input_translate(&a->fields, store, &kept);
+    json_t *body = ln_responses_input_translate(&a->fields, store, "0", &kept);
     ln_responses_request_free(&kept);
     return read_translated(a, body, ln_chat_request_read);
 }
@@ -107,13 +107,18 @@ static void check(const asked *a, bool done) {
 
 static bool open_model(void) {
     static const ln_response_store_limits limits = {4, 1 << 16};
-    static const ln_stored_response stored = {"{\"id\":\"resp_1\"}", "[]",
-                                              "[{\"role\":\"user\",\"content\":\"Hi\"}]"};
+    ln_item_list items = {0};
     linnet_error err = {0};
-    if (model == NULL && (linnet_model_open("models/demo.gguf", &model, &err) != LINNET_OK ||
-                          ln_response_store_open(NULL, &limits, &store, &err) != LINNET_OK ||
-                          !ln_response_store_put(store, "resp_1", &stored)))
+    if (model != NULL)
+        return true;
+    ln_item_list_add(&items, 0, "item_1",
+                     "{\"id\":\"item_1\",\"role\":\"user\",\"content\":\"Hi\"}");
+    if (linnet_model_open("models/demo.gguf", &model, &err) != LINNET_OK ||
+        ln_response_store_open(NULL, &limits, &store, &err) != LINNET_OK ||
+        !ln_response_store_put(store, "resp_1", "{\"id\":\"resp_1\"}", &items, 1) ||
+        !ln_response_store_put(store, "conv_1", "{\"id\":\"conv_1\"}", &items, 1))
         __builtin_trap(); /* it runs in the root of the project */
+    ln_item_list_free(&items);
     return true;
 }
 

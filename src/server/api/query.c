@@ -24,14 +24,29 @@ static int hex_digit(char c) {
     return found != NULL ? (int)(found - digits) : -1;
 }
 
-bool ln_query_is(const char *part, const char *name) {
-    for (; *part != '\0' && *name != '\0'; name++) {
-        int high = *part == '%' ? hex_digit(part[1]) : -1;
-        int low = high >= 0 ? hex_digit(part[2]) : -1;
-        char byte = low >= 0 ? (char)(high << 4 | low) : *part;
-        if (byte != *name)
-            return false;
-        part += low >= 0 ? 3 : 1;
+/* The byte that a part of a target begins with, and how many characters stand for it. */
+static char take_byte(const char *part, size_t *n_chars) {
+    int high = *part == '%' ? hex_digit(part[1]) : -1;
+    int low = high >= 0 ? hex_digit(part[2]) : -1;
+    *n_chars = low >= 0 ? 3 : 1;
+    return low >= 0 ? (char)(high << 4 | low) : *part;
+}
+
+void ln_query_decode(char *text) {
+    char *to = text;
+    size_t n_chars;
+    for (const char *from = text; *from != '\0'; from += n_chars) {
+        char byte = take_byte(from, &n_chars);
+        *to++ = byte != '\0' ? byte : *from;
+        n_chars = byte != '\0' ? n_chars : 1;
     }
+    *to = '\0';
+}
+
+bool ln_query_is(const char *part, const char *name) {
+    size_t n_chars;
+    for (; *part != '\0' && *name != '\0'; name++, part += n_chars)
+        if (take_byte(part, &n_chars) != *name)
+            return false;
     return *part == *name;
 }

@@ -27,7 +27,7 @@ static bool matches(const char *pattern, const char *path) {
     if (strncmp(path, pattern, n_before) != 0)
         return false;
     size_t n_part = strcspn(path + n_before, "/");
-    return star[1] == '*' || (n_part > 0 && strcmp(path + n_before + n_part, star + 1) == 0);
+    return star[1] == '*' || (n_part > 0 && matches(star + 1, path + n_before + n_part));
 }
 
 const ln_route *ln_routes_find(const char *path, ln_http_method method) {

@@ -170,9 +170,10 @@ static size_t count_characters(const char *text) {
     return count;
 }
 
-/* As OpenAI bounds it. */
-static bool check_metadata(const json_t *metadata, ln_api_error *error) {
+bool ln_api_check_metadata(const ln_fields *fields) {
     enum { MAX_PAIRS = 16, MAX_KEY = 64, MAX_VALUE = 512 }; /* characters */
+    json_t *metadata = ln_fields_get(fields, "metadata");
+    ln_api_error *error = fields->error;
     const char *key;
     json_t *value;
     if (metadata == NULL)
@@ -180,7 +181,7 @@ static bool check_metadata(const json_t *metadata, ln_api_error *error) {
     if (!json_is_object(metadata))
         return ln_api_fail(error, 400, "metadata", "metadata is not an object");
     bool fits = json_object_size(metadata) <= MAX_PAIRS;
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
+    json_object_foreach(metadata, key, value) {
         const char *text = json_string_value(value);
         fits = fits && text != NULL && strlen(text) == json_string_length(value) &&
                count_characters(key) <= MAX_KEY && count_characters(text) <= MAX_VALUE;
@@ -200,8 +201,7 @@ static bool check_unused(const ln_fields *fields) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         ln_fields_text(fields, texts[i], &text);
     ln_fields_bool(fields, "store", &flag);
-    return fields->error->status == 0 &&
-           check_metadata(ln_fields_get(fields, "metadata"), fields->error);
+    return fields->error->status == 0 && ln_api_check_metadata(fields);
 }
 
 static bool read_truncation(const ln_fields *fields, ln_generation_request *request) {

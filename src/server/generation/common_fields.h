@@ -29,6 +29,9 @@
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
                         ln_generation_request *request);
 
+/* The field "metadata", as OpenAI bounds it. */
+bool ln_api_check_metadata(const ln_fields *fields);
+
 /* max_tokens, by the field `name` or by llama.cpp's n_predict; negative: as many as there is room
  * for. */
 bool ln_api_read_max_tokens(const ln_fields *fields, const char *name, int64_t *max_tokens);

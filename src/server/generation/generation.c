@@ -444,7 +444,7 @@ static void set_writer(ln_generation *generation) {
         .created_s = (int64_t)time(NULL),
         .begin_ns = task->begin_ns};
     snprintf(generation->writer.id, sizeof generation->writer.id, "%s%s",
-             generation->format->id_prefix, task->exchange->serial);
+             generation->format->id_prefix, task->serial);
     ln_strbuf_init(&generation->writer.head);
 }
 

@@ -25,13 +25,20 @@ static const char *serial_of(const ln_answer_writer *writer) {
     return line != NULL ? line + 1 : writer->id;
 }
 
-void ln_response_put_item_id(const ln_answer_writer *writer, const ln_choice *choice, size_t index,
-                             ln_strbuf *out) {
+static void put_bare_id(const ln_answer_writer *writer, const ln_choice *choice, size_t index,
+                        ln_strbuf *out) {
     static const char *const prefixes[] = {
         [LN_PART_TEXT] = "msg", [LN_PART_REASONING] = "rs", [LN_PART_CALL] = "fc"};
     const ln_answer_part *part = &choice->answer.parts[index];
-    ln_strbuf_printf(out, "\"%s_%s_%zu\"", part->is_custom ? "ctc" : prefixes[part->kind],
+    ln_strbuf_printf(out, "%s_%s_%zu", part->is_custom ? "ctc" : prefixes[part->kind],
                      serial_of(writer), index);
+}
+
+void ln_response_put_item_id(const ln_answer_writer *writer, const ln_choice *choice, size_t index,
+                             ln_strbuf *out) {
+    ln_strbuf_putc(out, '"');
+    put_bare_id(writer, choice, index, out);
+    ln_strbuf_putc(out, '"');
 }
 
 void ln_response_put_logprobs(const ln_answer_writer *writer, const ln_choice *choice,
@@ -93,10 +100,11 @@ void ln_response_put_item(const ln_answer_writer *writer, const ln_choice *choic
                                         [LN_PART_REASONING] = "reasoning",
                                         [LN_PART_CALL] = "function_call"};
     const ln_answer_part *part = &choice->answer.parts[index];
-    /* the last one is cut where the answer is */
-    const char *status = begins                               ? "in_progress"
-                         : index + 1 < choice->answer.n_parts ? "completed"
-                                                              : ln_response_status(choice);
+    /* the last one is cut where the answer is, or where that was cancelled */
+    const char *status = begins                                 ? "in_progress"
+                         : index + 1 < choice->answer.n_parts   ? "completed"
+                         : choice->finish == LINNET_FINISH_NONE ? "incomplete"
+                                                                : ln_response_status(choice);
     ln_strbuf_puts(out, "{\"id\":");
     ln_response_put_item_id(writer, choice, index, out);
     ln_strbuf_printf(out, ",\"type\":\"%s\",\"status\":\"%s\"",
@@ -167,73 +175,34 @@ void ln_response_put(const ln_answer_writer *writer, const char *status, const l
     ln_strbuf_putc(out, '}');
 }
 
-/* ---- the chat that the next response may go on with ------------------------------------- */
+/* ---- what is stored --------------------------------------------------------------------- */
 
-/* Parts of a kind as one string. */
-static void put_joined(const ln_chat_answer *answer, ln_answer_part_kind kind, ln_strbuf *out) {
-    ln_strbuf joined;
-    ln_strbuf_init(&joined);
-    for (size_t i = 0; i < answer->n_parts; i++)
-        if (answer->parts[i].kind == kind)
-            ln_strbuf_append(&joined, answer->parts[i].text.data, answer->parts[i].text.len);
-    ln_json_put_string(out, joined.data != NULL ? joined.data : "", joined.len);
-    out->failed |= joined.failed;
-    ln_strbuf_free(&joined);
-}
-
-/* Arguments that are cut are none. */
-static void put_arguments(const ln_answer_part *call, ln_strbuf *out) {
-    bool is_whole = ln_answer_part_has_object(call);
-    ln_json_put_string(out, is_whole ? call->text.data : "{}", is_whole ? call->text.len : 2);
-}
-
-static void put_message(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
-    const ln_chat_answer *answer = &choice->answer;
-    const char *comma = "";
-    ln_strbuf_puts(out, "{\"role\":\"assistant\",\"content\":");
-    put_joined(answer, LN_PART_TEXT, out);
-    ln_strbuf_puts(out, ",\"reasoning_content\":");
-    put_joined(answer, LN_PART_REASONING, out);
-    if (answer->n_calls > 0)
-        ln_strbuf_puts(out, ",\"tool_calls\":[");
-    for (size_t i = 0; i < answer->n_parts; i++) {
-        const ln_answer_part *part = &answer->parts[i];
-        if (part->kind != LN_PART_CALL)
-            continue;
-        const char *type = part->is_custom ? "custom" : "function";
-        ln_strbuf_printf(out, "%s{\"type\":\"%s\",\"id\":\"", comma, type);
-        ln_chat_answer_put_call_id(out, answer, part, "call_", writer->id, choice->index);
-        ln_strbuf_printf(out, "\",\"%s\":{\"name\":", type);
-        ln_json_put_string(out, part->name.data, part->name.len);
-        ln_strbuf_puts(out, part->is_custom ? ",\"input\":" : ",\"arguments\":");
-        if (part->is_custom)
-            put_text(part, false, out);
-        else
-            put_arguments(part, out);
-        ln_strbuf_puts(out, "}}");
-        comma = ",";
+/* Adds the output to the items that the response answers. */
+static void add_output(const ln_answer_writer *writer, const ln_choice *choice,
+                       ln_item_list *items) {
+    ln_strbuf id, item;
+    ln_strbuf_init(&id);
+    ln_strbuf_init(&item);
+    for (size_t i = 0; i < choice->answer.n_parts; i++) {
+        ln_strbuf_clear(&id);
+        ln_strbuf_clear(&item);
+        put_bare_id(writer, choice, i, &id);
+        ln_response_put_item(writer, choice, i, false, &item);
+        ln_item_list_add(items, 0, id.failed ? NULL : id.data, item.failed ? NULL : item.data);
     }
-    ln_strbuf_puts(out, answer->n_calls > 0 ? "]}" : "}");
+    ln_strbuf_free(&id);
+    ln_strbuf_free(&item);
 }
 
-void ln_response_store_answer(const ln_answer_writer *writer, const ln_choice *choice,
-                              const char *json, size_t n_bytes) {
+void ln_response_store_answer(const ln_answer_writer *writer, const char *status,
+                              const ln_choice *choice, const char *json) {
     ln_responses_request *kept = ln_response_kept(writer);
-    ln_strbuf response, messages;
-    if (kept->store == NULL)
-        return;
-    ln_strbuf_init(&response);
-    ln_strbuf_init(&messages);
-    ln_strbuf_append(&response, json, n_bytes);
-    ln_strbuf_append(&messages, kept->messages.data, kept->messages.len);
-    if (choice != NULL) {
-        ln_strbuf_putc(&messages, ',');
-        put_message(writer, choice, &messages);
-    }
-    ln_strbuf_putc(&messages, ']');
-    const ln_stored_response stored = {response.data, kept->input.data, messages.data};
-    if (!response.failed && !messages.failed)
-        ln_response_store_put(kept->store, writer->id, &stored);
-    ln_strbuf_free(&response);
-    ln_strbuf_free(&messages);
+    size_t n_input = kept->items.n_items;
+    bool succeeds = strcmp(status, "completed") == 0 || strcmp(status, "incomplete") == 0;
+    if (choice != NULL && (kept->is_stored || kept->conversation[0] != '\0'))
+        add_output(writer, choice, &kept->items);
+    if (kept->is_stored)
+        ln_response_store_put(kept->store, writer->id, json, &kept->items, n_input);
+    if (kept->conversation[0] != '\0' && succeeds)
+        ln_response_store_append(kept->store, kept->conversation, &kept->items, kept->n_past);
 }

@@ -29,8 +29,9 @@ void ln_response_put_logprobs(const ln_answer_writer *writer, const ln_choice *c
 void ln_response_put(const ln_answer_writer *writer, const char *status, const ln_choice *choice,
                      const ln_api_error *error, ln_strbuf *out);
 
-/* Adds the choice to the chat and stores the response, which is `json`. */
-void ln_response_store_answer(const ln_answer_writer *writer, const ln_choice *choice,
-                              const char *json, size_t n_bytes);
+/* Stores the response, which is `json`, with the items that it answers and, once it is over, those
+ * of its output (`choice`; NULL: not yet), which then belong to its conversation, too. */
+void ln_response_store_answer(const ln_answer_writer *writer, const char *status,
+                              const ln_choice *choice, const char *json);
 
 #endif

@@ -7,182 +7,94 @@
 #include "base/json/load.h"
 #include "base/json/value.h"
 #include "server/generation/chat_builder.h"
+#include "server/json/out.h"
+#include "server/responses/input_items.h"
 #include "server/responses/responses_items.h"
 
 void ln_responses_request_free(ln_responses_request *request) {
     ln_strbuf_free(&request->echo);
-    ln_strbuf_free(&request->input);
-    ln_strbuf_free(&request->messages);
+    ln_item_list_free(&request->items);
     *request = (ln_responses_request){0};
 }
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* Templates have one system message: what came as one before follows the instructions. */
-static void join_system(ln_chat_builder *builder, const json_t *content) {
-    json_t *system = json_array_get(builder->messages, 0), *part;
-    size_t index;
-    if (json_is_string(content))
-        ln_chat_builder_add_text(builder, system, content);
-    json_array_foreach(content, index, part) {
-        ln_chat_builder_add_text(builder, system, json_object_get(part, "text"));
-    }
-}
-
-/* A part of a stored response; NULL: none. */
-static json_t *load_part(ln_response_store *store, const char *id, ln_stored_part part) {
-    char *stored = ln_response_store_get(store, id, part);
-    json_t *value =
-        stored != NULL ? ln_json_load_bytes(stored, strlen(stored), JSON_ALLOW_NUL, NULL) : NULL;
-    free(stored);
-    return value;
-}
-
-/* A stored chat; NULL: none, or what is stored is not a list of messages. */
-static json_t *load_messages(ln_response_store *store, const char *id) {
-    json_t *messages = load_part(store, id, LN_STORED_MESSAGES);
-    bool is_chat = json_is_array(messages);
-    size_t index;
-    json_t *message;
-    json_array_foreach(messages, index, message) {
-        is_chat = is_chat && json_is_object(message);
-    }
-    if (is_chat)
-        return messages;
-    json_decref(messages);
-    return NULL;
-}
-
-/* The chat that a previous response ends. */
-static bool add_previous(ln_chat_builder *builder, const ln_fields *fields,
-                         ln_response_store *store) {
-    const char *id = NULL;
-    if (!ln_fields_text(fields, "previous_response_id", &id))
-        return false;
+/* The id of what a response goes on with; NULL: it goes on with nothing, or there is an error. */
+static const char *read_past_id(const ln_fields *fields, const char **param) {
+    const json_t *conversation = ln_fields_get(fields, "conversation");
+    const ln_fields inner = {conversation, "conversation.", fields->error, NULL};
+    const char *previous = NULL, *id = NULL;
+    *param = "previous_response_id";
+    if (!ln_fields_text(fields, "previous_response_id", &previous) || conversation == NULL)
+        return previous;
+    *param = "conversation";
+    if (json_is_object(conversation) ? !ln_fields_text(&inner, "id", &id)
+                                     : !ln_fields_text(fields, "conversation", &id))
+        return NULL;
     if (id == NULL)
+        ln_api_fail(fields->error, 400, *param, "conversation has no id");
+    else if (previous != NULL)
+        ln_api_fail(fields->error, 400, *param,
+                    "conversation and previous_response_id exclude each other");
+    return id;
+}
+
+/* The items of the previous response or of the conversation. */
+static bool load_past(const ln_fields *fields, ln_response_store *store, ln_responses_request *kept,
+                      json_t **past) {
+    const char *param, *id = read_past_id(fields, &param);
+    bool is_conversation = strcmp(param, "conversation") == 0;
+    if (fields->error->status != 0)
+        return false;
+    if (id != NULL && (strncmp(id, is_conversation ? "conv_" : "resp_", 5) != 0 ||
+                       !ln_response_store_list(store, id, false, &kept->items))) {
+        ln_api_fail(fields->error, 404, param, "%s with id '%.128s' not found.",
+                    is_conversation ? "Conversation" : "Previous response", id);
+        fields->error->code = is_conversation ? NULL : "previous_response_not_found";
+        return false;
+    }
+    if (is_conversation)
+        snprintf(kept->conversation, sizeof kept->conversation, "%s", id);
+    kept->n_past = kept->items.n_items;
+    *past = ln_input_items_parse(&kept->items);
+    if (*past != NULL)
         return true;
-    json_t *messages = load_messages(store, id);
-    if (messages == NULL) {
-        ln_api_fail(fields->error, 404, "previous_response_id",
-                    "Previous response with id '%.128s' not found.", id);
-        fields->error->code = "previous_response_not_found";
-        return false;
-    }
-    const json_t *first = json_array_get(messages, 0);
-    if (json_array_size(builder->messages) > 0 &&
-        strcmp(ln_json_text_of(first, "role"), "system") == 0) {
-        join_system(builder, json_object_get(first, "content"));
-        json_array_remove(messages, 0);
-    }
-    builder->failed |= json_array_extend(builder->messages, messages) != 0;
-    json_decref(messages);
-    return true;
+    if (kept->items.failed || ln_json_memory_failed())
+        return ln_api_fail_memory(fields->error);
+    return ln_api_fail(fields->error, 404, param, "what is stored of '%.128s' is damaged", id);
 }
 
-/* The chat without what instructions say, for responses that follow this one. */
-static bool keep_messages(const ln_chat_builder *builder, bool has_instructions,
-                          ln_responses_request *kept) {
-    json_t *messages = json_array();
-    bool is_whole = true;
-    for (size_t i = has_instructions; i < json_array_size(builder->messages); i++)
-        is_whole =
-            json_array_append(messages, json_array_get(builder->messages, i)) == 0 && is_whole;
-    char *text = is_whole ? json_dumps(messages, JSON_COMPACT) : NULL;
-    json_decref(messages);
-    if (text == NULL)
-        return false;
-    text[strlen(text) - 1] = '\0'; /* the list goes on */
-    bool done = ln_strbuf_puts(&kept->messages, text);
-    free(text);
-    return done;
-}
-
-/* The parts of a message as lists have them: one that the assistant said has annotations. */
-static void complete_parts(json_t *item) {
-    json_t *content = json_object_get(item, "content"), *part;
-    bool is_assistant = strcmp(ln_json_text_of(item, "role"), "assistant") == 0;
-    size_t index;
-    if (json_is_string(content))
-        json_object_set_new(item, "content",
-                            json_pack("[{s:s, s:O}]", "type",
-                                      is_assistant ? "output_text" : "input_text", "text",
-                                      content));
-    json_array_foreach(json_object_get(item, "content"), index, part) {
-        if (strcmp(ln_json_text_of(part, "type"), "output_text") == 0 &&
-            json_object_get(part, "annotations") == NULL)
-            json_object_set_new(part, "annotations", json_array());
-    }
-}
-
-/* An item as clients may list it, with what OpenAI's types ask for: an id, a message's type and
- * parts, a status, the summary of thoughts. */
-static void complete_item(json_t *item, size_t index) {
-    char id[40];
-    if (!json_is_object(item))
-        return;
-    snprintf(id, sizeof id, "item_%zu", index);
-    if (!json_is_string(json_object_get(item, "id")))
-        json_object_set_new(item, "id", json_string(id));
-    if (json_is_string(json_object_get(item, "role")) &&
-        !json_is_string(json_object_get(item, "type")))
-        json_object_set_new(item, "type", json_string("message"));
-    bool is_reasoning = strcmp(ln_json_text_of(item, "type"), "reasoning") == 0;
-    if (is_reasoning && !json_is_array(json_object_get(item, "summary")))
-        json_object_set_new(item, "summary", json_array());
-    if (!is_reasoning && !json_is_string(json_object_get(item, "status")))
-        json_object_set_new(item, "status", json_string("completed"));
-    if (strcmp(ln_json_text_of(item, "type"), "message") == 0)
-        complete_parts(item);
-}
-
-/* What the previous response answered, and its answer: the items before those of the input. */
-static json_t *list_previous_items(const ln_fields *fields, ln_response_store *store) {
-    const char *id = json_string_value(ln_fields_get(fields, "previous_response_id"));
-    json_t *input = id != NULL ? load_part(store, id, LN_STORED_INPUT) : NULL;
-    json_t *response = id != NULL ? load_part(store, id, LN_STORED_RESPONSE) : NULL;
-    json_t *items = json_array();
-    json_array_extend(items, input);
-    json_array_extend(items, json_object_get(response, "output"));
-    json_decref(input);
-    json_decref(response);
-    return items;
-}
-
-static bool keep_input(const ln_fields *fields, ln_response_store *store, const json_t *input,
-                       ln_responses_request *kept) {
-    json_t *all = list_previous_items(fields, store);
-    json_t *items = json_is_array(input)
-                        ? json_deep_copy(input)
-                        : json_pack("[{s:s, s:s, s:[{s:s, s:O}]}]", "type", "message", "role",
-                                    "user", "content", "type", "input_text", "text", input);
-    size_t n_previous = json_array_size(all), index;
-    json_t *item;
-    json_array_foreach(items, index, item) {
-        complete_item(item, n_previous + index);
-    }
-    char *text = json_array_extend(all, items) == 0 ? json_dumps(all, JSON_COMPACT) : NULL;
-    bool done = text != NULL && ln_strbuf_puts(&kept->input, text);
-    free(text);
+/* The chat that the items of the input end. */
+static bool add_input(ln_chat_builder *builder, const ln_fields *fields, ln_response_store *store,
+                      const char *serial, ln_responses_request *kept) {
+    json_t *all = NULL, *items = NULL;
+    bool done = load_past(fields, store, kept, &all) &&
+                (items = ln_input_items_read(ln_fields_get(fields, "input"), "input", serial,
+                                             &kept->items, store, fields->error)) != NULL;
+    bool keeps = kept->is_stored || kept->conversation[0] != '\0';
+    if (done && (json_array_extend(all, items) != 0 ||
+                 (keeps && !ln_input_items_keep(items, &kept->items))))
+        done = ln_api_fail_memory(fields->error);
+    if (done && kept->conversation[0] != '\0' && !ln_response_store_fits(store, NULL, &kept->items))
+        done = ln_api_fail(fields->error, 400, "conversation",
+                           "the conversation with this input is larger than what the server stores "
+                           "(--max-response-bytes)");
+    done = done && ln_responses_items_add(builder, all, kept->n_past, "input", fields->error);
+    if (!keeps)
+        ln_item_list_free(&kept->items);
     json_decref(items);
     json_decref(all);
     return done;
 }
 
 static bool add_messages(ln_chat_builder *builder, const ln_fields *fields,
-                         ln_response_store *store, ln_responses_request *kept) {
+                         ln_response_store *store, const char *serial, ln_responses_request *kept) {
     const char *instructions = NULL;
-    const json_t *input = ln_fields_get(fields, "input");
     if (!ln_fields_text(fields, "instructions", &instructions))
         return false;
     if (instructions != NULL)
         ln_chat_builder_add_message(builder, "system", json_string(instructions));
-    if (!add_previous(builder, fields, store) ||
-        !ln_responses_items_add(builder, input, fields->error))
-        return false;
-    if (!keep_messages(builder, instructions != NULL, kept) ||
-        !keep_input(fields, store, input, kept))
-        return ln_api_fail_memory(fields->error);
-    return true;
+    return add_input(builder, fields, store, serial, kept);
 }
 
 /* ---- tools ------------------------------------------------------------------------------ */
@@ -312,7 +224,8 @@ static void put_value(ln_strbuf *out, const char *name, const json_t *value,
 }
 
 /* What a response repeats of its request, with the values of fields that are missing. */
-static bool keep_echo(const ln_fields *fields, bool stores, ln_strbuf *out) {
+static bool keep_echo(const ln_fields *fields, ln_responses_request *kept) {
+    ln_strbuf *out = &kept->echo;
     static const struct {
         const char *name, *otherwise;
     } members[] = {{"instructions", "null"},
@@ -334,7 +247,12 @@ static bool keep_echo(const ln_fields *fields, bool stores, ln_strbuf *out) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         put_value(out, members[i].name, ln_fields_get(fields, members[i].name),
                   members[i].otherwise);
-    ln_strbuf_printf(out, ",\"store\":%s", stores ? "true" : "false");
+    ln_strbuf_printf(out, ",\"store\":%s,\"conversation\":", kept->is_stored ? "true" : "false");
+    if (kept->conversation[0] != '\0')
+        ln_strbuf_puts(out, "{\"id\":");
+    ln_json_put_text(out, kept->conversation[0] != '\0' ? kept->conversation : NULL);
+    if (kept->conversation[0] != '\0')
+        ln_strbuf_putc(out, '}');
     return !out->failed;
 }
 
@@ -390,13 +308,13 @@ static const char *const known_fields[] = {"model",
                                            "prompt_cache_key",
                                            "prompt_cache_retention",
                                            "safety_identifier",
-                                           "!conversation",
+                                           "conversation",
                                            "!prompt",
                                            "!messages",
                                            NULL};
 
 json_t *ln_responses_input_translate(const ln_fields *fields, ln_response_store *store,
-                                     ln_responses_request *kept) {
+                                     const char *serial, ln_responses_request *kept) {
     static const char *const same[] = {"model",
                                        "temperature",
                                        "top_p",
@@ -418,19 +336,19 @@ json_t *ln_responses_input_translate(const ln_fields *fields, ln_response_store 
                                        "metadata",
                                        "reasoning",
                                        NULL};
-    bool stores = true;
     ln_chat_builder builder;
+    kept->store = store;
+    kept->is_stored = true;
     if (!ln_fields_only(fields, known_fields) || !check_rest(fields) ||
-        !ln_fields_bool(fields, "store", &stores) ||
+        !ln_fields_bool(fields, "store", &kept->is_stored) ||
         !ln_fields_bool(fields, "background", &kept->runs_in_background))
         return NULL;
-    kept->store = stores ? store : NULL;
     ln_chat_builder_init(&builder);
     ln_chat_builder_copy_all(&builder, fields, same);
     ln_chat_builder_copy(&builder, fields, "max_output_tokens", "max_tokens");
-    if (add_messages(&builder, fields, store, kept) && add_tools(&builder, fields) &&
+    if (add_messages(&builder, fields, store, serial, kept) && add_tools(&builder, fields) &&
         add_tool_choice(&builder, fields) && add_text(&builder, fields) &&
-        add_include(&builder, fields) && !keep_echo(fields, stores, &kept->echo))
+        add_include(&builder, fields) && !keep_echo(fields, kept))
         ln_api_fail_memory(fields->error);
     return ln_chat_builder_take(&builder, fields->error);
 }

@@ -84,12 +84,27 @@ static bool add_message(item_reader *reader, const json_t *item, const char *par
     return fail_item(reader, param, "the role is not user, assistant, system or developer");
 }
 
+/* The arguments of a call; those that were cut are none. */
+static json_t *read_arguments(const json_t *item) {
+    const json_t *arguments = json_object_get(item, "arguments");
+    json_t *value = ln_json_is(json_object_get(item, "status"), "incomplete")
+                        ? ln_fields_parse_value(arguments)
+                        : NULL;
+    bool is_cut =
+        ln_json_is(json_object_get(item, "status"), "incomplete") && !json_is_object(value);
+    json_decref(value);
+    return is_cut ? json_string("{}") : ln_json_share(arguments);
+}
+
 static bool add_call(item_reader *reader, const json_t *item, const char *param) {
     const json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
-    const json_t *arguments = json_object_get(item, "arguments");
-    if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
+    if (!json_is_string(id) || !json_is_string(name) ||
+        !json_is_string(json_object_get(item, "arguments")))
         return fail_item(reader, param, "a function_call needs call_id, name and arguments");
+    json_t *arguments = read_arguments(item);
     ln_chat_builder_add_call(reader->builder, get_assistant(reader, false), id, name, arguments);
+    reader->builder->failed |= arguments == NULL;
+    json_decref(arguments);
     reader->has_calls = true;
     return true;
 }
@@ -151,24 +166,17 @@ static bool add_item(item_reader *reader, const json_t *item, const char *param)
     return fail_item(reader, param, what);
 }
 
-bool ln_responses_items_add(ln_chat_builder *builder, const json_t *input, ln_api_error *error) {
-    enum { MAX_ITEMS = 10000 };
+bool ln_responses_items_add(ln_chat_builder *builder, const json_t *items, size_t n_past,
+                            const char *name, ln_api_error *error) {
     item_reader reader = {.builder = builder, .error = error};
     size_t index;
     json_t *item;
     char param[96];
-    if (json_is_string(input)) {
-        ln_chat_builder_add_message(builder, "user", ln_json_share(input));
-        return true;
-    }
-    if (json_array_size(input) == 0 || json_array_size(input) > MAX_ITEMS)
-        return ln_api_fail(error, 400, "input", "input is not a string or a list of 1 to %d items",
-                           MAX_ITEMS);
-    json_array_foreach(input, index, item) {
-        const json_t *id = json_object_get(item, "id");
-        snprintf(param, sizeof param, "input[%zu]", index);
-        if (id != NULL && !json_is_string(id) && !json_is_null(id))
-            return fail_item(&reader, param, "its id is not a string");
+    json_array_foreach((json_t *)(uintptr_t)items, index, item) {
+        if (index < n_past)
+            snprintf(param, sizeof param, "a stored item");
+        else
+            snprintf(param, sizeof param, "%s[%zu]", name, index - n_past);
         if (!add_item(&reader, item, param))
             return false;
     }

@@ -4,8 +4,10 @@
 
 #include "server/generation/chat_builder.h"
 
-/* Adds the messages of `input`, a string or a list of items. What the assistant said in items that
- * follow each other, reasoning, text and calls, is one message. */
-bool ln_responses_items_add(ln_chat_builder *builder, const json_t *input, ln_api_error *error);
+/* Adds the messages of a list of items. What the assistant said in items that follow each other,
+ * reasoning, text and calls, is one message. Errors count from the place `n_past` on, before which
+ * are those that are stored, and `name` is what clients call the list. */
+bool ln_responses_items_add(ln_chat_builder *builder, const json_t *items, size_t n_past,
+                            const char *name, ln_api_error *error);
 
 #endif

@@ -131,7 +131,7 @@ static void put_stored(ln_answer_writer *writer, const char *status, const ln_ch
     size_t at = out->len;
     ln_response_put(writer, status, choices, error, out);
     if (!out->failed)
-        ln_response_store_answer(writer, choices, out->data + at, out->len - at);
+        ln_response_store_answer(writer, status, choices, out->data + at);
 }
 
 static void settle(ln_answer_writer *writer, const ln_choice *choices, const ln_api_error *error,

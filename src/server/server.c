@@ -11,6 +11,7 @@
 
 #include "base/json/load.h"
 #include "server/api/router.h"
+#include "server/generation/event_stream.h"
 #include "server/generation/generation.h"
 #include "server/json/reply.h"
 #include "server/responses/response_store.h"
@@ -77,6 +78,8 @@ static void on_gone(void *user, ln_exchange *exchange) {
         ln_api_task_cancel(exchange->task);
     if (exchange->generation != NULL)
         ln_generation_cancel(exchange->generation);
+    if (exchange->follower != NULL)
+        ln_event_follower_leave(exchange->follower);
     exchange->task = exchange->generation = NULL;
 }
 
@@ -203,6 +206,8 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                               .n_hosts = options->n_allowed_hosts,
                               .cors_origin = options->cors_origin}};
     server->context.generations = &server->generations;
+    /* half, so that those of one stream and its response may be stored together */
+    server->generations.events.max_bytes = options->max_response_bytes / 2;
     server->context.has_web_page = options->has_web_page;
     server->context.metrics_prefix = options->metrics_prefix;
     server->context.kv_events = options->kv_events;

@@ -34,6 +34,8 @@ static const asked requests[] = {
      "{\"prompt\":\"a\",\"max_tokens\":4,\"response_format\":{\"type\":\"json_object\"}}", 200,
      "}"},
     {"responses", "/v1/responses", "{\"input\":\"Hi\",\"max_output_tokens\":4}", 200, "}"},
+    {"background", "/v1/responses",
+     "{\"input\":\"Hi\",\"max_output_tokens\":4,\"background\":true,\"stream\":true}", 200, "\n\n"},
     {"conversation", "/v1/conversations",
      "{\"items\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"metadata\":{\"a\":\"b\"}}", 200, "}"},
     {"bad JSON", "/v1/chat/completions", "{\"messages\":[{\"role\":", 400, "}"},

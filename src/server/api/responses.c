@@ -1,4 +1,5 @@
 /* /v1/responses: OpenAI's Responses API, and what it stores. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "server/api/stored_object.h"
 #include "server/generation/chat_request.h"
 #include "server/generation/generation.h"
+#include "server/http/response.h"
 #include "server/responses/responses_input.h"
 #include "server/responses/responses_writer.h"
 
@@ -18,18 +20,11 @@ static void free_kept(void *kept) {
     free(kept);
 }
 
-static bool check_background(ln_api_task *task, const ln_responses_request *kept,
-                             const ln_fields *fields) {
-    bool streams = false;
-    if (!kept->runs_in_background)
-        return true;
-    ln_fields_bool(fields, "stream", &streams);
-    if (streams)
-        return ln_api_fail(&task->error, 400, "background",
-                           "background and stream exclude each other here");
-    task->request.is_detached = true;
-    return kept->is_stored || ln_api_fail(&task->error, 400, "background",
-                                          "background can only be used when `store` is true");
+static bool check_background(ln_api_task *task, const ln_responses_request *kept) {
+    task->request.is_detached = kept->runs_in_background;
+    return !kept->runs_in_background || kept->is_stored ||
+           ln_api_fail(&task->error, 400, "background",
+                       "background can only be used when `store` is true");
 }
 
 /* The body as that of a chat; NULL with the error set. */
@@ -48,7 +43,7 @@ static json_t *translate(ln_api_task *task, const ln_fields *fields) {
 static bool generate(ln_api_task *task, const ln_fields *fields) {
     json_t *body = translate(task, fields);
     const ln_responses_request *kept = task->request.extra;
-    bool done = body != NULL && check_background(task, kept, fields) &&
+    bool done = body != NULL && check_background(task, kept) &&
                 ln_chat_request_generate(task, body, "input");
     json_decref(body);
     return done;
@@ -106,21 +101,70 @@ static void reply_bad(ln_exchange *exchange, const char *param, const char *mess
     ln_reply_error(exchange, &error);
 }
 
+/* The query's `stream`, and the number of the event `starting_after` which it begins. */
+static bool read_stream(const char *query, bool *streams, long long *after, ln_api_error *error) {
+    char text[24], *end = text;
+    *after = -1;
+    ln_query_value given = ln_query_get(query, "stream", text, sizeof text);
+    *streams = given == LN_QUERY_GIVEN && strcmp(text, "true") == 0;
+    if (given != LN_QUERY_ABSENT && !*streams && strcmp(text, "false") != 0)
+        return ln_api_fail(error, 400, "stream", "stream is not true or false");
+    given = ln_query_get(query, "starting_after", text, sizeof text);
+    if (given == LN_QUERY_ABSENT)
+        return true;
+    errno = 0;
+    if (given == LN_QUERY_GIVEN && *text >= '0' && *text <= '9')
+        *after = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || *after >= INT32_MAX)
+        return ln_api_fail(error, 400, "starting_after", "starting_after is not a whole number");
+    return *streams || ln_api_fail(error, 400, "starting_after",
+                                   "starting_after is of use with stream=true alone");
+}
+
+/* The events of one that runs, or that is over. */
+static void reply_events(ln_context *context, ln_exchange *exchange, const char *id,
+                         long long after) {
+    ln_api_error error = {0};
+    if (ln_generations_follow(context->generations, id, exchange, after, &error))
+        return;
+    char *events = error.status == 0 ? ln_response_store_get_events(context->responses, id) : NULL;
+    size_t n_bytes = events != NULL ? strlen(events) : 0, begin = SIZE_MAX;
+    if (events != NULL)
+        begin = ln_events_find(events, n_bytes, after, &error);
+    else
+        ln_api_fail(&error, 400, "stream",
+                    "the response has no events here: it was not made with background and stream, "
+                    "or they were more than the server stores");
+    if (begin == SIZE_MAX) {
+        ln_reply_error(exchange, &error);
+    } else {
+        ln_response_begin(exchange, 200, ln_responses_format.media_type);
+        ln_response_write(exchange, events + begin, n_bytes - begin);
+        ln_response_end(exchange);
+    }
+    free(events);
+}
+
 void ln_endpoint_response(ln_context *context, ln_exchange *exchange) {
-    char id[LN_STORED_ID_BYTES], streams[8];
+    char id[LN_STORED_ID_BYTES];
+    bool streams;
+    long long after;
+    ln_api_error error = {0};
     take_id(exchange, id);
     char *json = ln_response_store_get(context->responses, id);
-    if (json != NULL &&
-        (ln_query_get(exchange->query, "stream", streams, sizeof streams) != LN_QUERY_GIVEN ||
-         strcmp(streams, "true") != 0)) {
+    if (json == NULL) {
+        reply_missing(exchange, id);
+        return;
+    }
+    if (read_stream(exchange->query, &streams, &after, &error) && !streams) {
         ln_stored_reply(context, exchange, json);
         return;
     }
-    if (json == NULL)
-        reply_missing(exchange, id);
-    else
-        reply_bad(exchange, "stream", "a stored response is not streamed");
     free(json);
+    if (error.status != 0)
+        ln_reply_error(exchange, &error);
+    else
+        reply_events(context, exchange, id, after);
 }
 
 void ln_endpoint_delete_response(ln_context *context, ln_exchange *exchange) {

@@ -29,13 +29,15 @@ typedef struct ln_answer_format {
     void (*chunk)(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *out);
     void (*end)(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
                 const ln_api_error *error, ln_strbuf *out);
-    /* Of a request that is detached (else NULL): what its client gets at once; that its first token
-     * is there; and what becomes of it at its end, which the client gets as well where it is
-     * cancelled. */
+    /* Of a request that is detached (else NULL): what its client gets at once, unless it streams;
+     * that its first token is there, and the event that says so; what becomes of it at its end,
+     * which the client gets as well where it is cancelled; and all events of one that streams, at
+     * its end. */
     void (*accept)(ln_answer_writer *writer, ln_strbuf *out);
     void (*run)(ln_answer_writer *writer, ln_strbuf *out);
     void (*settle)(ln_answer_writer *writer, const ln_choice *choices, const ln_api_error *error,
                    bool is_cancelled, ln_strbuf *out);
+    void (*keep_events)(ln_answer_writer *writer, const char *events);
     /* All of it, when it is over. */
     void (*whole)(ln_answer_writer *writer, const ln_choice *choices, size_t n_choices,
                   ln_strbuf *out);

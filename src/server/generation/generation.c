@@ -17,9 +17,10 @@ struct ln_generation {
     const ln_answer_format *format;
     ln_answer_writer writer;
     ln_usage usage;
-    bool runs;          /* detached, and its format knows that it runs */
-    size_t n_open;      /* choices that are not over */
-    ln_choice *choices; /* [n_choices] */
+    ln_event_stream stream; /* of a detached one that streams */
+    bool runs;              /* detached, and its format knows that it runs */
+    size_t n_open;          /* choices that are not over */
+    ln_choice *choices;     /* [n_choices] */
     size_t n_choices;
     ln_api_error error; /* of the first request that failed */
 };
@@ -42,6 +43,7 @@ static void destroy(ln_generation *generation) {
         generation->set->first = generation->next;
     if (generation->next != NULL)
         generation->next->previous = generation->previous;
+    ln_event_stream_free(&generation->stream);
     ln_strbuf_free(&generation->writer.head);
     ln_api_task_free(generation->task);
     if (generation->set->first == NULL)
@@ -79,6 +81,15 @@ void ln_generation_cancel(ln_generation *generation) {
     destroy(generation);
 }
 
+/* Ends the stream of a detached one, with the events in `last`, and keeps what there was. */
+static void end_stream(ln_generation *generation, const ln_strbuf *last) {
+    ln_event_stream *stream = &generation->stream;
+    ln_event_stream_add(stream, last);
+    ln_event_stream_end(stream);
+    if (stream->events.len > 0)
+        generation->format->keep_events(&generation->writer, stream->events.data);
+}
+
 /* Sends the end of the response, or all of it where it is not streamed. */
 static void finish(ln_generation *generation) {
     ln_context *context = generation->set->context;
@@ -91,14 +102,18 @@ static void finish(ln_generation *generation) {
         exchange->generation = NULL;
     note_tokens(generation);
     ln_strbuf_clear(out);
-    if (exchange == NULL) {
-        generation->format->settle(&generation->writer, generation->choices, &generation->error,
-                                   false, out);
-    } else if (request->streams) {
+    if (request->streams) {
         generation->format->end(&generation->writer, generation->choices, generation->n_choices,
                                 &generation->error, out);
-        ln_response_write_text(exchange, out);
-        ln_response_end(exchange);
+        if (exchange == NULL) {
+            end_stream(generation, out);
+        } else {
+            ln_response_write_text(exchange, out);
+            ln_response_end(exchange);
+        }
+    } else if (exchange == NULL) {
+        generation->format->settle(&generation->writer, generation->choices, &generation->error,
+                                   false, out);
     } else if (generation->error.status != 0) {
         ln_reply_error(exchange, &generation->error);
     } else {
@@ -263,17 +278,24 @@ static bool send_chunks(ln_prompt_run *run) {
             generation->format->chunk(&generation->writer, &run->choices[i], out);
             out->failed |= has_lost(&run->choices[i]);
         }
-    return ln_response_write_text(generation->task->exchange, out);
+    if (generation->task->exchange != NULL)
+        return ln_response_write_text(generation->task->exchange, out);
+    ln_event_stream_add(&generation->stream, out);
+    return true;
 }
 
-/* What is stored of a detached one says that it runs. */
+/* What is stored of a detached one says that it runs, and so does its stream. */
 static void note_running(ln_generation *generation) {
     ln_strbuf *out = &generation->set->context->scratch;
-    if (generation->task->exchange != NULL || generation->runs || generation->n_open == 0)
+    bool streams = generation->task->request.streams;
+    if (generation->task->exchange != NULL || generation->runs ||
+        (generation->n_open == 0 && !streams))
         return;
     generation->runs = true;
     ln_strbuf_clear(out);
     generation->format->run(&generation->writer, out);
+    if (streams)
+        ln_event_stream_add(&generation->stream, out);
 }
 
 /* Takes the events of a run and streams them; false when the generation has ended and is freed. */
@@ -365,19 +387,35 @@ void ln_generations_end(ln_generations *generations) {
     }
 }
 
-bool ln_generations_cancel(ln_generations *generations, const char *id, ln_strbuf *out) {
+/* A detached one. */
+static ln_generation *find(const ln_generations *generations, const char *id) {
     ln_generation *found = generations->first;
-    ln_strbuf unseen;
     while (found != NULL && (found->task->exchange != NULL || strcmp(found->writer.id, id) != 0))
         found = found->next;
+    return found;
+}
+
+bool ln_generations_cancel(ln_generations *generations, const char *id, ln_strbuf *out) {
+    static const ln_strbuf nothing;
+    ln_generation *found = find(generations, id);
+    ln_strbuf unseen;
     if (found == NULL)
         return false;
     ln_strbuf_init(&unseen);
     found->format->settle(&found->writer, found->choices, &found->error, true,
                           out != NULL ? out : &unseen);
     ln_strbuf_free(&unseen);
+    if (found->task->request.streams)
+        end_stream(found, &nothing);
     ln_generation_cancel(found);
     return true;
+}
+
+bool ln_generations_follow(ln_generations *generations, const char *id, ln_exchange *exchange,
+                           long long after, ln_api_error *error) {
+    ln_generation *found = find(generations, id);
+    return found != NULL && found->task->request.streams &&
+           ln_event_stream_follow(&found->stream, exchange, after, error);
 }
 
 void ln_generations_stop(ln_generations *generations) {
@@ -458,15 +496,26 @@ static void begin_stream(ln_generation *generation) {
     ln_response_write_text(generation->task->exchange, out);
 }
 
-/* Answers the exchange; the generation goes on without it. */
+/* Answers the exchange, with a stream if it wants one; the generation goes on without it. */
 static void detach(ln_generation *generation) {
+    ln_api_error error = {0};
     ln_exchange *exchange = generation->task->exchange;
     ln_strbuf *out = &generation->set->context->scratch;
     ln_strbuf_clear(out);
     generation->format->accept(&generation->writer, out);
     generation->task->exchange = NULL;
     exchange->generation = NULL;
-    ln_reply_json(exchange, out);
+    if (!generation->task->request.streams) {
+        ln_reply_json(exchange, out);
+        return;
+    }
+    ln_event_stream_init(&generation->stream, &generation->set->events,
+                         generation->format->media_type);
+    ln_strbuf_clear(out);
+    generation->format->begin(&generation->writer, out);
+    ln_event_stream_add(&generation->stream, out);
+    if (!ln_event_stream_follow(&generation->stream, exchange, -1, &error))
+        ln_reply_error(exchange, &error);
 }
 
 void ln_generation_begin(ln_api_task *task) {

@@ -5,6 +5,7 @@
 #define LN_SERVER_GENERATION_GENERATION_H
 
 #include "server/api_task.h"
+#include "server/generation/event_stream.h"
 
 typedef struct ln_generation ln_generation;
 
@@ -15,6 +16,7 @@ typedef struct ln_generations {
     linnet_completion_queue *completion_queue; /* of all requests; workers submit with it */
     struct event *queue_event, *backoff_timer;
     uint64_t backoff_until_ns; /* events are not taken before */
+    ln_event_budget events;    /* of streams that go on without their clients */
 } ln_generations;
 
 /* Creates the completion queue and adds it to the event loop. */
@@ -29,6 +31,10 @@ void ln_generation_begin(ln_api_task *task);
 /* Ends the detached generation whose answer has this id; false when there is none. `out`, unless it
  * is NULL, receives what its client gets. */
 bool ln_generations_cancel(ln_generations *generations, const char *id, ln_strbuf *out);
+/* Answers the exchange with the events behind the number `after` of the detached generation whose
+ * answer has this id, and with those to come. False: there is none that streams, or an error. */
+bool ln_generations_follow(ln_generations *generations, const char *id, ln_exchange *exchange,
+                           long long after, ln_api_error *error);
 /* The client has gone, or the server ends: cancels the requests. */
 void ln_generation_cancel(ln_generation *generation);
 

@@ -48,7 +48,7 @@ typedef struct ln_exchange {
     const char *key_name;                    /* for the log; NULL or "": none */
     int dialect;                             /* the hooks': how errors are written */
     const void *route;                       /* the hooks', as are these: */
-    void *task, *generation;                 /* what works on the response */
+    void *task, *generation, *follower;      /* what works on the response */
     size_t n_prompt_tokens, n_output_tokens; /* for the log */
 } ln_exchange;
 

@@ -149,6 +149,14 @@ bool ln_response_write_text(ln_exchange *exchange, const ln_strbuf *text) {
     return false;
 }
 
+size_t ln_response_get_room(ln_exchange *exchange) {
+    enum { FRAME_BYTES = 32 }; /* of a part in the chunked coding, at most */
+    const ln_connection *connection = of(exchange);
+    size_t n_waiting = evbuffer_get_length(connection->out) + FRAME_BYTES;
+    size_t most = connection->set->limits.max_unread_bytes;
+    return n_waiting < most ? most - n_waiting : 0;
+}
+
 void ln_response_end(ln_exchange *exchange) {
     ln_connection *connection = of(exchange);
     if (connection->is_chunked && !exchange->is_head)

@@ -18,6 +18,8 @@ void ln_response_begin(ln_exchange *exchange, int status, const char *type);
 bool ln_response_write(ln_exchange *exchange, const void *bytes, size_t n_bytes);
 /* The same of a buffer; what it failed to take would be missing, so the response is cut then. */
 bool ln_response_write_text(ln_exchange *exchange, const ln_strbuf *text);
+/* How many bytes may be written before the client must take some. */
+size_t ln_response_get_room(ln_exchange *exchange);
 void ln_response_end(ln_exchange *exchange); /* the exchange is over */
 
 #endif

@@ -14,16 +14,22 @@ static void end_event(ln_strbuf *out) {
     ln_strbuf_puts(out, "}\n\n");
 }
 
-static void put_progress(ln_answer_writer *writer, const char *type, ln_strbuf *out) {
+static void put_progress(ln_answer_writer *writer, const char *type, const char *status,
+                         ln_strbuf *out) {
     put_event(writer, type, out);
     ln_strbuf_puts(out, ",\"response\":");
-    ln_response_put(writer, "in_progress", NULL, NULL, out);
+    ln_response_put(writer, status, NULL, NULL, out);
     end_event(out);
 }
 
+/* In the background it waits for its first token. */
 static void begin(ln_answer_writer *writer, ln_strbuf *out) {
-    put_progress(writer, "response.created", out);
-    put_progress(writer, "response.in_progress", out);
+    bool waits = ln_response_kept(writer)->runs_in_background;
+    put_progress(writer, "response.created", waits ? "queued" : "in_progress", out);
+    if (waits)
+        put_progress(writer, "response.queued", "queued", out);
+    else
+        put_progress(writer, "response.in_progress", "in_progress", out);
 }
 
 /* An event about an item: {..., "output_index": ..., "item": ...} */
@@ -168,6 +174,12 @@ static void accept(ln_answer_writer *writer, ln_strbuf *out) {
 
 static void run(ln_answer_writer *writer, ln_strbuf *out) {
     put_stored(writer, "in_progress", NULL, NULL, out);
+    ln_strbuf_clear(out);
+    put_progress(writer, "response.in_progress", "in_progress", out);
+}
+
+static void keep_events(ln_answer_writer *writer, const char *events) {
+    ln_response_store_put_events(ln_response_kept(writer)->store, writer->id, events);
 }
 
 const ln_answer_format ln_responses_format = {.id_prefix = "resp_",
@@ -178,4 +190,5 @@ const ln_answer_format ln_responses_format = {.id_prefix = "resp_",
                                               .accept = accept,
                                               .run = run,
                                               .settle = settle,
+                                              .keep_events = keep_events,
                                               .whole = put_whole};

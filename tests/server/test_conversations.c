@@ -295,12 +295,19 @@ static void size_is_bounded(void **state) {
     (void)state;
     test_server server =
         SERVER("--threads=1", "--max-seqs=1", "--max-response-bytes=3000", "--max-responses=2");
-    char id[64], body[4096], text[2600];
+    char id[64], body[4096], large[64], text[2600];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     create(&server, "{\"items\":[{\"role\":\"user\",\"content\":\"a\"}]}", id);
     snprintf(body, sizeof body, "{\"items\":[{\"role\":\"user\",\"content\":\"%s\"}]}", text);
-    expect_status(post(&server, PATH, body), 200); /* alone it is not too large */
+    expect_error(post(&server, PATH, body), 400, "null"); /* with what a conversation takes */
+    expect_texts(&server, id, "a,");                      /* nothing gave way to it */
+    text[2200] = '\0';
+    snprintf(body, sizeof body, "{\"items\":[{\"role\":\"user\",\"content\":\"%s\"}]}", text);
+    create(&server, body, large); /* alone it is not too large */
+    expect_status(ask_at(&server, "GET", large, "", NULL), 200);
+    text[2200] = 'x';
+    snprintf(body, sizeof body, "{\"items\":[{\"role\":\"user\",\"content\":\"%s\"}]}", text);
     expect_error(ask_at(&server, "GET", id, "", NULL), 404, "conversation_id");
     create(&server, "{\"items\":[{\"role\":\"user\",\"content\":\"a\"}]}", id);
     expect_error(ask_at(&server, "POST", id, "/items", body), 400, "null");

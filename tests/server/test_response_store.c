@@ -1,4 +1,5 @@
 /* The store of responses, opened again. */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,10 @@ static void bytes_are_bounded(void **state) {
     expect(store, "r19", "{}"); /* nothing gave way to what was not kept */
     expect_ids(store, "r19", false, "r19.in r19.out ");
     ln_item_list_free(&items);
+    /* with its events alone the response would have no room left, so they go, and not both */
+    large[3600] = '\0';
+    assert_false(ln_response_store_put_events(store, "r19", large));
+    expect(store, "r19", "{}");
     /* events count, and go with their object */
     large[3300] = '\0';
     assert_true(ln_response_store_put_events(store, "r19", large));
@@ -210,6 +215,34 @@ static void bytes_are_bounded(void **state) {
     }
     expect(store, "b", "{}");
     ln_response_store_close(store);
+}
+
+/* Other tables of the same name are left alone. */
+static void former_tables_go(void **state) {
+    (void)state;
+    static const char *const tables[] = {
+        "CREATE TABLE responses (id TEXT, response TEXT, input TEXT, messages TEXT)",
+        "CREATE TABLE responses (id TEXT)"};
+    const ln_response_store_limits limits = {10, 1 << 20};
+    char path[64], lock[80];
+    snprintf(path, sizeof path, "/tmp/linnet-former-%d.db", (int)getpid());
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    for (size_t i = 0; i < 2; i++) {
+        sqlite3 *file;
+        ln_response_store *store;
+        assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(file, tables[i], NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(file);
+        assert_int_equal(ln_response_store_open(path, &limits, &store, NULL), LINNET_OK);
+        go_on(store, "a", NULL, "x");
+        ln_response_store_close(store);
+        assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(file, "SELECT id FROM responses", NULL, NULL, NULL),
+                         i == 0 ? SQLITE_ERROR : SQLITE_OK);
+        sqlite3_close(file);
+        unlink(path);
+        unlink(lock);
+    }
 }
 
 /* A list that grows: by items that an object of it has already, or by copies. */
@@ -312,6 +345,7 @@ int main(void) {
                                        cmocka_unit_test(chains_share_items),
                                        cmocka_unit_test(chains_take_little),
                                        cmocka_unit_test(bytes_are_bounded),
+                                       cmocka_unit_test(former_tables_go),
                                        cmocka_unit_test(lists_grow),
                                        cmocka_unit_test(items_are_removed),
                                        cmocka_unit_test(lost_lists_are_stored_again),

@@ -97,11 +97,18 @@ static void take_id(const ln_exchange *exchange, char *id) {
     ln_stored_take_id(exchange, "/v1/conversations/", id);
 }
 
-/* The id of the item in a path, decoded in place. */
-static const char *take_item_id(ln_exchange *exchange) {
-    char *id = strrchr(exchange->path, '/') + 1;
-    ln_query_decode(id);
-    return id;
+/* The id of the item in a path, malloc'd and decoded: the log has the path as it came. NULL: it has
+ * answered that memory is out. */
+static char *take_item_id(ln_exchange *exchange) {
+    ln_api_error error = {0};
+    char *id = strdup(strrchr(exchange->path, '/') + 1);
+    if (id != NULL) {
+        ln_query_decode(id);
+        return id;
+    }
+    ln_api_fail_memory(&error);
+    ln_reply_error(exchange, &error);
+    return NULL;
 }
 
 static void reply_missing(ln_exchange *exchange, const char *id) {
@@ -123,10 +130,10 @@ static void reply_conversation(ln_context *context, ln_exchange *exchange, const
         reply_missing(exchange, id);
 }
 
-/* Nothing was stored: it is too much, or memory is out. `id` NULL: of a new conversation. */
-static void refuse_to_store(ln_api_task *task, const char *id) {
+/* Nothing was stored: it is too much, or memory is out. */
+static void refuse_to_store(ln_api_task *task, const char *id, const char *json) {
     const wanted *given = task->request.extra;
-    if (ln_response_store_fits(task->context->responses, id, &given->items))
+    if (ln_response_store_fits(task->context->responses, id, json, &given->items))
         ln_api_fail_memory(&task->error);
     else
         ln_api_fail(&task->error, 400, NULL,
@@ -151,7 +158,7 @@ static void create_conversation(ln_api_task *task) {
     put_conversation(&task->reply, id, (long long)time(NULL), given->metadata);
     if (!task->reply.failed &&
         !ln_response_store_put(task->context->responses, id, task->reply.data, &given->items, 0))
-        refuse_to_store(task, NULL);
+        refuse_to_store(task, id, task->reply.data);
     else
         ln_api_task_reply(task);
 }
@@ -167,7 +174,7 @@ static void add_items(ln_api_task *task) {
         reply_missing(exchange, id);
         ln_api_task_free(task);
     } else if (!ln_response_store_append(store, id, &given->items, 0)) {
-        refuse_to_store(task, id);
+        refuse_to_store(task, id, NULL);
     } else {
         ln_item_page_put(&given->items, 0, given->items.n_items, true, &task->reply);
         ln_api_task_reply(task);
@@ -192,7 +199,7 @@ static void update_conversation(ln_api_task *task) {
     json_decref(old);
     free(json);
     if (!task->reply.failed && !ln_response_store_put(store, id, task->reply.data, NULL, 0))
-        refuse_to_store(task, id);
+        refuse_to_store(task, id, task->reply.data);
     else
         ln_api_task_reply(task);
 }
@@ -246,21 +253,27 @@ void ln_endpoint_conversation_items(ln_context *context, ln_exchange *exchange) 
 void ln_endpoint_conversation_item(ln_context *context, ln_exchange *exchange) {
     char id[LN_STORED_ID_BYTES];
     take_id(exchange, id);
-    const char *item_id = take_item_id(exchange);
+    char *item_id = take_item_id(exchange);
+    if (item_id == NULL)
+        return;
     char *json = ln_response_store_get_item(context->responses, id, item_id);
     if (json == NULL)
         reply_missing_item(exchange, id, item_id);
     else
         ln_stored_reply(context, exchange, json);
+    free(item_id);
 }
 
 /* Answers with the conversation. */
 void ln_endpoint_delete_item(ln_context *context, ln_exchange *exchange) {
     char id[LN_STORED_ID_BYTES];
     take_id(exchange, id);
-    const char *item_id = take_item_id(exchange);
+    char *item_id = take_item_id(exchange);
+    if (item_id == NULL)
+        return;
     if (ln_response_store_delete_item(context->responses, id, item_id))
         reply_conversation(context, exchange, id);
     else
         reply_missing_item(exchange, id, item_id);
+    free(item_id);
 }

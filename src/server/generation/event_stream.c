@@ -148,7 +148,9 @@ void ln_event_stream_free(ln_event_stream *stream) {
 
 bool ln_event_stream_follow(ln_event_stream *stream, ln_exchange *exchange, long long after,
                             ln_api_error *error) {
-    size_t begin = ln_events_find(stream->events.data, stream->events.len, after, error);
+    bool is_new = after < 0 && stream->n_dropped_bytes == 0 && stream->events.len == 0;
+    size_t begin =
+        is_new ? 0 : ln_events_find(stream->events.data, stream->events.len, after, error);
     ln_event_follower *follower = begin != SIZE_MAX ? calloc(1, sizeof *follower) : NULL;
     if (follower == NULL)
         return begin == SIZE_MAX ? false : ln_api_fail_memory(error);

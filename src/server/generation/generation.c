@@ -511,11 +511,12 @@ static void detach(ln_generation *generation) {
     }
     ln_event_stream_init(&generation->stream, &generation->set->events,
                          generation->format->media_type);
+    /* first, as what others keep may leave no room for the events */
+    if (!ln_event_stream_follow(&generation->stream, exchange, -1, &error))
+        ln_reply_error(exchange, &error);
     ln_strbuf_clear(out);
     generation->format->begin(&generation->writer, out);
     ln_event_stream_add(&generation->stream, out);
-    if (!ln_event_stream_follow(&generation->stream, exchange, -1, &error))
-        ln_reply_error(exchange, &error);
 }
 
 void ln_generation_begin(ln_api_task *task) {

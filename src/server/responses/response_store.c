@@ -74,6 +74,7 @@ static char *copy_text(sqlite3_stmt *statement, int column) {
 
 typedef struct stored_object {
     int64_t head, input;
+    size_t n_bytes; /* without its list */
 } stored_object;
 
 /* *json and *events, unless NULL, receive copies. */
@@ -83,7 +84,8 @@ static bool find_object(ln_response_store *store, const char *id, stored_object 
     bool is_there = ln_store_step(find);
     *found = (stored_object){0};
     if (is_there)
-        *found = (stored_object){sqlite3_column_int64(find, 0), sqlite3_column_int64(find, 1)};
+        *found = (stored_object){sqlite3_column_int64(find, 0), sqlite3_column_int64(find, 1),
+                                 (size_t)sqlite3_column_int64(find, 4)};
     if (json != NULL)
         *json = is_there ? copy_text(find, 2) : NULL;
     if (events != NULL)
@@ -240,13 +242,16 @@ static void forget_from(ln_item_list *items, size_t first) {
 
 /* ---- objects ---------------------------------------------------------------------------- */
 
+static size_t count_object_bytes(const char *id, const char *json) {
+    return OBJECT_BYTES + 2 * strlen(id) + strlen(json);
+}
+
 static bool add_object(ln_response_store *store, const char *id, const char *json,
                        const stored_object *object) {
     sqlite3_stmt *add =
         ln_store_bind_numbers(&store->database, LN_STORE_ADD_OBJECT, object->head, object->input);
     ln_store_bind_texts(&store->database, LN_STORE_ADD_OBJECT, 3, id, json);
-    size_t n_bytes = OBJECT_BYTES + 2 * strlen(id) + strlen(json);
-    sqlite3_bind_int64(add, 5, (sqlite3_int64)n_bytes);
+    sqlite3_bind_int64(add, 5, (sqlite3_int64)count_object_bytes(id, json));
     return ln_store_run(add);
 }
 
@@ -255,6 +260,9 @@ static bool put(ln_response_store *store, const char *id, const char *json, ln_i
     stored_object old, object;
     bool replaces = find_object(store, id, &old, NULL, NULL);
     object = old;
+    if (!may_grow(store, items == NULL ? old.head : 0, items != NULL ? items->n_items : 0,
+                  count_object_bytes(id, json) + (items != NULL ? count_bytes(items, 0) : 0)))
+        return false;
     if (items != NULL) {
         size_t n_shared = count_shared(store, items);
         int64_t last = n_shared > 0 ? items->items[n_shared - 1].number : 0;
@@ -270,25 +278,25 @@ static bool put(ln_response_store *store, const char *id, const char *json, ln_i
     return add_object(store, id, json, &object) && release(store, old.head) && evict(store);
 }
 
-bool ln_response_store_fits(ln_response_store *store, const char *id, const ln_item_list *items) {
+bool ln_response_store_fits(ln_response_store *store, const char *id, const char *json,
+                            const ln_item_list *items) {
     stored_object found = {0};
     if (store->limits.max_objects == 0 || !begin(store, false))
         return false;
     if (id != NULL)
         find_object(store, id, &found, NULL, NULL);
-    bool fits = may_grow(store, found.head, items->n_items, count_bytes(items, 0));
+    if (json != NULL)
+        found.n_bytes = count_object_bytes(id, json);
+    bool fits = may_grow(store, found.head, items->n_items, found.n_bytes + count_bytes(items, 0));
     end(store, true);
     return fits;
 }
 
 bool ln_response_store_put(ln_response_store *store, const char *id, const char *json,
                            ln_item_list *items, size_t n_input) {
-    static const ln_item_list no_items;
-    const ln_item_list *all = items != NULL ? items : &no_items;
-    if (all->failed || store->limits.max_objects == 0 || !begin(store, true))
+    if ((items != NULL && items->failed) || store->limits.max_objects == 0 || !begin(store, true))
         return false;
-    bool done = end(store, may_grow(store, 0, all->n_items, strlen(json) + count_bytes(all, 0)) &&
-                               put(store, id, json, items, n_input));
+    bool done = end(store, put(store, id, json, items, n_input));
     if (!done && items != NULL)
         forget_from(items, 0);
     return done;
@@ -317,8 +325,8 @@ bool ln_response_store_put_events(ln_response_store *store, const char *id, cons
     size_t n_bytes = strlen(events);
     if (n_bytes > store->limits.max_bytes || !begin(store, true))
         return false;
-    bool done =
-        find_object(store, id, &found, NULL, NULL) && may_grow(store, found.head, 0, n_bytes);
+    bool done = find_object(store, id, &found, NULL, NULL) &&
+                may_grow(store, found.head, 0, found.n_bytes + n_bytes);
     if (done) {
         ln_store_bind_numbers(&store->database, LN_STORE_SET_EVENTS, (int64_t)n_bytes, 0);
         done = ln_store_run(
@@ -373,7 +381,9 @@ bool ln_response_store_append(ln_response_store *store, const char *id, ln_item_
     if (done && follow_already(store, items, first, head))
         head = items->items[items->n_items - 1].number;
     else
-        done = done && may_grow(store, head, items->n_items - first, count_bytes(items, first)) &&
+        done = done &&
+               may_grow(store, head, items->n_items - first,
+                        found.n_bytes + count_bytes(items, first)) &&
                add_items(store, items, first, head, &head);
     if (done) {
         ln_store_bind_numbers(&store->database, LN_STORE_SET_HEAD, head, 0);

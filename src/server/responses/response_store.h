@@ -34,9 +34,10 @@ void ln_response_store_close(ln_response_store *store); /* NULL is fine */
  * could not be kept: it is larger than the bound, or the file or memory is full. */
 bool ln_response_store_put(ln_response_store *store, const char *id, const char *json,
                            ln_item_list *items, size_t n_input);
-/* Whether an object could be kept at all with such items behind those that it has; `id` NULL: it
- * has none. */
-bool ln_response_store_fits(ln_response_store *store, const char *id, const ln_item_list *items);
+/* Whether an object could be kept at all with such items behind those that it has, and as `json`
+ * unless that is NULL; `id` NULL: the items alone. */
+bool ln_response_store_fits(ln_response_store *store, const char *id, const char *json,
+                            const ln_item_list *items);
 /* What was put, NUL-terminated and malloc'd; NULL: there is none. */
 char *ln_response_store_get(ln_response_store *store, const char *id);
 bool ln_response_store_delete(ln_response_store *store, const char *id); /* whether it was there */

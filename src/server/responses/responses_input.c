@@ -56,7 +56,7 @@ static bool load_past(const ln_fields *fields, ln_response_store *store, ln_resp
     if (is_conversation)
         snprintf(kept->conversation, sizeof kept->conversation, "%s", id);
     kept->n_past = kept->items.n_items;
-    *past = ln_input_items_parse(&kept->items);
+    *past = kept->items.failed ? NULL : ln_input_items_parse(&kept->items);
     if (*past != NULL)
         return true;
     if (kept->items.failed || ln_json_memory_failed())
@@ -75,7 +75,8 @@ static bool add_input(ln_chat_builder *builder, const ln_fields *fields, ln_resp
     if (done && (json_array_extend(all, items) != 0 ||
                  (keeps && !ln_input_items_keep(items, &kept->items))))
         done = ln_api_fail_memory(fields->error);
-    if (done && kept->conversation[0] != '\0' && !ln_response_store_fits(store, NULL, &kept->items))
+    if (done && kept->conversation[0] != '\0' &&
+        !ln_response_store_fits(store, NULL, NULL, &kept->items))
         done = ln_api_fail(fields->error, 400, "conversation",
                            "the conversation with this input is larger than what the server stores "
                            "(--max-response-bytes)");

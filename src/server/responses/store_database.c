@@ -17,7 +17,7 @@ static const char *const sources[LN_STORE_STATEMENTS] = {
         "INSERT INTO objects (number, id, head, input, bytes, json) VALUES "
         "((SELECT coalesce(max(number), 0) + 1 FROM objects), ?3, ?1, ?2, ?5, ?4)",
     [LN_STORE_REMOVE_OBJECT] = "DELETE FROM objects WHERE id = ?1",
-    [LN_STORE_FIND_OBJECT] = "SELECT head, input, json, events FROM objects WHERE id = ?1",
+    [LN_STORE_FIND_OBJECT] = "SELECT head, input, json, events, bytes FROM objects WHERE id = ?1",
     [LN_STORE_FIND_OLDEST] = "SELECT head, id FROM objects ORDER BY number LIMIT 1",
     [LN_STORE_SET_HEAD] = "UPDATE objects SET head = ?1, number = "
                           "(SELECT max(number) + 1 FROM objects) WHERE id = ?3",
@@ -105,9 +105,18 @@ static bool execute(ln_store_database *database, const char *sql) {
     return sqlite3_exec(database->handle, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
+/* The table in which each response had its whole chain is not read any more: nothing would ever
+ * delete what it holds, or count it. */
+static bool drop_former(ln_store_database *database) {
+    bool is_there =
+        execute(database, "SELECT id, response, input, messages FROM responses LIMIT 0");
+    return !is_there || execute(database, "DROP TABLE responses");
+}
+
 static bool prepare(ln_store_database *database, bool is_first) {
     bool done = execute(database, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL") &&
-                execute(database, schema) && (!is_first || execute(database, fail_running));
+                execute(database, schema) && drop_former(database) &&
+                (!is_first || execute(database, fail_running));
     if (database->lock_fd >= 0) /* who comes now finds none that nobody runs */
         (void)flock(database->lock_fd, LOCK_SH);
     for (size_t i = 0; done && i < LN_STORE_STATEMENTS; i++)

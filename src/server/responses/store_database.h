@@ -18,7 +18,7 @@ typedef enum ln_store_statement {
     LN_STORE_ROLLBACK,
     LN_STORE_ADD_OBJECT,    /* head, input, id, json, bytes */
     LN_STORE_REMOVE_OBJECT, /* id */
-    LN_STORE_FIND_OBJECT,   /* id -> head, input, json, events */
+    LN_STORE_FIND_OBJECT,   /* id -> head, input, json, events, bytes */
     LN_STORE_FIND_OLDEST,   /* -> head, id */
     LN_STORE_SET_HEAD,      /* head, -, id; the object becomes the newest */
     LN_STORE_SET_EVENTS,    /* their bytes, -, id, events */

@@ -7,7 +7,6 @@ names, from their equations: CodeShell, Jais, OpenELM, PLM and PLaMo 3.
 
 Computed in float64 over bf16 weights; the layout is that of tests/golden/README.md.
 """
-import json
 import math
 import pathlib
 import sys
@@ -15,6 +14,7 @@ import sys
 import numpy as np
 from safetensors.numpy import save_file
 
+import answers
 from baichuan import bf16
 
 DIM, VOCAB, WINDOW = 48, 256, 16
@@ -225,31 +225,14 @@ class Model:
         output = names["embed"] if self.how.get("tied") else "lm_head"
         return x @ self.w[output + ".weight"].T * self.how.get("logit_scale", 1)
 
-    def answer(self, prompt: list[int]) -> tuple[list[int], list[float]]:
-        """32 greedy ids and how far each is ahead of the next best."""
-        ids, gaps = list(prompt), []
-        for _ in range(32):
-            last = self.forward(ids)[-1]
-            second, best = np.sort(last)[-2:]
-            gaps.append(round(float(best - second), 6))
-            ids.append(int(last.argmax()))
-        return ids[len(prompt):], gaps
-
 
 def make(name: str, out: pathlib.Path) -> None:
     model = Model(name)
-    answers = [model.answer(p) for p in model.prompts]
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     save_file(model.stored, folder / "model.safetensors")
     config = model.how["config"] | {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    (folder / "golden.json").write_text(json.dumps({
-        "model": name, "family": name, "encoder_decoder": False, "vocab": VOCAB,
-        "prompts": model.prompts, "greedy": [a[0] for a in answers],
-        "gaps": [a[1] for a in answers], "logits_rows": [len(p) for p in model.prompts]}))
-    np.concatenate([model.forward(p) for p in model.prompts]).astype("<f4").tofile(folder / "golden.bin")
-    print(name, "smallest gap", min(min(a[1]) for a in answers))
+    answers.save(folder, name, config, model.prompts, model.forward)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ heads; `kimi_k3_text` is the language model alone, where queries go straight, li
 cap, and what experts give together no norm. Computed in float64 over the weights; the layout is that of
 tests/golden/README.md.
 """
-import json
 import pathlib
 import sys
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+import answers
 from quantised import mxfp4_pairs
 
 DIM, HEADS, KDA, TAPS, LATENT, PLAIN, EXTRA, V_DIM, VOCAB = 32, 4, 8, 4, 16, 16, 8, 16, 128
@@ -197,16 +197,6 @@ class Model:
             x = x + self.ffn(h, p, i)
         return self.linear(self.norm(self.mix(x, bank, "model.output_attn_res"), "model.norm"), "lm_head")
 
-    def answer(self, prompt: list[int]) -> tuple[list[int], list[float]]:
-        """32 greedy ids and how far each is ahead of the next best."""
-        ids, gaps = list(prompt), []
-        for _ in range(32):
-            last = self.forward(ids)[-1]
-            second, best = np.sort(last)[-2:]
-            gaps.append(round(float(best - second), 6))
-            ids.append(int(last.argmax()))
-        return ids[len(prompt):], gaps
-
     def config(self) -> dict:
         how, n = self.how, self.how["layers"]
         text = {
@@ -235,18 +225,11 @@ class Model:
 
 def make(name: str, out: pathlib.Path) -> None:
     model = Model(name)
-    answers = [model.answer(p) for p in model.prompts]
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     prefix = "language_model." if model.how["wrapped"] else ""
     save_file({prefix + key: t for key, t in model.stored.items()}, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(model.config(), indent=2) + "\n")
-    (folder / "golden.json").write_text(json.dumps({
-        "model": name, "family": "kimi_k3", "encoder_decoder": False, "vocab": VOCAB, "prompts": model.prompts,
-        "greedy": [a[0] for a in answers], "gaps": [a[1] for a in answers],
-        "logits_rows": [len(p) for p in model.prompts]}))
-    np.concatenate([model.forward(p) for p in model.prompts]).astype("<f4").tofile(folder / "golden.bin")
-    print(name, "smallest gap", min(min(a[1]) for a in answers))
+    answers.save(folder, "kimi_k3", model.config(), model.prompts, model.forward)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ looped transformers (Nanbeige 4.2, Ouro), Nemotron NAS, Orion, openPangu Embedde
 
 Computed in float64 over bf16 weights; the layout is that of tests/golden/README.md.
 """
-import json
 import math
 import pathlib
 import sys
@@ -15,6 +14,7 @@ import sys
 import numpy as np
 from safetensors.numpy import save_file
 
+import answers
 from baichuan import bf16
 
 DIM, LAYERS, HEADS, FFN, VOCAB, EPS, WINDOW = 48, 2, 4, 64, 256, 1e-5, 16
@@ -158,16 +158,6 @@ class Model:
                 x = self.norm(x, "model.norm")
         return x @ self.w["lm_head.weight"].T
 
-    def answer(self, prompt: list[int]) -> tuple[list[int], list[float]]:
-        """32 greedy ids and how far each is ahead of the next best."""
-        ids, gaps = list(prompt), []
-        for _ in range(32):
-            last = self.forward(ids)[-1]
-            second, best = np.sort(last)[-2:]
-            gaps.append(round(float(best - second), 6))
-            ids.append(int(last.argmax()))
-        return ids[len(prompt):], gaps
-
     def json(self) -> dict:
         return {"architectures": [self.config["model_type"].capitalize() + "ForCausalLM"],
                 "hidden_size": DIM, "intermediate_size": FFN, "num_hidden_layers": len(self.layers),
@@ -179,17 +169,10 @@ class Model:
 
 def make(name: str, out: pathlib.Path) -> None:
     model = Model(name)
-    answers = [model.answer(p) for p in model.prompts]
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     save_file(model.stored, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(model.json(), indent=2) + "\n")
-    (folder / "golden.json").write_text(json.dumps({
-        "model": name, "family": name, "encoder_decoder": False, "vocab": VOCAB,
-        "prompts": model.prompts, "greedy": [a[0] for a in answers],
-        "gaps": [a[1] for a in answers], "logits_rows": [len(p) for p in model.prompts]}))
-    np.concatenate([model.forward(p) for p in model.prompts]).astype("<f4").tofile(folder / "golden.bin")
-    print(name, "smallest gap", min(min(a[1]) for a in answers))
+    answers.save(folder, name, model.json(), model.prompts, model.forward)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@
 template <int N> struct ln_tf32_pair { uint32_t high[N], low[N]; };
 
 /* x is rounded, the rest is as it is: tensor cores leave out what is behind its 11 bits, of which
- * there are 12 at most. So it takes three instructions, where cvt.rna.tf32.f32 of both takes eight.
- * A NaN is in the rest. */
+ * there are 12 at most. cvt.rna.tf32.f32 of both takes more than twice as many instructions. A NaN
+ * is in the rest. */
 template <int N>
 static __device__ __forceinline__ void ln_tf32_put(ln_tf32_pair<N> &pair, int i, float x) {
     pair.high[i] = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
